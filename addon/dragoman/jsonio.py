@@ -18,7 +18,7 @@ class NotJson(ValueError):  # noqa: N818 - the name says what is the matter
     """The text is not JSON, or nested too deeply to be read."""
 
 
-def loads(text: bytes | str) -> Any:
+def loads(text: bytes | bytearray | str) -> Any:
     """The value of a JSON text; raises `NotJson` and nothing else."""
     try:
         return json.loads(text)

@@ -195,14 +195,18 @@ def test_the_evidence_of_a_repair_is_one_log_line_and_a_comment(
     lines = [line for line in log.splitlines() if "repair ·" in line]
     first, counter, cut_off, whole, aborted = lines
     assert "made_up" in first
-    assert "repair · 1 call repaired (bash); read bash (native id)" in first
+    assert re.search(
+        r"repair · kimi · 1 call repaired \(bash\) · first \d\.\d s; read bash \(native id\)$",
+        first,
+    )
     assert "inferred from its arguments" in counter
     assert "closed a call that the stream cut off" in cut_off
     assert "kimi_whole_message" in whole
     assert "1 call repaired (bash)" in whole
     assert "abort=7000" in aborted
     comments = comments_in(tmp_path / "flows")
-    assert comments[:2] == ["repair · 1 call repaired (bash)", ""]
+    assert re.match(r"repair · kimi · 1 call repaired \(bash\) · first \d\.\d s$", comments[0])
+    assert re.match(r"clean · \S+ · \d+ tok · first \d\.\d s$", comments[1])
     for secret in PRIVATE:
         assert secret not in log
         assert secret not in "".join(comments)

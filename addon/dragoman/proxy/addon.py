@@ -26,7 +26,8 @@ from . import bridging, layer, options
 from .bridging import Bridged
 from .decoding import DecodingError, decode_whole, decoder_for
 from .hosts import ChatOnlyHosts
-from .stream import RepairStream
+from .stream import RepairStream, WatchedStream
+from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Dragoman:
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The dialect that a request's header asked for."""
         self._bridged: WeakKeyDictionary[http.HTTPFlow, Bridged] = WeakKeyDictionary()
+        self._witness = Witness()
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
@@ -60,6 +62,8 @@ class Dragoman:
             # What a script raises while it loads is shown as a traceback.  An error in
             # the log does as well: mitmproxy does not start with one.
             logger.error("%s", error)
+            return
+        self._witness.keep(self.settings.keep)
 
     def running(self) -> None:
         """From now on mitmproxy refuses invalid options, and shows why."""
@@ -84,16 +88,18 @@ class Dragoman:
             flow.request.stream = False
 
     def request(self, flow: http.HTTPFlow) -> None:
-        """Bridge what is to be bridged."""
-        if flow.response is not None or not self._bridges(flow):
+        """Bridge what is to be bridged, and watch what an LLM will answer."""
+        if flow.response is not None:
             return
-        if bridging.is_upgrade(flow.request):
+        if not self._bridges(flow):
+            if _is_chat(flow.request) and self._repairs(flow):
+                self._witness.of(flow, "repair")
+            elif bridging.is_create(flow.request):
+                self._witness.of(flow, "watch")
+        elif bridging.is_upgrade(flow.request):
             flow.response = bridging.refuse_upgrade()
         elif self._converts(flow):
-            asked = self._asked.pop(flow, "")
-            bridged = bridging.send_as_chat(flow, self.settings, asked=asked)
-            if bridged is not None:
-                self._bridged[flow] = bridged
+            self._convert(flow)
 
     # The response
 
@@ -109,16 +115,19 @@ class Dragoman:
             test = bridged.settings.repair
             bridged = replace(bridged, repair=test is None or test(flow))
             self._bridged[flow] = bridged
+            self._witness.of(flow, "bridge").options = self.settings.in_words(
+                repair=bridged.repair, dialect=bridged.dialect.name
+            )
             if streams and response.status_code < 300 and bridged.turn.stream:
                 self._bridge_stream(flow, response, bridged)
         elif streams:
             if not (self._is_repairable(flow) and self._repair_stream(flow, response)):
-                response.stream = response.stream or True
+                self._pass_stream(flow, response)
         elif _media_type(response) == "application/json" and self._is_repairable(flow):
             response.stream = False
 
     def response(self, flow: http.HTTPFlow) -> None:
-        """Convert or repair a reply that was not streamed, and report on any."""
+        """Convert or repair a reply that was not streamed, and tell of any."""
         response = flow.response
         assert response is not None
         bridged = self._bridged.pop(flow, None)
@@ -126,21 +135,21 @@ class Dragoman:
             if not response.stream:
                 if response.status_code in (404, 405):
                     self._hosts.forget(flow.request)
-                bridging.give_whole(bridged, response, _name(flow))
-            _report(flow, "bridge", bridged.evidence, model=bridged.turn.model)
+                bridging.give_whole(
+                    bridged, response, name_of(flow), self._witness.of(flow, "bridge")
+                )
         elif self._learns(flow) and self._hosts.learn(flow.request, response):
-            logger.info("%s: no Responses API; bridged from now on", _name(flow))
+            logger.info("%s: no Responses API; bridged from now on", name_of(flow))
+            flow.comment = flow.comment or "no Responses API; bridged from now on"
             flow.response = bridging.learned_response()
         elif self._is_repairable(flow) and not response.stream:
             self._repair_whole(flow, response)
+        self._witness.close(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
-        """Report on a flow that ended early."""
-        bridged = self._bridged.pop(flow, None)
-        if bridged is not None:
-            _report(flow, "bridge", bridged.evidence, model=bridged.turn.model)
-        elif flow.response is not None and isinstance(flow.response.stream, RepairStream):
-            flow.response.stream.end()
+        """Tell of a flow that ended early."""
+        self._bridged.pop(flow, None)
+        self._witness.close(flow)
 
     # Which flows
 
@@ -179,61 +188,88 @@ class Dragoman:
 
     # What happens to them
 
+    def _convert(self, flow: http.HTTPFlow) -> None:
+        """Send the request as a chat completions request, or have it refused."""
+        evidence = Evidence()
+        asked = self._asked.pop(flow, "")
+        bridged = bridging.send_as_chat(flow, self.settings, evidence, asked=asked)
+        if bridged is None:
+            self._witness.open(flow, "bridge", evidence)
+        else:
+            self._bridged[flow] = bridged
+            self._witness.open(
+                flow,
+                "bridge",
+                evidence,
+                model=bridged.turn.model,
+                client_request=bridged.client_request,
+            )
+
     def _bridge_stream(self, flow: http.HTTPFlow, response: http.Response, to: Bridged) -> None:
         encoding = response.headers.get("content-encoding", "identity")
         if _unreadable(encoding):
-            logger.warning("%s: cannot decode %r on the way", _name(flow), encoding)
+            logger.warning("%s: cannot decode %r on the way", name_of(flow), encoding)
             return
         try:
-            response.stream = to.stream(encoding, _name(flow))
+            record = self._witness.of(flow, "bridge")
+            response.stream = to.stream(encoding, name_of(flow), record)
         except Exception:  # the reply is then converted when it is whole, or refused
-            logger.exception("%s: the bridge failed", _name(flow))
+            logger.exception("%s: the bridge failed", name_of(flow))
             return
+        self._witness.streams(flow, record)
         response.headers["content-type"] = "text/event-stream; charset=utf-8"
         _set_framing(flow, response)
 
     def _repair_stream(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Put a `RepairStream` in place; False if the body has to pass as it comes."""
         encoding = response.headers.get("content-encoding", "identity")
-        evidence = Evidence()
         try:
+            record = self._witness.of(flow, "repair")
             if _unreadable(encoding):
-                logger.warning("%s: cannot decode %r; not repaired", _name(flow), encoding)
+                logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
                 return False
+            policy = self.settings.policy
             response.stream = RepairStream(
-                ChunkRepair(_tools(flow), self.settings.policy, evidence, int(time.time())),
+                ChunkRepair(_tools(flow), policy, record.evidence, int(time.time())),
                 decoder_for(encoding),
-                _name(flow),
-                lambda: _report(flow, "repair", evidence),
+                name_of(flow),
+                record,
             )
         except Exception:
-            logger.exception("%s: repair failed; the reply passes as it comes", _name(flow))
+            logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
+        record.options = self.settings.in_words(repair=True, dialect="")
+        self._witness.streams(flow, record)
         _set_framing(flow, response)
         return True
+
+    def _pass_stream(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Have an event stream pass as it comes; recorded, if it is an LLM's."""
+        record = self._witness.record(flow)
+        if record is not None and not callable(response.stream):
+            response.stream = WatchedStream(record)
+            self._witness.streams(flow, record)
+        response.stream = response.stream or True
 
     def _repair_whole(self, flow: http.HTTPFlow, response: http.Response) -> None:
         if _media_type(response) != "application/json":
             return
-        evidence = Evidence()
+        record = self._witness.of(flow, "repair")
+        record.options = self.settings.in_words(repair=True, dialect="")
         encoding = response.headers.get("content-encoding", "identity")
         try:
+            body = decode_whole(response.raw_content or b"", encoding)
             repaired = repair_body(
-                decode_whole(response.raw_content or b"", encoding),
-                _tools(flow),
-                self.settings.policy,
-                evidence,
-                int(time.time()),
+                body, _tools(flow), self.settings.policy, record.evidence, int(time.time())
             )
-            if repaired is not None:
-                _report(flow, "repair", evidence)
         except DecodingError as error:
-            logger.warning("%s: not repaired: the body is encoded, and %s", _name(flow), error)
+            logger.warning("%s: not repaired: the body is encoded, and %s", name_of(flow), error)
             return
         except Exception:
-            logger.exception("%s: repair failed; the reply passes as it came", _name(flow))
+            logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
             return
         if repaired is not None:
+            record.came(body)
             response.headers.pop("content-encoding", None)
             response.content = repaired
 
@@ -268,21 +304,3 @@ def _tools(flow: http.HTTPFlow) -> Tools:
         return Tools.of_request(loads(decode_whole(request.raw_content or b"null", encoding)))
     except (NotJson, DecodingError):
         return Tools({})
-
-
-def _name(flow: http.HTTPFlow) -> str:
-    """The flow in the log: no query, which may hold a key."""
-    return f"{flow.request.pretty_host}{flow.request.path.partition('?')[0]}"
-
-
-def _report(flow: http.HTTPFlow, job: str, evidence: Evidence, *, model: str = "") -> None:
-    """The one log line of a flow, and its comment."""
-    if evidence.empty and job == "repair":
-        return
-    count = evidence.calls.total()
-    names = ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in evidence.calls.items())
-    calls = f"{count} call{'' if count == 1 else 's'} repaired" + (f" ({names})" if names else "")
-    told = [model[:100]] if model else []
-    told += [calls] if count or job == "repair" else []
-    flow.comment = flow.comment or " · ".join([job, *told])
-    logger.info("%s: %s", _name(flow), "; ".join([" · ".join([job, *told]), *evidence.lines()]))

@@ -28,6 +28,7 @@ from ..kimi.message import repair_body
 from .decoding import DecodingError, decode_whole, decoder_for
 from .hosts import base_path
 from .options import Settings
+from .record import Record
 from .stream import BridgeStream
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class Bridged:
     tools: Tools
     settings: Settings
     evidence: Evidence
+    client_request: bytes
+    """The request's body as the client sent it, decoded."""
     repair: bool = True
     """Whether the user wants the reply repaired: known when its headers have come."""
 
@@ -67,9 +70,9 @@ class Bridged:
             return None
         return ChunkRepair(self.tools, self.settings.policy, self.evidence, int(time.time()))
 
-    def stream(self, encoding: str, name: str) -> BridgeStream:
+    def stream(self, encoding: str, name: str, record: Record) -> BridgeStream:
         """The stream callable of this turn's reply."""
-        return BridgeStream(self.reply(), self.chunk_repair(), decoder_for(encoding), name)
+        return BridgeStream(self.reply(), self.chunk_repair(), decoder_for(encoding), name, record)
 
 
 def is_create(request: http.Request) -> bool:
@@ -91,17 +94,19 @@ def refuse_upgrade() -> http.Response:
     return _error_response(426, error_json(message, type="invalid_request_error"))
 
 
-def send_as_chat(flow: http.HTTPFlow, settings: Settings, *, asked: str) -> Bridged | None:
+def send_as_chat(
+    flow: http.HTTPFlow, settings: Settings, evidence: Evidence, *, asked: str
+) -> Bridged | None:
     """Turn the request into a chat completions request; None if it was refused, in which
     case the flow has its response.  `asked` is the value of `DIALECT_HEADER`."""
     request = flow.request
-    evidence = Evidence()
     option = asked.strip().lower() or settings.dialect
     if option not in ("auto", *DIALECTS):
         evidence.note("unknown dialect asked for", option)
         option = settings.dialect
     try:
-        conversion = convert(_body(request), unsupported=settings.unsupported, evidence=evidence)
+        plain = _plain(request)
+        conversion = convert(_value(plain), unsupported=settings.unsupported, evidence=evidence)
         body = dumps(conversion.chat)
     except NotJson as error:
         flow.response = _error_response(
@@ -109,6 +114,7 @@ def send_as_chat(flow: http.HTTPFlow, settings: Settings, *, asked: str) -> Brid
         )
         return None
     except Refused as refused:
+        evidence.note("refused:", refused.message)
         answer = error_json(
             refused.message, type="invalid_request_error", param=refused.param, code=refused.code
         )
@@ -130,20 +136,25 @@ def send_as_chat(flow: http.HTTPFlow, settings: Settings, *, asked: str) -> Brid
     headers["accept-encoding"] = "identity"
     request.content = body
     tools = Tools.of_request(conversion.chat)
-    return Bridged(conversion.turn, dialect, tools, settings, evidence)
+    return Bridged(conversion.turn, dialect, tools, settings, evidence, plain)
 
 
-def _body(request: http.Request) -> object:
-    """The request's JSON value; raises `Refused`."""
+def _plain(request: http.Request) -> bytes:
+    """The request's body, decoded; raises `Refused`."""
     raw = request.raw_content or b""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         decoder = decoder_for(encoding)
         if decoder is None:
             raise Refused(f"Content-Encoding {encoding[:40]!r} cannot be read here.", status=415)
-        raw = _decoded(decoder.feed(raw))
+        return _decoded(decoder.feed(raw))
+    return raw
+
+
+def _value(plain: bytes) -> object:
+    """The request's JSON value; raises `Refused`."""
     try:
-        return loads(raw)
+        return loads(plain)
     except NotJson:
         raise Refused("The request body is not valid JSON.", code="invalid_json") from None
 
@@ -160,11 +171,12 @@ def _decoded(pieces: Iterable[bytes]) -> bytes:
     return bytes(body)
 
 
-def give_whole(bridged: Bridged, response: http.Response, name: str) -> None:
+def give_whole(bridged: Bridged, response: http.Response, name: str, record: Record) -> None:
     """Convert a reply that was received whole, whatever the client asked for."""
     try:
         encoding = response.headers.get("content-encoding", "identity")
         body = decode_whole(response.raw_content or b"", encoding)
+        record.came(body)
         if 200 <= response.status_code < 300:
             _give_reply(bridged, response, body)
         else:

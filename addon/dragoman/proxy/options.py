@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from mitmproxy import exceptions, flowfilter, http
 from mitmproxy.addonmanager import Loader
+from mitmproxy.utils import human
 
 from ..bridge.dialects import DIALECTS
 from ..kimi.parts import Policy
@@ -60,13 +62,30 @@ _OPTIONS = (
         "drop",
         "Tools that no chat upstream can serve: 'drop' them, on record, or answer with an 'error'.",
     ),
+    (
+        "dragoman_keep",
+        "8m",
+        "How much to keep of what upstreams sent, and of what clients received, over all flows "
+        "and to be looked at: a size such as '8m' or '1g'. The oldest flows are emptied first.",
+    ),
+    (
+        "dragoman_capture",
+        "",
+        "A folder into which every watched reply is written as a fixture, secrets removed.",
+    ),
+    (
+        "dragoman_metrics",
+        0,
+        "A port of 127.0.0.1 at which Prometheus finds the figures; 0: none. Needs the package "
+        "prometheus-client in mitmproxy's environment.",
+    ),
 )
 
 
 def declare(loader: Loader) -> None:
     """Make the options known to mitmproxy."""
     for name, default, text in _OPTIONS:
-        loader.add_option(name, str, default, text, choices=_CHOICES.get(name))
+        loader.add_option(name, type(default), default, text, choices=_CHOICES.get(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +99,11 @@ class Settings:
     """A user's filter; None stands for ``auto``."""
     dialect: str = "auto"
     unsupported: Literal["drop", "error"] = "drop"
+    keep: int = 8 * 1024 * 1024
+    """Bytes to keep of each side."""
+    capture: Path | None = None
+    metrics: int = 0
+    """A port, or 0."""
 
     @classmethod
     def of(cls, options: Any) -> Settings:
@@ -100,7 +124,20 @@ class Settings:
             bridge=_flow_test("dragoman_bridge", options.dragoman_bridge),
             dialect=options.dragoman_dialect,
             unsupported=cast(Literal["drop", "error"], options.dragoman_unsupported_tools),
+            keep=_size("dragoman_keep", options.dragoman_keep),
+            capture=_folder(options.dragoman_capture),
+            metrics=_port("dragoman_metrics", options.dragoman_metrics),
         )
+
+    def in_words(self, *, repair: bool, dialect: str) -> dict[str, str]:
+        """What of this a reply depends on, by the options' names: for its record."""
+        return {
+            "dragoman_repair": "on" if repair else "off",
+            "dragoman_kimi_text": self.policy.text,
+            "dragoman_finish_reason": self.policy.finish,
+            "dragoman_dialect": dialect,
+            "dragoman_unsupported_tools": self.unsupported,
+        }
 
 
 def _flow_test(name: str, value: str) -> FlowTest | None:
@@ -116,3 +153,25 @@ def _flow_test(name: str, value: str) -> FlowTest | None:
             "set it to auto, off, or a filter such as '~d moonshot.ai'."
         ) from None
     return lambda flow: bool(parsed(flow))
+
+
+def _size(name: str, value: str) -> int:
+    try:
+        size = human.parse_size(value.strip().lower())
+    except ValueError:
+        size = None
+    if size is None or size < 0:
+        raise exceptions.OptionsError(
+            f"{name} is {value!r}; set it to a number of bytes, such as 500k, 8m or 1g."
+        )
+    return size
+
+
+def _folder(value: str) -> Path | None:
+    return Path(value).expanduser() if value else None
+
+
+def _port(name: str, value: int) -> int:
+    if not 0 <= value < 65536:
+        raise exceptions.OptionsError(f"{name} is {value}; set it to a port, or to 0 for none.")
+    return value

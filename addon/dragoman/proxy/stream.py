@@ -1,9 +1,9 @@
 """The stream callable of a repaired flow: the stages, composed, and their safety net.
 
 ``bytes -> (decoding) -> sse -> kimi -> bytes``, once for each piece that mitmproxy
-hands over.  Whatever happens in a stage, nothing may escape from here (mitmproxy would
-cut the stream) and no byte of text may be lost: after a fault the log has one traceback,
-what is held is released, and the rest goes through as it comes.
+hands over, and recorded on both sides.  Whatever happens in a stage, nothing may escape
+from here (mitmproxy would cut the stream) and no byte of text may be lost: after a fault
+the log has one traceback, what is held is released, and the rest goes through as it comes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..jsonio import dumps
 from ..kimi.chunks import ChunkRepair
 from ..sse import BLANK_LINE_ENDS, Frame, FrameSplitter, encode
 from .decoding import Decoder, DecodingError
+from .record import Record
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +33,12 @@ class RepairStream:
     """
 
     def __init__(
-        self, repair: ChunkRepair, decoder: Decoder | None, name: str, on_end: Callable[[], None]
+        self, repair: ChunkRepair, decoder: Decoder | None, name: str, record: Record
     ) -> None:
         self._repair = repair
         self._decoder = decoder
         self._name = name
-        self._on_end = on_end
+        self._record = record
         self._splitter = FrameSplitter()
         self._unsplit = b""
         self._unrepaired: deque[Frame] = deque()
@@ -54,25 +55,15 @@ class RepairStream:
             logger.exception("%s: repair failed; the rest passes as it comes", self._name)
             out += [frame.raw for frame in self._leftovers()]
             self._verbatim = True
-            if not data:
-                self.end()
         joined = b"".join(out)
         self._sent_last = (self._sent_last + joined[-4:])[-4:]
+        self._record.left(joined)
         return [joined] if joined else []
-
-    def end(self) -> None:
-        """Nothing more will be sent: the body has ended, or a connection has."""
-        if self._ended:
-            return
-        self._ended = True
-        try:
-            self._on_end()
-        except Exception:
-            logger.exception("%s: what was repaired could not be told", self._name)
 
     def _run(self, data: bytes, out: list[bytes]) -> None:
         try:
             for plain in _decoded(self._decoder, data, self._name):
+                self._record.came(plain)
                 self._take(plain, out)
         except DecodingError as error:
             self._break_off(f"The upstream's compressed body is unusable: {error}.", out)
@@ -92,7 +83,7 @@ class RepairStream:
             self._unrepaired.extend(self._splitter.close())
             self._repair_frames(out)
             out += [frame.raw for frame in self._repair.close()]
-        self.end()
+        self._ended = True
 
     def _take(self, plain: bytes, out: list[bytes]) -> None:
         if self._verbatim:
@@ -138,7 +129,7 @@ class RepairStream:
         else:
             self._unrepaired.append(_error_frame(message))
             self._repair_frames(out)
-        self.end()
+        self._ended = True
 
     def _leftovers(self) -> list[Frame]:
         """Everything that went into a stage and has not come out."""
@@ -167,12 +158,18 @@ class BridgeStream:
     """
 
     def __init__(
-        self, reply: Reply, repair: ChunkRepair | None, decoder: Decoder | None, name: str
+        self,
+        reply: Reply,
+        repair: ChunkRepair | None,
+        decoder: Decoder | None,
+        name: str,
+        record: Record,
     ) -> None:
         self._reply = reply
         self._repair = repair
         self._decoder = decoder
         self._name = name
+        self._record = record
         self._splitter = FrameSplitter()
 
     def __call__(self, data: bytes) -> list[bytes]:
@@ -187,10 +184,12 @@ class BridgeStream:
             logger.exception("%s: the bridge failed", self._name)
             self._fail(out, "Dragoman could not convert the upstream's reply.")
         joined = b"".join(frame.raw for frame in out)
+        self._record.left(joined)
         return [joined] if joined else []
 
     def _run(self, data: bytes, out: list[Frame]) -> None:
         for plain in _decoded(self._decoder, data, self._name):
+            self._record.came(plain)
             self._take(self._splitter.feed(plain), out)
         if not data:
             self._take(self._splitter.close(), out)
@@ -208,6 +207,18 @@ class BridgeStream:
             out += self._reply.fail("server_error", message)
         except Exception:
             logger.exception("%s: not even the failure could be told", self._name)
+
+
+class WatchedStream:
+    """A stream that passes as it comes, and is recorded."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def __call__(self, data: bytes) -> list[bytes]:
+        self._record.came(data)
+        self._record.left(data)
+        return [data] if data else []
 
 
 def _decoded(decoder: Decoder | None, data: bytes, name: str) -> Iterator[bytes]:

@@ -1,0 +1,1 @@
+"""What a person is told of a flow: read from what both sides sent, after the fact."""

@@ -1,0 +1,69 @@
+"""One request and its reply, as each side of the proxy saw them.
+
+The record that everything a person is shown is made from: views, exports, replays.
+`proxy` writes it while a flow runs; nothing here or in this room looks at a flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Job = Literal["watch", "repair", "bridge"]
+"""What was to be done with a flow: nothing (its reply passes as it comes), repair, or the
+bridge (which repairs as well)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A moment at which something came from the upstream."""
+
+    at: float
+    """Seconds since the request was complete."""
+    upstream: int
+    """Bytes that had come by then (decoded)."""
+    client: int
+    """Bytes that had left by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When the bytes of a streamed reply passed; a long reply's later steps are thinned out."""
+
+    steps: tuple[Step, ...] = ()
+    ended: float = 0.0
+    """Seconds from the request to the end of the reply."""
+    longest_silence: float = 0.0
+    """Seconds between two steps, or between the request and the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Both sides of a flow.  Bodies are without content encoding; an empty one may also be
+    one that was not kept."""
+
+    job: Job
+    client_request: bytes
+    """As the client sent it."""
+    upstream_request: bytes
+    """As the upstream received it; the same but for bridged flows."""
+    upstream_reply: bytes
+    """As the upstream sent it, from its first byte."""
+    client_reply: bytes
+    """As the client received it, from its first byte."""
+    upstream_missing: int = 0
+    """Bytes of the upstream's reply that were not kept."""
+    client_missing: int = 0
+    """Bytes of the client's reply that were not kept."""
+    status: int = 200
+    """Of the reply that the client received."""
+    told: tuple[str, ...] = ()
+    """What was repaired, dropped, renamed …: the lines of the flow's evidence."""
+    calls: Mapping[str, int] = field(default_factory=dict)
+    """Tool calls that repair found, by name."""
+    timing: Timing | None = None
+    """None for a reply that was not streamed."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """The options in force, by their mitmproxy names; ``dragoman_repair`` is ``on`` or
+    ``off`` for this flow, ``dragoman_dialect`` the dialect that was chosen."""

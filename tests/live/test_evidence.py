@@ -1,0 +1,213 @@
+"""What mitmproxy has of a watched flow when it has ended: both sides, timing, a comment."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mitmproxy import http
+from mitmproxy.io import FlowReader
+
+from dragoman.proxy.record import exchange_of
+from dragoman.report.exchange import Exchange
+from fixtures.server import FOLDER, Reply, Upstream
+from tests.kimi.streams import chunk, sse
+from tests.live.chat import Chat, fixture_bytes
+from tests.live.mitmdump import Mitmdump, make_confdir
+
+LEAKING = "kimi_specification"
+RESPONSES = {"model": "kimi-k2.5", "stream": True, "input": "List the headers."}
+
+
+class Saved:
+    """Flows that a mitmdump wrote to a file, as another mitmproxy would load them."""
+
+    def __init__(self, upstream: Upstream, folder: Path, *options: str) -> None:
+        self._file = folder / "flows"
+        make_confdir(folder / "conf")
+        arguments = "--mode", f"reverse:{upstream.url}", "-w", str(self._file)
+        self.proxy = Mitmdump(folder / "conf", *arguments, *options)
+        self.chat = Chat(upstream, self.proxy)
+
+    def flows(self) -> list[http.HTTPFlow]:
+        """All flows, in their order; mitmdump has stopped."""
+        self.proxy.stop()
+        self.proxy.check_log()
+        with self._file.open("rb") as file:
+            flows = list(FlowReader(file).stream())
+        assert all(isinstance(flow, http.HTTPFlow) for flow in flows)
+        return flows  # type: ignore[return-value]
+
+
+@pytest.fixture
+def saved(plain_upstream: Upstream, tmp_path: Path) -> Saved:
+    return Saved(plain_upstream, tmp_path)
+
+
+def exchanged(flow: http.HTTPFlow) -> Exchange:
+    exchange = exchange_of(flow)
+    assert exchange is not None
+    return exchange
+
+
+def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
+    received = saved.chat.ask(LEAKING, ";cut=event;pace=0.01").body
+    (flow,) = saved.flows()
+    assert flow.response is not None
+    assert flow.response.content == received
+    exchange = exchanged(flow)
+    assert exchange.client_reply == received
+    assert exchange.upstream_reply == fixture_bytes(LEAKING)
+    assert (exchange.job, exchange.status) == ("repair", 200)
+    assert exchange.calls == {"bash": 1, "read": 1}
+    assert any(line.startswith("read bash") for line in exchange.told)
+    assert (exchange.upstream_missing, exchange.client_missing) == (0, 0)
+    assert flow.marked == ":wrench:"
+
+
+def test_the_time_of_every_event_is_saved(saved: Saved) -> None:
+    saved.chat.ask(LEAKING, ";cut=event;pace=0.01")
+    timing = exchanged(saved.flows()[0]).timing
+    assert timing is not None
+    assert [step.at for step in timing.steps] == sorted(step.at for step in timing.steps)
+    assert timing.steps[-1].upstream == len(fixture_bytes(LEAKING))
+    assert len(timing.steps) > 20
+    assert timing.ended >= timing.steps[-1].at >= 0.01 * 20
+    assert timing.longest_silence >= 0.01
+
+
+def test_a_clean_stream_is_saved_once(saved: Saved) -> None:
+    saved.chat.ask("clean_text")
+    (flow,) = saved.flows()
+    exchange = exchanged(flow)
+    assert exchange.client_reply == exchange.upstream_reply == fixture_bytes("clean_text")
+    assert flow.metadata["dragoman"]["upstream"] is None
+    assert flow.marked == ""
+
+
+def test_the_headers_that_are_saved_are_those_that_were_sent(saved: Saved) -> None:
+    sent = saved.chat.ask(LEAKING)
+    (flow,) = saved.flows()
+    assert flow.response is not None
+    names = {name.lower() for name, _ in sent.headers}
+    assert {name.lower() for name in flow.response.headers} == names
+    assert "content-length" not in names
+
+
+def test_a_bridged_turn_is_saved_as_the_client_and_as_the_upstream_saw_it(
+    plain_upstream: Upstream, tmp_path: Path
+) -> None:
+    saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_bridge=~all")
+    reply = saved.chat.ask(LEAKING, path="/v1/responses", request=RESPONSES)
+    (flow,) = saved.flows()
+    exchange = exchanged(flow)
+    assert json.loads(exchange.client_request) == RESPONSES
+    assert "messages" in json.loads(exchange.upstream_request)
+    assert exchange.client_reply == reply.body
+    assert b"response.completed" in exchange.client_reply
+    assert exchange.upstream_reply == fixture_bytes(LEAKING)
+    assert re.match(
+        r"bridge · kimi-k2\.5 · 2 calls repaired \(bash, read\) · \d+ tok · first 0\.\d s$",
+        flow.comment,
+    )
+    assert flow.marked == ":left_right_arrow:"
+    assert exchange.options["dragoman_dialect"] == "openai"
+
+
+@pytest.mark.parametrize("name", ["kimi_whole_message", "clean_native_tools"])
+def test_a_reply_in_one_piece_is_saved_with_both_its_sides(saved: Saved, name: str) -> None:
+    folder = FOLDER / name
+    upstream = folder / "upstream.json"
+    received = saved.chat.ask(name).body
+    (flow,) = saved.flows()
+    exchange = exchanged(flow)
+    assert exchange.client_reply == received
+    if upstream.exists():
+        assert exchange.upstream_reply == upstream.read_bytes() != received
+        assert exchange.timing is None
+
+
+def test_what_came_before_a_break_is_saved(saved: Saved) -> None:
+    reply = saved.chat.ask(LEAKING, ";abort=7000;cut=event")
+    (flow,) = saved.flows()
+    exchange = exchanged(flow)
+    assert fixture_bytes(LEAKING).startswith(exchange.upstream_reply)
+    assert len(exchange.upstream_reply) > 5000
+    assert exchange.client_reply.startswith(reply.body)
+    assert flow.comment.endswith("failed: connection broken")
+
+
+def test_a_compressed_stream_is_saved_readable(saved: Saved) -> None:
+    body = fixture_bytes(LEAKING)
+    packed = Reply(zlib.compress(body), headers=(("content-encoding", "deflate"),))
+    received = saved.chat.ask(packed).body
+    exchange = exchanged(saved.flows()[0])
+    assert (exchange.upstream_reply, exchange.client_reply) == (body, received)
+
+
+def test_a_stream_that_is_not_converted_is_saved_too(saved: Saved) -> None:
+    body = b'event: response.created\ndata: {"type":"response.created","response":{}}\n\n'
+    saved.chat.upstream.replies["native/v1/responses"] = Reply(body)
+    saved.chat.ask("native", path="/v1/responses", request=RESPONSES)
+    (flow,) = saved.flows()
+    assert flow.response is not None
+    assert flow.response.content == body
+    assert flow.comment.startswith("passed")
+    assert exchanged(flow).job == "watch"
+
+
+def test_other_event_streams_are_none_of_its_business(saved: Saved) -> None:
+    saved.chat.upstream.replies["other/events"] = Reply(b"data: 1\n\n")
+    saved.chat.ask("other", path="/events")
+    (flow,) = saved.flows()
+    assert exchange_of(flow) is None
+    assert (flow.comment, flow.marked) == ("", "")
+
+
+def test_a_request_that_is_refused_is_told(plain_upstream: Upstream, tmp_path: Path) -> None:
+    saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_bridge=~all")
+    request = {**RESPONSES, "background": True}
+    assert saved.chat.ask(LEAKING, path="/v1/responses", request=request).status == 400
+    (flow,) = saved.flows()
+    assert flow.comment == "bridge · failed: HTTP 400"
+    assert any("background" in line for line in exchanged(flow).told)
+
+
+def test_no_more_is_kept_than_the_option_allows(plain_upstream: Upstream, tmp_path: Path) -> None:
+    saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_keep=100k")
+    text = [chunk({"content": f"{number:05} " * 100}) for number in range(1000)]
+    usage: dict[str, Any] = {"choices": [], "usage": {"completion_tokens": 4321}}
+    body = sse([*text, chunk({}, "stop"), usage])
+    assert saved.chat.ask(body).body == body
+    (flow,) = saved.flows()
+    exchange = exchanged(flow)
+    assert exchange.client_reply == body[: 100 * 1024]
+    assert exchange.client_missing == len(body) - 100 * 1024
+    assert "4321 tok" in flow.comment
+
+
+# A host of which nothing is understood
+
+
+def test_silent_uselessness_is_not_silent(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
+    other_format = Reply(b'event: message_start\ndata: {"type": "message_start"}\n\n')
+    for _ in range(19):
+        chat.ask(other_format)
+    chat.ask("clean_text")
+    for _ in range(19):
+        chat.ask(other_format)
+    assert "held nothing that Dragoman can read" not in chat.proxy.log
+    chat.ask(Reply(b"<html>", "text/html"))
+    line = chat.proxy.wait_for_log("20 replies in a row held nothing that Dragoman can read")
+    assert "127.0.0.1" in line
+    for _ in range(5):
+        chat.ask(other_format)
+    assert chat.proxy.log.count("held nothing") == 1

@@ -1,0 +1,79 @@
+"""What is kept of the flows stays within its limit, whatever passes."""
+
+from __future__ import annotations
+
+import gc
+
+from hypothesis import given
+from hypothesis import strategies as st
+from mitmproxy import http
+from mitmproxy.test import tflow
+
+from dragoman.proxy.ledger import TAIL, Body, Ledger
+
+
+def test_one_body_keeps_its_beginning_and_its_end() -> None:
+    body = Body(Ledger(100_000))
+    for number in range(300):
+        body.add(bytes([number % 256]) * 1000)
+    assert body.kept == b"".join(bytes([number]) * 1000 for number in range(100))
+    assert body.missing == 200_000
+    assert len(body.tail) == TAIL
+    assert body.tail.endswith(bytes([299 % 256]) * 1000)
+
+
+def test_the_oldest_body_makes_room_for_a_new_one() -> None:
+    ledger = Ledger(30)
+    first, second, third = Body(ledger), Body(ledger), Body(ledger)
+    first.add(b"a" * 10)
+    second.add(b"b" * 10)
+    third.add(b"c" * 20)
+    assert (first.kept, second.kept, third.kept) == (b"", b"b" * 10, b"c" * 20)
+    assert (first.missing, first.tail) == (10, b"a" * 10)
+
+
+def test_what_a_flow_took_over_is_taken_from_it_again() -> None:
+    ledger = Ledger(30)
+    flow = tflow.tflow()
+    body = Body(ledger)
+    body.add(b"a" * 20)
+    taken: list[http.HTTPFlow] = []
+    assert body.hand_over(flow, taken.append) == b"a" * 20
+    Body(ledger).add(b"b" * 5)
+    assert taken == []
+    Body(ledger).add(b"c" * 20)
+    assert taken == [flow]
+
+
+def test_a_flow_that_is_gone_gives_its_room_back() -> None:
+    ledger = Ledger(30)
+    flow = tflow.tflow()
+    older, gone, newer = Body(ledger), Body(ledger), Body(ledger)
+    older.add(b"o" * 10)
+    gone.add(b"g" * 20)
+    gone.hand_over(flow, lambda _: None)
+    del flow
+    gc.collect()
+    newer.add(b"n" * 20)
+    assert older.kept == b"o" * 10
+
+
+@given(
+    st.integers(0, 50),
+    st.lists(st.tuples(st.integers(0, 5), st.binary(max_size=30)), max_size=60),
+)
+def test_all_that_is_kept_is_never_more_than_the_limit(
+    limit: int, pieces: list[tuple[int, bytes]]
+) -> None:
+    ledger = Ledger(limit)
+    bodies = [Body(ledger) for _ in range(6)]
+    passed = [b""] * 6
+    for number, piece in pieces:
+        bodies[number].add(piece)
+        passed[number] += piece
+        assert sum(len(body.kept) for body in bodies) <= limit
+    for body, whole in zip(bodies, passed, strict=True):
+        assert whole.startswith(body.kept)
+        assert body.total == len(whole) == len(body.kept) + body.missing
+        if body.missing:
+            assert whole.endswith(body.tail)
