@@ -22,10 +22,12 @@ from ..jsonio import NotJson, loads
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_body
-from . import bridging, layer, options
+from . import bridging, layer, options, views
 from .bridging import Bridged
+from .commands import Commands
 from .decoding import DecodingError, decode_whole, decoder_for
 from .hosts import ChatOnlyHosts
+from .metrics import Metrics
 from .stream import RepairStream, WatchedStream
 from .witness import Witness, name_of
 
@@ -43,10 +45,13 @@ class Dragoman:
         """The dialect that a request's header asked for."""
         self._bridged: WeakKeyDictionary[http.HTTPFlow, Bridged] = WeakKeyDictionary()
         self._witness = Witness()
+        self._metrics = Metrics(self._witness.stats)
+        self.addons = [Commands(self._witness.stats)]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
         options.declare(loader)
+        views.install()
         if not layer.AVAILABLE:
             logger.warning("This mitmproxy streams large bodies past the bridge.")
 
@@ -55,7 +60,8 @@ class Dragoman:
         if not any(name.startswith("dragoman_") for name in updated):
             return
         try:
-            self.settings = options.Settings.of(ctx.options)
+            settings = options.Settings.of(ctx.options)
+            self._metrics.listen(settings.metrics)
         except exceptions.OptionsError as error:
             if self._running:
                 raise
@@ -63,11 +69,18 @@ class Dragoman:
             # the log does as well: mitmproxy does not start with one.
             logger.error("%s", error)
             return
-        self._witness.keep(self.settings.keep)
+        self.settings = settings
+        self._witness.keep(settings.keep)
+        self._witness.capture_into = settings.capture
 
     def running(self) -> None:
         """From now on mitmproxy refuses invalid options, and shows why."""
         self._running = True
+
+    def done(self) -> None:
+        """mitmproxy ends, or the script is loaded anew."""
+        self._metrics.stop()
+        self._witness.done()
 
     def next_layer(self, next_layer: NextLayer) -> None:
         """Keep what is converted as a whole from being streamed for its size."""

@@ -66,8 +66,8 @@ class Record:
         if client_request is not None:
             self._request.add(client_request)
         self._broken = False
-        self._began = flow.request.timestamp_end or flow.request.timestamp_start
-        self._last = self._began
+        self.began = flow.request.timestamp_end or flow.request.timestamp_start
+        self._last = self.began
         self._silence = 0.0
         self._steps = array("d")
         self._count = 0
@@ -100,7 +100,7 @@ class Record:
         self._last = now
         self._count += 1
         if self._count % self._stride == 0:
-            self._steps.extend((now - self._began, self._upstream.total, self._client.total))
+            self._steps.extend((now - self.began, self._upstream.total, self._client.total))
             if len(self._steps) > 3 * MAX_STEPS:
                 self._thin_out()
         if self.on_step:
@@ -138,8 +138,11 @@ class Record:
         """What has left, as far as it is kept."""
         return self._client.kept
 
-    def reached(self, offset: int) -> float | None:
-        """Seconds from the request until so many bytes had come from the upstream."""
+    def reached(self, offset: int | None) -> float | None:
+        """Seconds from the request until so many bytes had come from the upstream; None if
+        that is not known."""
+        if offset is None:
+            return None
         for index in range(0, len(self._steps), 3):
             if self._steps[index + 1] >= offset:
                 return self._steps[index]
@@ -153,7 +156,7 @@ class Record:
         steps = zip(*[iter(self._steps)] * 3, strict=True)
         return Timing(
             tuple(Step(at, int(up), int(down)) for at, up, down in steps),
-            self._last - self._began,
+            self._last - self.began,
             self._silence,
         )
 
@@ -167,7 +170,7 @@ class Record:
             "options": dict(self.options),
             "missing": [self._upstream.missing, self._client.missing],
             "steps": struct.pack(f"<{len(self._steps)}d", *self._steps),
-            "ended": [self._last - self._began, self._silence] if self.streamed else None,
+            "ended": [self._last - self.began, self._silence] if self.streamed else None,
             "request": None,
             "upstream": None,
         }

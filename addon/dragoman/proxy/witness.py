@@ -8,8 +8,10 @@ statistics count it.  Nothing here may disturb a flow: what fails is logged and 
 from __future__ import annotations
 
 import logging
+import time
 import weakref
 from collections import Counter
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
@@ -18,9 +20,11 @@ from ..evidence import Evidence, printable
 from ..report.exchange import Job
 from ..report.glance import Glance, glance
 from ..report.headline import headline
+from ..report.stats import Stats, Summary, counted
+from .capture import Capture
 from .ledger import Ledger
 from .live import Growth, show, watched_by_somebody
-from .record import Record, readable
+from .record import Record, exchange_of, readable
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +38,10 @@ class Witness:
     """Sees all watched flows."""
 
     def __init__(self) -> None:
+        self.stats = Stats()
+        self.capture_into: Path | None = None
+        """The folder into which every watched flow is written."""
+        self._capture = Capture()
         self._ledgers = (Ledger(0), Ledger(0))
         self._records: WeakKeyDictionary[http.HTTPFlow, Record] = WeakKeyDictionary()
         self._growing: WeakKeyDictionary[http.HTTPFlow, Growth] = WeakKeyDictionary()
@@ -109,11 +117,18 @@ class Witness:
             seen = self._look(flow, record)
             self._log(flow, record, self._sign(flow, record, seen))
             self._warn_if_useless(flow, seen)
+            self.stats.add(_summary(flow, record, seen))
             record.end(flow)
             if growing is not None:
                 show(flow)
+            if self.capture_into is not None and (exchange := exchange_of(flow)) is not None:
+                self._capture.keep(self.capture_into, flow, exchange)
         except Exception:
             logger.exception("%s: what was done could not be told", name_of(flow))
+
+    def done(self) -> None:
+        """mitmproxy ends: finish what is being written."""
+        self._capture.done()
 
     @staticmethod
     def _look(flow: http.HTTPFlow, record: Record) -> Glance:
@@ -125,12 +140,13 @@ class Witness:
     @staticmethod
     def _sign(flow: http.HTTPFlow, record: Record, seen: Glance) -> str:
         """Put the headline and the mark on the flow, but not over the user's own."""
-        first = None if seen.first_token is None else record.reached(seen.first_token)
-        ended = "connection broken" if flow.error else ""
-        if not ended and flow.response is not None and flow.response.status_code >= 400:
-            ended = f"HTTP {flow.response.status_code}"
         line = headline(
-            record.job, seen, record.evidence, model=record.model, first=first, ended=ended
+            record.job,
+            seen,
+            record.evidence,
+            model=record.model,
+            first=record.reached(seen.first_token),
+            ended=_how_it_ended(flow),
         )
         if flow.comment == record.comment:
             flow.comment = record.comment = line
@@ -160,6 +176,35 @@ class Witness:
                     SILENTLY_USELESS,
                     printable(response.headers.get("content-type", "no content type")),
                 )
+
+
+def _how_it_ended(flow: http.HTTPFlow) -> str:
+    """What went wrong, but for what the reply itself says."""
+    if flow.error:
+        return "connection broken"
+    status = flow.response.status_code if flow.response else 0
+    return f"HTTP {status}" if status >= 400 else ""
+
+
+def _summary(flow: http.HTTPFlow, record: Record, seen: Glance) -> Summary:
+    forms, notes = counted(record.evidence)
+    timing = record.timing
+    return Summary(
+        job=record.job,
+        host=flow.request.pretty_host,
+        model=record.model or seen.model,
+        streamed=record.streamed,
+        status=flow.response.status_code if flow.response else 0,
+        forms=forms,
+        notes=notes,
+        failed=_how_it_ended(flow) or seen.failed,
+        input_tokens=seen.input_tokens,
+        output_tokens=seen.output_tokens,
+        first_token=record.reached(seen.first_token),
+        longest_silence=timing.longest_silence if timing else None,
+        duration=time.time() - record.began,
+        parsed=seen.parsed,
+    )
 
 
 def name_of(flow: http.HTTPFlow) -> str:

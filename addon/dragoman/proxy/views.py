@@ -1,0 +1,114 @@
+"""The views of watched flows in mitmproxy and mitmweb: an LLM's turn as a person reads it.
+
+Each is a page of `report` over both sides of a flow.  The two generations of mitmproxy
+want views of different kinds, so there is a small adapter for each; nothing else here
+knows which one runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from mitmproxy import contentviews, http
+from mitmproxy.flow import Flow
+
+from ..report.diff_page import diff_page
+from ..report.exchange import Exchange
+from ..report.page import Line, Page
+from ..report.request_page import request_page
+from ..report.turn_page import turn_page
+from ..report.upstream_page import upstream_page
+from .record import exchange_of, is_watched
+
+if TYPE_CHECKING:
+    from mitmproxy.contentviews import Metadata
+
+logger = logging.getLogger(__name__)
+
+PRIORITY = 10.0
+"""Above that of mitmproxy's own views, which is at most 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One way to look at a watched flow."""
+
+    name: str
+    page: Callable[[Exchange], Page]
+    shown_for: Literal["request", "response", ""] = ""
+    """The message for which it is chosen unless the user chooses another."""
+
+    def lines(self, flow: Flow | None) -> Page:
+        """The page; never raises, as a fault here is no reason to show nothing."""
+        try:
+            exchange = exchange_of(flow) if flow is not None else None
+            if exchange is None:
+                return [Line("Dragoman has no record of this flow.", "error")]
+            return self.page(exchange)
+        except Exception:
+            logger.exception("%s cannot be shown", self.name)
+            return [Line("This flow cannot be shown so: the log says why.", "error")]
+
+    def priority(self, flow: Flow | None, message: object) -> float:
+        """-1 where it is not to be chosen by itself."""
+        if not (self.shown_for and isinstance(flow, http.HTTPFlow) and is_watched(flow)):
+            return -1.0
+        shown = flow.request if self.shown_for == "request" else flow.response
+        return PRIORITY if message is not None and message is shown else -1.0
+
+
+LOOKS = (
+    _Look("LLM stream", turn_page, "response"),
+    _Look("LLM upstream", upstream_page),
+    _Look("LLM diff", diff_page),
+    _Look("LLM request", request_page, "request"),
+)
+
+
+def install() -> None:
+    """Add the views, in place of those of an earlier load of the script."""
+    if hasattr(contentviews, "registry"):
+        for look in LOOKS:
+            contentviews.add(_prettifying(look))
+        return
+    eleven: Any = contentviews
+    for look in LOOKS:
+        earlier = eleven.get(look.name)
+        if earlier is not None:
+            eleven.remove(earlier)
+        eleven.add(_styling(look))
+
+
+def _prettifying(look: _Look) -> contentviews.Contentview:
+    """The view for mitmproxy 12 and later."""
+
+    class Prettifying(contentviews.Contentview):
+        name = look.name
+        syntax_highlight = "none"
+
+        def prettify(self, data: bytes, metadata: Metadata) -> str:  # noqa: ARG002
+            return "\n".join(line.text for line in look.lines(metadata.flow))
+
+        def render_priority(self, data: bytes, metadata: Metadata) -> float:  # noqa: ARG002
+            return look.priority(metadata.flow, metadata.http_message)
+
+    return Prettifying()
+
+
+def _styling(look: _Look) -> Any:
+    """The view for mitmproxy 11."""
+
+    class Styling(contentviews.base.View):
+        name = look.name
+
+        def __call__(self, data: bytes, **known: Any) -> contentviews.base.TViewResult:  # noqa: ARG002
+            lines = look.lines(known.get("flow"))
+            return look.name, ([(line.style, line.text)] for line in lines)
+
+        def render_priority(self, data: bytes, **known: Any) -> float:  # noqa: ARG002
+            return look.priority(known.get("flow"), known.get("http_message"))
+
+    return Styling()
