@@ -1,0 +1,295 @@
+"""A recorded flow once more, offline, through the code as it is now.
+
+What comes out is compared with what the client got when the flow ran.  What must differ
+(times, and ids that are made of them or at random) is made equal first; so any difference
+that is left is one in what Dragoman does: a repair of yesterday that is none today.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from ..bridge.dialects import DIALECTS, OPENAI
+from ..bridge.errors import Refused, error_body, error_json
+from ..bridge.message import feed_body
+from ..bridge.output_items import ID_PREFIXES
+from ..bridge.reply import Reply
+from ..bridge.request import Conversion, convert
+from ..evidence import Evidence
+from ..jsonio import NotJson, dumps, loads
+from ..kimi.chunks import ChunkRepair
+from ..kimi.headers import Tools
+from ..kimi.message import repair_body
+from ..kimi.parts import Policy
+from ..sse import Frame, FrameSplitter
+from .exchange import Exchange
+from .fixture import require_whole
+from .redact import is_stream
+
+NOW = 1_700_000_000
+"""The time (Unix seconds) at which every flow runs again."""
+MAX_LINES = 60
+"""Lines of a comparison that are shown."""
+MAX_COMPARED = 400
+"""Lines of each side that are matched with those of the other."""
+MAX_LINE = 200
+_BEFORE = 40
+"""Characters shown in front of the first that differs."""
+
+# Made of the time or at random, where our own code makes it.
+_PASSING = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (rb"\bcall_(\d+)_\d{9,11}\b", rb"call_\1_<time>"),
+        (rb"\b(resp|call|%s)_[0-9a-f]{32}" % "|".join(ID_PREFIXES.values()).encode(), rb"\1_<id>"),
+        (rb'"(created_at|completed_at)": ?\d+', rb'"\1":"<time>"'),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """What the code of today makes of a recorded flow."""
+
+    replies: tuple[bytes, ...]
+    """What the client would get.  The first is of a connection that ended well and an
+    upstream that answered 200; others, where that can matter, of those that did not."""
+    request: bytes
+    """What the upstream would get."""
+
+
+def rerun(exchange: Exchange) -> Rerun:
+    """Raises `IncompleteError` for a flow of which a part was not kept."""
+    require_whole(exchange)
+    reply = exchange.upstream_reply
+    if exchange.job == "bridge":
+        return _bridged(exchange)
+    if exchange.job == "repair" and exchange.status == 200:
+        tools = Tools.of_request(_value(exchange.client_request))
+        repair = ChunkRepair(tools, _policy(exchange), Evidence(), NOW)
+        if is_stream(reply):
+            replies = _through(reply, lambda frame: [frame], list, repair)
+            return Rerun(replies, exchange.client_request)
+        whole = repair_body(reply, tools, _policy(exchange), Evidence(), NOW)
+        return Rerun((reply if whole is None else whole,), exchange.client_request)
+    return Rerun((reply,), exchange.client_request)
+
+
+def _value(body: bytes) -> object:
+    try:
+        value: object = loads(body)
+    except NotJson:
+        return None
+    return value
+
+
+def _policy(exchange: Exchange) -> Policy:
+    options = exchange.options
+    text, finish = options.get("dragoman_kimi_text"), options.get("dragoman_finish_reason")
+    return Policy(
+        text="field" if text == "field" else "content",
+        finish="keep" if finish == "keep" else "tool_calls",
+    )
+
+
+def _through(
+    stream: bytes,
+    feed: Callable[[Frame], list[Frame]],
+    close: Callable[[], list[Frame]],
+    repair: ChunkRepair | None,
+) -> tuple[bytes, bytes]:
+    """A stream through repair and what follows: that ended, and that was broken off."""
+    splitter = FrameSplitter()
+
+    def repaired(frames: list[Frame]) -> list[Frame]:
+        done = [out for frame in frames for out in (repair.feed(frame) if repair else [frame])]
+        return [out for frame in done for out in feed(frame)]
+
+    begun = repaired(splitter.feed(stream))
+    last = repaired(splitter.close())
+    last += [out for frame in (repair.close() if repair else []) for out in feed(frame)]
+    last += close()
+    cut = b"".join(frame.raw for frame in begun)
+    return cut + b"".join(frame.raw for frame in last), cut
+
+
+def _bridged(exchange: Exchange) -> Rerun:
+    unsupported = exchange.options.get("dragoman_unsupported_tools")
+    evidence = Evidence()
+    try:
+        conversion = convert(
+            _value(exchange.client_request),
+            unsupported="error" if unsupported == "error" else "drop",
+            evidence=evidence,
+        )
+    except Refused as refused:
+        answer = error_json(
+            refused.message, type="invalid_request_error", param=refused.param, code=refused.code
+        )
+        return Rerun((answer,), b"")
+    replies = _Bridge(exchange, conversion, evidence).replies()
+    return Rerun(replies, dumps(conversion.chat))
+
+
+class _Bridge:
+    """The reply side of a bridged flow."""
+
+    def __init__(self, exchange: Exchange, conversion: Conversion, evidence: Evidence) -> None:
+        self._exchange = exchange
+        self._turn = conversion.turn
+        self._evidence = evidence
+        self._tools = Tools.of_request(conversion.chat)
+        self._repairs = exchange.options.get("dragoman_repair") != "off"
+
+    def replies(self) -> tuple[bytes, ...]:
+        exchange = self._exchange
+        body = exchange.upstream_reply
+        if exchange.status < 400 and self._turn.stream and is_stream(body):
+            reply = self._reply()
+            return _through(body, reply.feed, reply.close, self._repair())
+        whole = self._whole(body)
+        if exchange.status < 400:
+            return (whole,)
+        # Of an upstream's error and of a reply that failed, the client sees the same status.
+        error = error_body(exchange.status, body)
+        return (whole, error) if exchange.status == 502 else (error, whole)
+
+    def _reply(self) -> Reply:
+        return Reply(
+            self._turn,
+            DIALECTS.get(self._exchange.options.get("dragoman_dialect", ""), OPENAI),
+            self._evidence,
+            response_id=f"resp_{0:032x}",
+            created_at=NOW,
+            clock=lambda: NOW,
+        )
+
+    def _repair(self) -> ChunkRepair | None:
+        if not self._repairs:
+            return None
+        return ChunkRepair(self._tools, _policy(self._exchange), self._evidence, NOW)
+
+    def _whole(self, body: bytes) -> bytes:
+        reply = self._reply()
+        frames = feed_body(reply, self._repaired(body))
+        if self._turn.stream:
+            return b"".join(frame.raw for frame in frames)
+        error = reply.response.get("error")
+        if reply.response.get("status") == "failed" and isinstance(error, dict):
+            return error_json(error["message"], type="server_error", code=error["code"])
+        return dumps(reply.response)
+
+    def _repaired(self, body: bytes) -> bytes:
+        repair = self._repair()
+        if repair is None:
+            return body
+        if is_stream(body):
+            return repair.whole(body)
+        policy = _policy(self._exchange)
+        return repair_body(body, self._tools, policy, self._evidence, NOW) or body
+
+
+# The comparison
+
+
+def compare(exchange: Exchange) -> list[str]:
+    """What has changed since the flow ran, as lines for a person; the first one sums up.
+
+    Raises `IncompleteError`.
+    """
+    now = rerun(exchange)
+    lines = _difference("reply", exchange.client_reply, now.replies)
+    if exchange.job == "bridge":
+        lines += _difference("request", exchange.upstream_request, (now.request,))
+    return lines
+
+
+def _difference(what: str, was: bytes, now: tuple[bytes, ...]) -> list[str]:
+    """``reply: unchanged``, or how the first of `now` differs from what `was`."""
+    old = normal(was)
+    if any(normal(reply) == old for reply in now):
+        return [f"{what}: unchanged ({len(was)} bytes)"]
+    before, after = _lines(old), _lines(normal(now[0]))
+    shown = list(_diff(before, after))
+    cut = [f"… {len(shown) - MAX_LINES} more lines"] if len(shown) > MAX_LINES else []
+    head = f"{what}: CHANGED (- when it ran, {len(before)} lines; + now, {len(after)} lines)"
+    return [head, *shown[:MAX_LINES], *cut]
+
+
+def normal(body: bytes) -> bytes:
+    """`body` with the same word in place of everything that differs from run to run."""
+    for pattern, replacement in _PASSING:
+        body = pattern.sub(replacement, body)
+    return body
+
+
+def _lines(body: bytes) -> list[str]:
+    """One line for each frame of a stream, or for each line of a JSON text written out."""
+    if is_stream(body):
+        splitter = FrameSplitter(max_frame=len(body) + 1)
+        frames = splitter.feed(body) + splitter.close()
+        return [" ".join(_text(frame.raw).split("\n")).strip() for frame in frames]
+    try:
+        value = loads(body)
+        return json.dumps(value, indent=1, ensure_ascii=False).split("\n")
+    except (NotJson, RecursionError):
+        return _text(body).split("\n")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _diff(before: list[str], after: list[str]) -> Iterator[str]:
+    """The lines that differ, each cut to where it does; `@@` names where they stand."""
+    start = 0
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            break
+        start += 1
+    end = 0
+    for old, new in zip(reversed(before[start:]), reversed(after[start:]), strict=False):
+        if old != new:
+            break
+        end += 1
+    olds, news = before[start : len(before) - end], after[start : len(after) - end]
+    first_olds, first_news = olds[:MAX_COMPARED], news[:MAX_COMPARED]
+    matcher = SequenceMatcher(None, first_olds, first_news, autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        if tag != "equal":
+            yield f"@@ line {start + i + 1} @@"
+            yield from _replaced(first_olds[i:j], first_news[k:m])
+    left = max(len(olds), len(news)) - MAX_COMPARED
+    if left > 0:
+        yield f"… {left} lines behind these are not compared"
+
+
+def _replaced(olds: list[str], news: list[str]) -> Iterator[str]:
+    paired = len(olds) == len(news)
+    at = [_first_difference(*pair) if paired else 0 for pair in zip(olds, news, strict=False)]
+    for sign, lines in (("-", olds), ("+", news)):
+        for number, line in enumerate(lines):
+            yield f"{sign} {_shown(line, at[number] if number < len(at) else 0)}"
+
+
+def _first_difference(old: str, new: str) -> int:
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[:middle] == new[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _shown(line: str, at: int) -> str:
+    """What of a line is shown: around `at`, and nothing that a terminal would obey."""
+    start = max(0, at - _BEFORE) if len(line) > MAX_LINE else 0
+    part = line[start : start + MAX_LINE]
+    part = "".join(c if c.isprintable() else "?" for c in part)
+    return ("…" if start else "") + part + ("…" if start + MAX_LINE < len(line) else "")
