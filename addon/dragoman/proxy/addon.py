@@ -22,16 +22,24 @@ from ..jsonio import NotJson, loads
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_body
-from . import bridging, layer, options, views
+from . import bridging, options, views
 from .bridging import Bridged
 from .commands import Commands
 from .decoding import DecodingError, decode_whole, decoder_for
 from .hosts import ChatOnlyHosts
 from .metrics import Metrics
-from .stream import RepairStream, WatchedStream
+from .repair_stream import RepairStream
+from .stream import WatchedStream
 from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
+
+try:
+    from .layer import adopt
+except (ImportError, AttributeError) as missing:
+    LAYER_MISSING = str(missing)
+else:
+    LAYER_MISSING = ""
 
 
 class Dragoman:
@@ -52,8 +60,12 @@ class Dragoman:
         """Declare the options."""
         options.declare(loader)
         views.install()
-        if not layer.AVAILABLE:
-            logger.warning("This mitmproxy streams large bodies past the bridge.")
+        if LAYER_MISSING:
+            logger.warning(
+                "No heartbeats while an upstream is silent, no last word when its connection "
+                "breaks, and stream_large_bodies streams past the bridge: %s.",
+                LAYER_MISSING,
+            )
 
     def configure(self, updated: Iterable[str]) -> None:
         """Check and take over changed options; running streams keep theirs."""
@@ -83,9 +95,9 @@ class Dragoman:
         self._witness.done()
 
     def next_layer(self, next_layer: NextLayer) -> None:
-        """Keep what is converted as a whole from being streamed for its size."""
-        if layer.AVAILABLE:
-            layer.adopt(next_layer, self._needs_whole)
+        """Have the connection's streams speak for themselves: see `layer`."""
+        if not LAYER_MISSING:
+            adopt(next_layer, self)
 
     # The request
 
@@ -164,6 +176,13 @@ class Dragoman:
         self._bridged.pop(flow, None)
         self._witness.close(flow)
 
+    def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response | None:
+        """The reply to a flow that is Dragoman's, whose upstream failed before it had one."""
+        bridged = self._bridged.pop(flow, None)
+        if bridged is None and not (_is_chat(flow.request) and self._repairs(flow)):
+            return None
+        return bridging.unreachable(error)
+
     # Which flows
 
     def _repairs(self, flow: http.HTTPFlow) -> bool:
@@ -185,7 +204,7 @@ class Dragoman:
         """Whether this request is one that the bridge converts."""
         return bridging.is_create(flow.request) and self._bridges(flow)
 
-    def _needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
+    def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
         """Whether this request, or the response to it, is read or converted as a whole."""
         if request:
             return self._converts(flow) or self._repairs(flow)
@@ -241,12 +260,15 @@ class Dragoman:
             if _unreadable(encoding):
                 logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
                 return False
-            policy = self.settings.policy
+            asked = _asked(flow)
+            wants_stream = isinstance(asked, dict) and asked.get("stream") is True
+            tools, policy = Tools.of_request(asked), self.settings.policy
             response.stream = RepairStream(
-                ChunkRepair(_tools(flow), policy, record.evidence, int(time.time())),
+                ChunkRepair(tools, policy, record.evidence, int(time.time())),
                 decoder_for(encoding),
-                name_of(flow),
-                record,
+                name=name_of(flow),
+                record=record,
+                heartbeat=self.settings.heartbeat if wants_stream else 0,
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
@@ -273,7 +295,11 @@ class Dragoman:
         try:
             body = decode_whole(response.raw_content or b"", encoding)
             repaired = repair_body(
-                body, _tools(flow), self.settings.policy, record.evidence, int(time.time())
+                body,
+                Tools.of_request(_asked(flow)),
+                self.settings.policy,
+                record.evidence,
+                int(time.time()),
             )
         except DecodingError as error:
             logger.warning("%s: not repaired: the body is encoded, and %s", name_of(flow), error)
@@ -309,11 +335,11 @@ def _set_framing(flow: http.HTTPFlow, response: http.Response) -> None:
         response.headers["transfer-encoding"] = "chunked"
 
 
-def _tools(flow: http.HTTPFlow) -> Tools:
-    """The tools that the request declared, as far as its body can be read."""
+def _asked(flow: http.HTTPFlow) -> object:
+    """The JSON value of the request's body; None as far as it cannot be read."""
     request = flow.request
     encoding = request.headers.get("content-encoding", "identity")
     try:
-        return Tools.of_request(loads(decode_whole(request.raw_content or b"null", encoding)))
+        return loads(decode_whole(request.raw_content or b"null", encoding))
     except (NotJson, DecodingError):
-        return Tools({})
+        return None

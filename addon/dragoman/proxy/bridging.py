@@ -25,11 +25,11 @@ from ..jsonio import NotJson, dumps, loads
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_body
+from .bridge_stream import BridgeStream
 from .decoding import DecodingError, decode_whole, decoder_for
 from .hosts import base_path
 from .options import Settings
 from .record import Record
-from .stream import BridgeStream
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,14 @@ class Bridged:
 
     def stream(self, encoding: str, name: str, record: Record) -> BridgeStream:
         """The stream callable of this turn's reply."""
-        return BridgeStream(self.reply(), self.chunk_repair(), decoder_for(encoding), name, record)
+        return BridgeStream(
+            self.reply(),
+            self.chunk_repair(),
+            decoder_for(encoding),
+            name=name,
+            record=record,
+            heartbeat=self.settings.heartbeat,
+        )
 
 
 def is_create(request: http.Request) -> bool:
@@ -241,6 +248,15 @@ def _set_body(response: http.Response, body: bytes, content_type: str) -> None:
 
 def _error_response(status: int, body: bytes) -> http.Response:
     return http.Response.make(status, body, {"content-type": "application/json"})
+
+
+def unreachable(error: str) -> http.Response:
+    """The answer for an upstream that could not be reached, or broke off before its reply
+    was whole; all clients try again after a 502."""
+    message = f"The upstream gave no answer: {error}"
+    return _error_response(
+        502, error_json(message, type="server_error", code="upstream_unreachable")
+    )
 
 
 def learned_response() -> http.Response:

@@ -18,6 +18,7 @@ from mitmproxy.utils import human
 from ..bridge.dialects import DIALECTS
 from ..kimi.parts import Policy
 
+MIN_HEARTBEAT, MAX_HEARTBEAT = 0.1, 3600
 FlowTest = Callable[[http.HTTPFlow], bool]
 
 _CHOICES = {
@@ -63,6 +64,12 @@ _OPTIONS = (
         "Tools that no chat upstream can serve: 'drop' them, on record, or answer with an 'error'.",
     ),
     (
+        "dragoman_heartbeat",
+        "5",
+        "Seconds of silence after which a client that waits for a stream hears something; 0: "
+        "never.",
+    ),
+    (
         "dragoman_keep",
         "8m",
         "How much to keep of what upstreams sent, and of what clients received, over all flows "
@@ -99,6 +106,8 @@ class Settings:
     """A user's filter; None stands for ``auto``."""
     dialect: str = "auto"
     unsupported: Literal["drop", "error"] = "drop"
+    heartbeat: float = 5.0
+    """Seconds; 0: never."""
     keep: int = 8 * 1024 * 1024
     """Bytes to keep of each side."""
     capture: Path | None = None
@@ -124,6 +133,7 @@ class Settings:
             bridge=_flow_test("dragoman_bridge", options.dragoman_bridge),
             dialect=options.dragoman_dialect,
             unsupported=cast(Literal["drop", "error"], options.dragoman_unsupported_tools),
+            heartbeat=_seconds("dragoman_heartbeat", options.dragoman_heartbeat),
             keep=_size("dragoman_keep", options.dragoman_keep),
             capture=_folder(options.dragoman_capture),
             metrics=_port("dragoman_metrics", options.dragoman_metrics),
@@ -153,6 +163,19 @@ def _flow_test(name: str, value: str) -> FlowTest | None:
             "set it to auto, off, or a filter such as '~d moonshot.ai'."
         ) from None
     return lambda flow: bool(parsed(flow))
+
+
+def _seconds(name: str, value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not (seconds == 0 or MIN_HEARTBEAT <= seconds <= MAX_HEARTBEAT):
+        raise exceptions.OptionsError(
+            f"{name} is {value!r}; set it to a number of seconds from {MIN_HEARTBEAT} to "
+            f"{MAX_HEARTBEAT}, or to 0 for never."
+        )
+    return seconds
 
 
 def _size(name: str, value: str) -> int:

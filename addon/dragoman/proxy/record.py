@@ -83,6 +83,15 @@ class Record:
         """This, perhaps nothing, left for the client, after what `came` just now."""
         self._noted(self._leave, data)
 
+    def said(self, data: bytes) -> None:
+        """This left although nothing had come: the upstream's silence goes on."""
+        self._noted(self._say, data)
+
+    def _say(self, data: bytes) -> None:
+        self._client.add(data)
+        if self.on_step:
+            self.on_step()
+
     def _noted(self, note: Callable[[bytes], None], data: bytes) -> None:
         """A stream goes on whatever happens to its record."""
         if self._broken:

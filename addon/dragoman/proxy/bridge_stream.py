@@ -1,0 +1,107 @@
+"""The stream of a bridged reply: the stages, composed, and their safety net.
+
+``bytes -> (decoding) -> sse -> kimi -> bridge -> bytes``.  There is no verbatim to fall
+back on: after a fault the client gets its one terminal, `response.failed`, and whatever
+still comes from the upstream is passed over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ..bridge.reply import Reply
+from ..kimi.chunks import ChunkRepair
+from ..sse import Frame, FrameSplitter
+from .decoding import Decoder, DecodingError
+from .record import Record
+from .stream import LiveStream, decoded
+
+logger = logging.getLogger(__name__)
+
+
+class BridgeStream(LiveStream):
+    """The stream of a bridged reply: ``bytes -> (decoding) -> sse -> kimi -> bridge -> bytes``.
+
+    There is no verbatim to fall back on: after a fault the client gets its one terminal,
+    `response.failed`, and whatever still comes from the upstream is passed over.
+    """
+
+    def __init__(
+        self,
+        reply: Reply,
+        repair: ChunkRepair | None,
+        decoder: Decoder | None,
+        *,
+        name: str,
+        record: Record,
+        heartbeat: float,
+    ) -> None:
+        super().__init__(name, record, heartbeat)
+        self._reply = reply
+        self._repair = repair
+        self._decoder = decoder
+        self._splitter = FrameSplitter()
+
+    def _pass_on(self, data: bytes) -> bytes:
+        out: list[Frame] = []
+        try:
+            if not self._reply.finished:
+                self._run(data, out)
+        except DecodingError as error:
+            logger.error("%s: upstream's compressed body is unusable: %s", self._name, error)
+            self._fail(out, f"The upstream's compressed body is unusable: {error}.")
+        except Exception:
+            logger.exception("%s: the bridge failed", self._name)
+            self._fail(out, "Dragoman could not convert the upstream's reply.")
+        return _joined(out)
+
+    def _open(self) -> bytes:
+        return self._told(self._reply.open)
+
+    def _beat(self) -> bytes:
+        return self._told(self._reply.heartbeat)
+
+    def _give_up(self, error: str) -> bytes:
+        out: list[Frame] = []
+        try:
+            for frame in self._repair.close() if self._repair else []:
+                out += self._reply.feed(frame)
+        except Exception:
+            logger.exception("%s: what was held is lost", self._name)
+        self._fail(out, f"The upstream broke off: {error}")
+        return _joined(out)
+
+    def _told(self, tell: Callable[[], list[Frame]]) -> bytes:
+        try:
+            return _joined(tell())
+        except Exception:
+            logger.exception("%s: the bridge failed", self._name)
+            out: list[Frame] = []
+            self._fail(out, "Dragoman could not write the reply.")
+            return _joined(out)
+
+    def _run(self, data: bytes, out: list[Frame]) -> None:
+        for plain in decoded(self._decoder, data, self._name):
+            self._record.came(plain)
+            self._take(self._splitter.feed(plain), out)
+        if not data:
+            self._take(self._splitter.close(), out)
+            for frame in self._repair.close() if self._repair else []:
+                out += self._reply.feed(frame)
+            out += self._reply.close()
+
+    def _take(self, frames: list[Frame], out: list[Frame]) -> None:
+        for frame in frames:
+            for repaired in self._repair.feed(frame) if self._repair else [frame]:
+                out += self._reply.feed(repaired)
+
+    def _fail(self, out: list[Frame], message: str) -> None:
+        try:
+            out += self._reply.fail("server_error", message)
+        except Exception:
+            logger.exception("%s: not even the failure could be told", self._name)
+
+
+def _joined(frames: list[Frame]) -> bytes:
+    return b"".join(frame.raw for frame in frames)
