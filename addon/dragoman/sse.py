@@ -53,6 +53,10 @@ class Frame:
         return b"".join(line + b"\n" for line in lines if line and _field(line)[0] != b"data")
 
 
+HEARTBEAT = Frame(b": waiting for the upstream\n\n")
+"""A comment: no parser hands it on, so it can stand between any two events."""
+
+
 def _fields(raw: bytes) -> list[tuple[bytes, bytes]]:
     return [_field(line) for line in _EOL.split(raw.removeprefix(_BOM)) if line]
 

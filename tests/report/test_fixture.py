@@ -116,9 +116,10 @@ def spoken(chunk: dict[str, object]) -> str:
 def test_an_error_keeps_its_status() -> None:
     folder = FOLDER / "clean_http_error"
     request, body = ((folder / name).read_bytes() for name in ("request.json", "upstream.json"))
-    files = fixture(Exchange("repair", request, request, body, body, status=429), Redaction())
+    came = Exchange("repair", request, request, body, body, upstream_status=429, retry_after="7")
+    files = fixture(came, Redaction())
     assert files.keys() == {"request.json", "upstream.json", "reply.json"}
-    assert json.loads(files["reply.json"]) == {"status": 429}
+    assert json.loads(files["reply.json"]) == {"status": 429, "headers": {"retry-after": "7"}}
     assert upstream(folder) is None
 
 

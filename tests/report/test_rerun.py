@@ -77,12 +77,24 @@ def test_a_bridged_turn_is_unchanged_but_for_times_and_ids(dialect: str, name: s
     assert request.startswith("request: unchanged")
 
 
-def test_a_stream_that_was_broken_off_is_unchanged() -> None:
+@pytest.mark.parametrize("by", ["upstream", "client"])
+def test_a_stream_that_was_broken_off_is_unchanged(by: str) -> None:
     exchange = repaired(FOLDER / "kimi_specification")
     half = exchange.upstream_reply[: len(exchange.upstream_reply) // 2]
-    got = rerun(replace(exchange, upstream_reply=half)).replies[1]
-    (line,) = compare(replace(exchange, upstream_reply=half, client_reply=got))
+    broken = replace(exchange, upstream_reply=half, error="it broke off")
+    told, cut = rerun(broken).replies
+    assert told.startswith(cut)
+    assert b"it broke off" in told.removeprefix(cut)
+    got = told if by == "upstream" else cut
+    (line,) = compare(replace(broken, client_reply=got))
     assert line.startswith("reply: unchanged")
+
+
+def test_heartbeats_are_no_difference() -> None:
+    exchange = bridged(FOLDER / "bridge_codex_second_turn", FOLDER / "clean_text")
+    beat = b'event: response.in_progress\ndata: {"type":"response.in_progress"}\n\n'
+    more = exchange.client_reply.replace(b"\n\n", b"\n\n" + beat, 3)
+    assert compare(replace(exchange, client_reply=more))[0].startswith("reply: unchanged")
 
 
 def test_what_has_changed_is_shown_where_it_did() -> None:

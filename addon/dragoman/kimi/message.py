@@ -11,6 +11,7 @@ from typing import Any
 from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
 from .calls import Calls
+from .chunks import ChunkRepair
 from .fields import CONTENT, Span, by_field, passages, without_text, written
 from .headers import Tools
 from .markers import may_hold_marker
@@ -35,6 +36,14 @@ def repair_body(
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
             touched |= _MessageRepair(choice, tools, policy, evidence, now).run()
     return dumps(reply) if touched else None
+
+
+def repair_whole(body: bytes, tools: Tools, policy: Policy, evidence: Evidence, now: int) -> bytes:
+    """A reply that was received whole, repaired: JSON, or from an upstream that streams
+    whatever it is asked for, an event stream."""
+    if body.lstrip().startswith(b"{"):
+        return repair_body(body, tools, policy, evidence, now) or body
+    return ChunkRepair(tools, policy, evidence, now).whole(body)
 
 
 class _MessageRepair:

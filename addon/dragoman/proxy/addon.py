@@ -140,7 +140,9 @@ class Dragoman:
             test = bridged.settings.repair
             bridged = replace(bridged, repair=test is None or test(flow))
             self._bridged[flow] = bridged
-            self._witness.of(flow, "bridge").options = self.settings.in_words(
+            record = self._witness.of(flow, "bridge")
+            record.upstream_status = response.status_code
+            record.options = self.settings.in_words(
                 repair=bridged.repair, dialect=bridged.dialect.name
             )
             if streams and response.status_code < 300 and bridged.turn.stream:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from ..bridge.reply import Reply
+from ..kimi.broken import broken_off, error_frame
 from ..kimi.chunks import ChunkRepair
 from ..sse import Frame, FrameSplitter
 from .decoding import Decoder, DecodingError
@@ -64,12 +65,13 @@ class BridgeStream(LiveStream):
 
     def _give_up(self, error: str) -> bytes:
         out: list[Frame] = []
+        message = broken_off(error)
         try:
-            for frame in self._repair.close() if self._repair else []:
-                out += self._reply.feed(frame)
+            if not self._reply.finished:
+                self._take([error_frame(message, "server_error")], out)
         except Exception:
             logger.exception("%s: what was held is lost", self._name)
-        self._fail(out, f"The upstream broke off: {error}")
+        self._fail(out, message)
         return _joined(out)
 
     def _told(self, tell: Callable[[], list[Frame]]) -> bytes:

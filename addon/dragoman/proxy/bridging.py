@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from mitmproxy import http
 
 from ..bridge.dialects import DIALECTS, Dialect, choose
-from ..bridge.errors import Refused, error_body, error_json
-from ..bridge.message import feed_body
+from ..bridge.errors import Refused, error_json
+from ..bridge.message import answer, failed
 from ..bridge.reply import Reply
 from ..bridge.request import convert
 from ..bridge.turn import Turn
@@ -24,7 +24,7 @@ from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
-from ..kimi.message import repair_body
+from ..kimi.message import repair_whole
 from .bridge_stream import BridgeStream
 from .decoding import DecodingError, decode_whole, decoder_for
 from .hosts import base_path
@@ -122,15 +122,15 @@ def send_as_chat(
         return None
     except Refused as refused:
         evidence.note("refused:", refused.message)
-        answer = error_json(
+        told = error_json(
             refused.message, type="invalid_request_error", param=refused.param, code=refused.code
         )
-        flow.response = _error_response(refused.status, answer)
+        flow.response = _error_response(refused.status, told)
         return None
     except Exception:
         logger.exception("%s: the request could not be converted", request.pretty_host)
-        answer = error_json("Dragoman could not convert the request.", type="server_error")
-        flow.response = _error_response(500, answer)
+        told = error_json("Dragoman could not convert the request.", type="server_error")
+        flow.response = _error_response(500, told)
         return None
     headers = request.headers
     dialect = choose(
@@ -184,66 +184,34 @@ def give_whole(bridged: Bridged, response: http.Response, name: str, record: Rec
         encoding = response.headers.get("content-encoding", "identity")
         body = decode_whole(response.raw_content or b"", encoding)
         record.came(body)
-        if 200 <= response.status_code < 300:
-            _give_reply(bridged, response, body)
-        else:
-            _give_error(response, body)
+        given = answer(
+            bridged.reply(),
+            _repaired(bridged, body),
+            status=response.status_code,
+            stream=bridged.turn.stream,
+            retry_after=response.headers.get("retry-after", ""),
+        )
     except DecodingError as error:
         logger.error("%s: the upstream's compressed body is unusable: %s", name, error)
-        _give_failure(response, f"The upstream's compressed body is unusable: {error}.")
+        given = failed(f"The upstream's compressed body is unusable: {error}.")
     except Exception:
         logger.exception("%s: the bridge failed", name)
-        _give_failure(response, "Dragoman could not convert the upstream's reply.")
-
-
-def _give_error(response: http.Response, body: bytes) -> None:
-    retry_after = response.headers.get("retry-after", "")
-    answer = error_body(response.status_code, body, retry_after=retry_after)
-    if response.status_code < 400:
-        # To follow a redirect, a client would send there what it sent here.
-        response.status_code = 502
-        response.headers.pop("location", None)
-    _set_body(response, answer, "application/json")
-
-
-def _give_failure(response: http.Response, message: str) -> None:
-    response.status_code = 502
-    answer = error_json(message, type="server_error", code="server_error")
-    _set_body(response, answer, "application/json")
-
-
-def _give_reply(bridged: Bridged, response: http.Response, body: bytes) -> None:
-    reply = bridged.reply()
-    frames = feed_body(reply, _repaired(bridged, body) if bridged.repair else body)
-    if bridged.turn.stream:
-        joined = b"".join(frame.raw for frame in frames)
-        _set_body(response, joined, "text/event-stream; charset=utf-8")
-        return
-    error = reply.response.get("error")
-    if reply.response.get("status") == "failed" and isinstance(error, dict):
-        response.status_code = 502
-        answer = error_json(error["message"], type="server_error", code=error["code"])
-        _set_body(response, answer, "application/json")
-    else:
-        _set_body(response, dumps(reply.response), "application/json")
+        given = failed("Dragoman could not convert the upstream's reply.")
+    response.status_code = given.status
+    for header in ("content-encoding", "location"):
+        response.headers.pop(header, None)
+    response.headers["content-type"] = (
+        "text/event-stream; charset=utf-8" if given.stream else "application/json"
+    )
+    response.content = given.body
 
 
 def _repaired(bridged: Bridged, body: bytes) -> bytes:
-    repaired = repair_body(
+    if not bridged.repair:
+        return body
+    return repair_whole(
         body, bridged.tools, bridged.settings.policy, bridged.evidence, int(time.time())
     )
-    if repaired is not None:
-        return repaired
-    if not body.lstrip().startswith(b"{"):
-        stage = bridged.chunk_repair()
-        return body if stage is None else stage.whole(body)
-    return body
-
-
-def _set_body(response: http.Response, body: bytes, content_type: str) -> None:
-    response.headers.pop("content-encoding", None)
-    response.headers["content-type"] = content_type
-    response.content = body
 
 
 def _error_response(status: int, body: bytes) -> http.Response:

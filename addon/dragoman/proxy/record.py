@@ -58,6 +58,8 @@ class Record:
         self.evidence = evidence
         self.options: Mapping[str, str] = {}
         """Those that the reply depends on, see `Exchange.options`."""
+        self.upstream_status: int | None = None
+        """If it is not the one that the client received."""
         self.streamed = False
         self.on_step: Callable[[], None] | None = None
         """Called when something passed."""
@@ -119,6 +121,7 @@ class Record:
         """`exchange` with the sides of the reply as they are now."""
         return replace(
             exchange,
+            upstream_status=self.upstream_status or exchange.status,
             client_request=self._request.kept or exchange.client_request,
             upstream_reply=self._upstream.kept,
             client_reply=self._client.kept,
@@ -180,6 +183,7 @@ class Record:
             "missing": [self._upstream.missing, self._client.missing],
             "steps": struct.pack(f"<{len(self._steps)}d", *self._steps),
             "ended": [self._last - self.began, self._silence] if self.streamed else None,
+            "status": self.upstream_status,
             "request": None,
             "upstream": None,
         }
@@ -218,13 +222,17 @@ def exchange_of(flow: Flow) -> Exchange | None:
     told: dict[str, Any] = flow.metadata[KEY]
     job = cast(Job, told["job"] if told.get("job") in get_args(Job) else "watch")
     sent = readable(flow.request)
+    status = flow.response.status_code if flow.response else 0
     exchange = Exchange(
         job=job,
         client_request=_bytes(told.get("request"), sent),
         upstream_request=sent,
         upstream_reply=b"",
         client_reply=b"",
-        status=flow.response.status_code if flow.response else 0,
+        status=status,
+        upstream_status=status,
+        retry_after=flow.response.headers.get("retry-after", "") if flow.response else "",
+        error=flow.error.msg if flow.error else "",
     )
     record = _running.get(flow)
     if record is not None:
@@ -236,6 +244,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
         exchange,
         upstream_reply=_bytes(told.get("upstream"), received),
         client_reply=received,
+        upstream_status=_count(told.get("status"), status),
         upstream_missing=upstream_missing,
         client_missing=client_missing,
         told=tuple(map(str, told.get("told") or ())),
@@ -257,6 +266,10 @@ def readable(message: http.Message) -> bytes:
 
 def _bytes(value: object, otherwise: bytes) -> bytes:
     return value if isinstance(value, bytes) else otherwise
+
+
+def _count(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) else otherwise
 
 
 def _counts(value: object) -> TypeGuard[list[int]]:

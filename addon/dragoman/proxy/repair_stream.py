@@ -8,13 +8,12 @@ is released, and the rest goes through as it comes.
 from __future__ import annotations
 
 import logging
-import re
 from collections import deque
 from collections.abc import Callable
 
-from ..jsonio import dumps
+from ..kimi.broken import TAIL, broken_off, last_frame
 from ..kimi.chunks import ChunkRepair
-from ..sse import BLANK_LINE_ENDS, Frame, FrameSplitter, encode
+from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter
 from .decoding import Decoder, DecodingError
 from .record import Record
 from .stream import LiveStream, decoded
@@ -23,10 +22,6 @@ logger = logging.getLogger(__name__)
 
 MAX_REJOINED = 64 * 1024
 """Bytes of an unfinished frame up to which looking at it again is cheaper than splitting."""
-TAIL = 2048
-"""Bytes that are remembered of what was sent: they tell where events end, and a reply."""
-_ENDED = re.compile(rb'^data: ?(\[DONE\]|.*"finish_reason" ?: ?"\w)', re.MULTILINE)
-HEARTBEAT = b": waiting for the upstream\n\n"
 
 
 class RepairStream(LiveStream):
@@ -72,13 +67,13 @@ class RepairStream(LiveStream):
 
     def _beat(self) -> bytes:
         """A comment, between two events: no client's parser shows it to anybody."""
-        return b"" if self._ended or self._in_event else HEARTBEAT
+        return b"" if self._ended or self._in_event else HEARTBEAT.raw
 
     def _give_up(self, error: str) -> bytes:
         out: list[bytes] = []
         try:
             if not self._ended:
-                self._break_off(f"The upstream broke off: {error}", "upstream_error", out)
+                self._break_off(broken_off(error), "upstream_error", out)
         except Exception:
             logger.exception("%s: repair failed at the end of a broken stream", self._name)
             out += [frame.raw for frame in self._leftovers()]
@@ -154,7 +149,7 @@ class RepairStream(LiveStream):
         self._sent_last = (self._sent_last + b"".join(out)[-TAIL:])[-TAIL:]
         if self._in_event:
             out.append(b"\n\n")
-        last = self._last_frame(message, code)
+        last = last_frame(self._sent_last, message, code)
         if last is None:
             pass
         elif self._verbatim:
@@ -163,14 +158,6 @@ class RepairStream(LiveStream):
             self._unrepaired.append(last)
             self._repair_frames(out)
         self._ended = True
-
-    def _last_frame(self, message: str, code: str) -> Frame | None:
-        """What a stream that breaks off ends with: an error, unless the reply was whole."""
-        ended = _ENDED.findall(self._sent_last)
-        if not ended:
-            error = {"message": message, "type": "upstream_error", "param": None, "code": code}
-            return encode(dumps({"error": error}))
-        return None if b"[DONE]" in ended else encode(b"[DONE]")
 
     def _leftovers(self) -> list[Frame]:
         """Everything that went into a stage and has not come out."""

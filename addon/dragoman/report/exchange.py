@@ -58,6 +58,12 @@ class Exchange:
     """Bytes of the client's reply that were not kept."""
     status: int = 200
     """Of the reply that the client received."""
+    upstream_status: int = 200
+    """Of the reply that the upstream sent."""
+    retry_after: str = ""
+    """That header of the reply, which the message of an error repeats."""
+    error: str = ""
+    """How a connection broke off, in mitmproxy's words; empty: none did."""
     told: tuple[str, ...] = ()
     """What was repaired, dropped, renamed …: the lines of the flow's evidence."""
     calls: Mapping[str, int] = field(default_factory=dict)

@@ -43,8 +43,11 @@ def fixture(exchange: Exchange, redaction: Redaction) -> dict[str, bytes]:
     elif exchange.status == 200:
         bodies[_named("chat", exchange.client_reply)] = exchange.client_reply
     files = {name: redaction.body(body) for name, body in bodies.items()}
-    if exchange.status != 200:
-        files["reply.json"] = dumps({"status": exchange.status}) + b"\n"
+    if exchange.upstream_status != 200:
+        reply: dict[str, object] = {"status": exchange.upstream_status}
+        if exchange.retry_after:
+            reply["headers"] = {"retry-after": exchange.retry_after}
+        files["reply.json"] = dumps(reply) + b"\n"
     return files
 
 

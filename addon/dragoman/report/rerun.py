@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from ..bridge.dialects import DIALECTS, OPENAI
-from ..bridge.errors import Refused, error_body, error_json
-from ..bridge.message import feed_body
+from ..bridge.errors import Refused, error_json
+from ..bridge.message import answer
 from ..bridge.output_items import ID_PREFIXES
 from ..bridge.reply import Reply
 from ..bridge.request import Conversion, convert
 from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
+from ..kimi.broken import TAIL, broken_off, error_frame, last_frame
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
-from ..kimi.message import repair_body
+from ..kimi.message import repair_whole
 from ..kimi.parts import Policy
-from ..sse import Frame, FrameSplitter
+from ..sse import HEARTBEAT, Frame, FrameSplitter
 from .exchange import Exchange
 from .fixture import require_whole
 from .redact import is_stream
@@ -46,8 +47,13 @@ _PASSING = tuple(
     for pattern, replacement in (
         (rb"\bcall_(\d+)_\d{9,11}\b", rb"call_\1_<time>"),
         (rb"\b(resp|call|%s)_[0-9a-f]{32}" % "|".join(ID_PREFIXES.values()).encode(), rb"\1_<id>"),
+        (rb'"sequence_number":\d+,?', b""),
         (rb'"(created_at|completed_at)": ?\d+', rb'"\1":"<time>"'),
     )
+)
+
+_HEARTBEAT = re.compile(
+    rb'event: (ping|response\.in_progress)\n|event: response\.\w+\.delta\n.*"delta":""'
 )
 
 
@@ -56,8 +62,8 @@ class Rerun:
     """What the code of today makes of a recorded flow."""
 
     replies: tuple[bytes, ...]
-    """What the client would get.  The first is of a connection that ended well and an
-    upstream that answered 200; others, where that can matter, of those that did not."""
+    """What the client would get.  Of a stream that broke off: if the upstream did, and if
+    the client did."""
     request: bytes
     """What the upstream would get."""
 
@@ -68,15 +74,14 @@ def rerun(exchange: Exchange) -> Rerun:
     reply = exchange.upstream_reply
     if exchange.job == "bridge":
         return _bridged(exchange)
-    if exchange.job == "repair" and exchange.status == 200:
-        tools = Tools.of_request(_value(exchange.client_request))
-        repair = ChunkRepair(tools, _policy(exchange), Evidence(), NOW)
-        if is_stream(reply):
-            replies = _through(reply, lambda frame: [frame], list, repair)
-            return Rerun(replies, exchange.client_request)
-        whole = repair_body(reply, tools, _policy(exchange), Evidence(), NOW)
-        return Rerun((reply if whole is None else whole,), exchange.client_request)
-    return Rerun((reply,), exchange.client_request)
+    if exchange.job == "watch" or exchange.status != 200:
+        return Rerun((reply,), exchange.client_request)
+    tools, policy = Tools.of_request(_value(exchange.client_request)), _policy(exchange)
+    if is_stream(reply):
+        repair = ChunkRepair(tools, policy, Evidence(), NOW)
+        return Rerun(_Through(exchange, repair).repaired(), exchange.client_request)
+    whole = repair_whole(reply, tools, policy, Evidence(), NOW)
+    return Rerun((whole,), exchange.client_request)
 
 
 def _value(body: bytes) -> object:
@@ -96,25 +101,47 @@ def _policy(exchange: Exchange) -> Policy:
     )
 
 
-def _through(
-    stream: bytes,
-    feed: Callable[[Frame], list[Frame]],
-    close: Callable[[], list[Frame]],
-    repair: ChunkRepair | None,
-) -> tuple[bytes, bytes]:
-    """A stream through repair and what follows: that ended, and that was broken off."""
-    splitter = FrameSplitter()
+class _Through:
+    """A stream through the stages, as in `proxy`, but in one piece."""
 
-    def repaired(frames: list[Frame]) -> list[Frame]:
-        done = [out for frame in frames for out in (repair.feed(frame) if repair else [frame])]
-        return [out for frame in done for out in feed(frame)]
+    def __init__(self, exchange: Exchange, repair: ChunkRepair | None) -> None:
+        splitter = FrameSplitter()
+        self._whole = splitter.feed(exchange.upstream_reply)
+        self._rest = splitter.close()
+        self._error = exchange.error
+        self._repair = repair
 
-    begun = repaired(splitter.feed(stream))
-    last = repaired(splitter.close())
-    last += [out for frame in (repair.close() if repair else []) for out in feed(frame)]
-    last += close()
-    cut = b"".join(frame.raw for frame in begun)
-    return cut + b"".join(frame.raw for frame in last), cut
+    def repaired(self) -> tuple[bytes, ...]:
+        """The chat stream that the client would get."""
+        assert self._repair is not None
+        begun = _joined(self._pass(self._whole))
+        if not self._error:
+            return (begun + _joined(self._pass(self._rest) + self._repair.close()),)
+        last = last_frame(begun[-TAIL:], broken_off(self._error), "upstream_error")
+        return begun + _joined(self._pass([last] if last else [])), begun
+
+    def bridged(self, reply: Reply) -> tuple[bytes, ...]:
+        """The Responses stream that the client would get."""
+
+        def fed(frames: list[Frame]) -> bytes:
+            return _joined([out for frame in frames for out in reply.feed(frame)])
+
+        begun = _joined(reply.open()) + fed(self._pass(self._whole))
+        if self._error:
+            message = broken_off(self._error)
+            broken = fed(self._pass([error_frame(message, "server_error")]))
+            return begun + broken + _joined(reply.fail("server_error", message)), begun
+        rest = self._pass(self._rest) + (self._repair.close() if self._repair else [])
+        return (begun + fed(rest) + _joined(reply.close()),)
+
+    def _pass(self, frames: list[Frame]) -> list[Frame]:
+        if self._repair is None:
+            return frames
+        return [out for frame in frames for out in self._repair.feed(frame)]
+
+
+def _joined(frames: list[Frame]) -> bytes:
+    return b"".join(frame.raw for frame in frames)
 
 
 def _bridged(exchange: Exchange) -> Rerun:
@@ -147,16 +174,17 @@ class _Bridge:
 
     def replies(self) -> tuple[bytes, ...]:
         exchange = self._exchange
-        body = exchange.upstream_reply
-        if exchange.status < 400 and self._turn.stream and is_stream(body):
-            reply = self._reply()
-            return _through(body, reply.feed, reply.close, self._repair())
-        whole = self._whole(body)
-        if exchange.status < 400:
-            return (whole,)
-        # Of an upstream's error and of a reply that failed, the client sees the same status.
-        error = error_body(exchange.status, body)
-        return (whole, error) if exchange.status == 502 else (error, whole)
+        body, status = exchange.upstream_reply, exchange.upstream_status
+        if status < 300 and self._turn.stream and is_stream(body):
+            return _Through(exchange, self._repair()).bridged(self._reply())
+        given = answer(
+            self._reply(),
+            self._repaired(body),
+            status=status,
+            stream=self._turn.stream,
+            retry_after=exchange.retry_after,
+        )
+        return (given.body,)
 
     def _reply(self) -> Reply:
         return Reply(
@@ -173,24 +201,10 @@ class _Bridge:
             return None
         return ChunkRepair(self._tools, _policy(self._exchange), self._evidence, NOW)
 
-    def _whole(self, body: bytes) -> bytes:
-        reply = self._reply()
-        frames = feed_body(reply, self._repaired(body))
-        if self._turn.stream:
-            return b"".join(frame.raw for frame in frames)
-        error = reply.response.get("error")
-        if reply.response.get("status") == "failed" and isinstance(error, dict):
-            return error_json(error["message"], type="server_error", code=error["code"])
-        return dumps(reply.response)
-
     def _repaired(self, body: bytes) -> bytes:
-        repair = self._repair()
-        if repair is None:
+        if not self._repairs:
             return body
-        if is_stream(body):
-            return repair.whole(body)
-        policy = _policy(self._exchange)
-        return repair_body(body, self._tools, policy, self._evidence, NOW) or body
+        return repair_whole(body, self._tools, _policy(self._exchange), self._evidence, NOW)
 
 
 # The comparison
@@ -221,10 +235,18 @@ def _difference(what: str, was: bytes, now: tuple[bytes, ...]) -> list[str]:
 
 
 def normal(body: bytes) -> bytes:
-    """`body` with the same word in place of everything that differs from run to run."""
+    """`body` without heartbeats, and with the same word in place of everything else that
+    differs from run to run."""
+    if is_stream(body):
+        frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
+        body = b"".join(frame.raw for frame in frames if not _is_heartbeat(frame))
     for pattern, replacement in _PASSING:
         body = pattern.sub(replacement, body)
     return body
+
+
+def _is_heartbeat(frame: Frame) -> bool:
+    return frame == HEARTBEAT or _HEARTBEAT.match(frame.raw) is not None
 
 
 def _lines(body: bytes) -> list[str]:
