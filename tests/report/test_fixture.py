@@ -116,7 +116,8 @@ def spoken(chunk: dict[str, object]) -> str:
 def test_an_error_keeps_its_status() -> None:
     folder = FOLDER / "clean_http_error"
     request, body = ((folder / name).read_bytes() for name in ("request.json", "upstream.json"))
-    came = Exchange("repair", request, request, body, body, upstream_status=429, retry_after="7")
+    statuses = {"status": 429, "upstream_status": 429}
+    came = Exchange("repair", request, request, body, body, retry_after="7", **statuses)
     files = fixture(came, Redaction())
     assert files.keys() == {"request.json", "upstream.json", "reply.json"}
     assert json.loads(files["reply.json"]) == {"status": 429, "headers": {"retry-after": "7"}}
