@@ -14,19 +14,24 @@ ARGS :=
 $(foreach venv,$(VENV) $(CLIENTS),$(shell \
 	$(venv)/bin/python -c 'import pip' >/dev/null 2>&1 || rm -f $(venv)/.ready))
 
-.PHONY: help demo run test test-clients lint fixtures clean
+.PHONY: help demo web run test test-clients lint fixtures pictures clean
 
 help:
 	@echo 'make demo          see both jobs at work: a replayed upstream, mitmdump, a real client'
+	@echo 'make web           the same in mitmweb: look at flows that were repaired and bridged'
 	@echo 'make run           start the proxy for daily use (PORT=8080)'
 	@echo 'make test          lint and every test but those of the heavy clients'
 	@echo 'make test-clients  install Codex CLI and kimi-code (some 500 MB) and test with them'
 	@echo 'make lint          ruff and mypy'
 	@echo 'make fixtures      write the expected results of all fixtures anew'
+	@echo 'make pictures      take the pictures of the README anew (needs Chromium)'
 	@echo 'make clean         remove what the other targets installed'
 
 demo: $(VENV)/.ready $(CLIENTS)/.ready
 	@$(VENV)/bin/python -m tests.demo $(CLIENTS)/bin/python
+
+web: $(VENV)/.ready
+	@$(VENV)/bin/python -m tests.web.demo
 
 CA := $$HOME/.mitmproxy/mitmproxy-ca-cert.pem
 run: $(VENV)/.ready
@@ -53,6 +58,9 @@ lint: $(VENV)/.ready
 
 fixtures: $(VENV)/.ready
 	$(VENV)/bin/python -m fixtures.regenerate
+
+pictures: $(VENV)/.ready
+	$(VENV)/bin/python -m tests.web.pictures
 
 clean:
 	rm -rf .venv* $(NODE) $(HEAVY) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -30,9 +31,18 @@ not_run: list[str] = []
 
 def need(program: Path, install: str) -> None:
     """Skip the test if a client is not installed; under CI that is a failure."""
-    if program.exists():
-        return
-    missing = f"{program.relative_to(ROOT)} is missing: {install}"
+    if not program.exists():
+        cannot_run(f"{program.relative_to(ROOT)} is missing: {install}")
+
+
+def need_command(*names: str, install: str) -> str:
+    """The path of the first of these commands that is there; as `need` if none is."""
+    found = next(filter(None, map(shutil.which, names)), None)
+    return found or cannot_run(f"{names[0]} is missing: {install}")
+
+
+def cannot_run(missing: str) -> NoReturn:
+    """Skip the test for what is missing, and say so at the end; under CI, fail."""
     if os.environ.get("CI"):
         pytest.fail(missing)
     not_run.append(missing)

@@ -1,4 +1,4 @@
-"""A real mitmdump with the addon, as a user starts it.
+"""A real mitmdump (or another of mitmproxy's programs) with the addon, as a user starts it.
 
 The process runs in a confdir of its own with a certificate authority made
 beforehand, listens on a free port, and its whole log is kept.
@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from mitmproxy.certs import CertStore
 
@@ -33,6 +33,8 @@ def make_confdir(confdir: Path) -> None:
 class Mitmdump:
     """One running mitmdump; `with Mitmdump(confdir, "--set", "…") as proxy:`."""
 
+    PROGRAM: ClassVar = "mitmdump"
+
     def __init__(self, confdir: Path, *arguments: str, scripts: tuple[Path, ...] = (ADDON,)):
         """`arguments` go to mitmdump as they are; `confdir` should be made by `make_confdir`."""
         self.confdir = confdir
@@ -41,7 +43,7 @@ class Mitmdump:
         self._log: list[str] = []
         self._logged = threading.Condition()
         self._mark = 0
-        script = Path(sys.executable).with_name("mitmdump")
+        script = Path(sys.executable).with_name(self.PROGRAM)
         options = ["listen_port=0", "listen_host=127.0.0.1", "ssl_insecure=true", "flow_detail=0"]
         command = [str(script), "--set", f"confdir={confdir}"]
         command += [word for option in options for word in ("--set", option)]
@@ -107,7 +109,7 @@ class Mitmdump:
                     return log
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._reader.is_alive():
-                    raise AssertionError(f"no {pattern!r} in the log of mitmdump:\n{log}")
+                    raise AssertionError(f"no {pattern!r} in the log of {self.PROGRAM}:\n{log}")
                 self._logged.wait(min(left, 0.2))
 
     def check_log(self) -> None:

@@ -2,7 +2,8 @@
 
 The hooks decide and delegate.  A flow to ``…/chat/completions`` is repaired, one to
 ``…/responses`` of a host that speaks only Chat Completions is bridged (and repaired on
-the way); every other flow is left alone, except that event streams are streamed.
+the way); every other flow is left alone, except that event streams are streamed.  Flows
+that are loaded from a file come by as well; they are not `live`, and stay as they are.
 """
 
 from __future__ import annotations
@@ -104,6 +105,8 @@ class Dragoman:
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Ask the upstream not to compress, and keep the request's body readable, even
         where the user has large bodies streamed."""
+        if not flow.live:
+            return
         asked = flow.request.headers.pop(bridging.DIALECT_HEADER, "")
         if asked:
             self._asked[flow] = asked
@@ -114,7 +117,7 @@ class Dragoman:
 
     def request(self, flow: http.HTTPFlow) -> None:
         """Bridge what is to be bridged, and watch what an LLM will answer."""
-        if flow.response is not None:
+        if flow.response is not None or not flow.live:
             return
         if not self._bridges(flow):
             if _is_chat(flow.request) and self._repairs(flow):
@@ -132,7 +135,8 @@ class Dragoman:
         """Stream event streams, converted or repaired where that is asked for; have other
         replies that are Dragoman's collected until they are whole."""
         response = flow.response
-        assert response is not None
+        if response is None or not flow.live:
+            return
         streams = _media_type(response) == "text/event-stream"
         bridged = self._bridged.get(flow)
         if bridged is not None:
@@ -156,7 +160,8 @@ class Dragoman:
     def response(self, flow: http.HTTPFlow) -> None:
         """Convert or repair a reply that was not streamed, and tell of any."""
         response = flow.response
-        assert response is not None
+        if response is None or not flow.live:
+            return
         bridged = self._bridged.pop(flow, None)
         if bridged is not None:
             if not response.stream:

@@ -178,7 +178,8 @@ class Record:
         told = {
             "job": self.job,
             "told": self.evidence.lines(),
-            "calls": dict(self.evidence.calls),
+            # A file of flows keeps the order of a list only.
+            "calls": [[name, count] for name, count in self.evidence.calls.items()],
             "options": dict(self.options),
             "missing": [self._upstream.missing, self._client.missing],
             "steps": struct.pack(f"<{len(self._steps)}d", *self._steps),
@@ -248,7 +249,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
         upstream_missing=upstream_missing,
         client_missing=client_missing,
         told=tuple(map(str, told.get("told") or ())),
-        calls=told.get("calls") or {},
+        calls=dict(told.get("calls") or ()),
         timing=_timing(told),
         options=told.get("options") or {},
     )

@@ -90,7 +90,8 @@ def _prettifying(look: _Look) -> contentviews.Contentview:
         syntax_highlight = "none"
 
         def prettify(self, data: bytes, metadata: Metadata) -> str:  # noqa: ARG002
-            return "\n".join(line.text for line in look.lines(metadata.flow))
+            # mitmweb gives an empty line no height.
+            return "\n".join(line.text or " " for line in look.lines(metadata.flow))
 
         def render_priority(self, data: bytes, metadata: Metadata) -> float:  # noqa: ARG002
             return look.priority(metadata.flow, metadata.http_message)

@@ -23,6 +23,8 @@ MAX_WHOLE = 16 * 1024 * 1024
 """Bytes of a body in one piece that is read."""
 MAX_LINE = 1024 * 1024
 """Bytes of a line that is read."""
+MAX_COUNT = 2**53
+"""A count of tokens beyond this is none."""
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _OBJECT = re.compile(rb"\s*\{")
 _LAST = (b'"usage"', b'"error"', b'"finish_reason"')
@@ -251,7 +253,7 @@ def _usage(value: Mapping[str, object]) -> tuple[int | None, int | None] | None:
 def _count(usage: Mapping[str, object], *names: str) -> int | None:
     for name in names:
         count = usage.get(name)
-        if isinstance(count, int) and not isinstance(count, bool):
+        if type(count) is int and 0 <= count < MAX_COUNT:
             return count
     return None
 

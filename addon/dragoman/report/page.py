@@ -18,7 +18,7 @@ from ..jsonio import NotJson, loads
 
 Style = Literal["text", "header", "highlight", "error", "key"]
 
-WIDTH = 98
+WIDTH = 76
 """Columns of headings and of wrapped prose."""
 MAX_TEXT = 64 * 1024
 """Characters of one text that are shown."""

@@ -1,0 +1,73 @@
+"""`make web`: mitmweb with the addon and some traffic in it, until Ctrl-C.
+
+    python -m tests.web.demo
+
+Starts the replaying upstream and a mitmweb, and prints the address to open.  There are a
+stream that is repaired, the same one bridged, a clean one, and one that is still running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fixtures.server import Upstream
+from tests.live.mitmdump import make_confdir
+from tests.web.mitmweb import HOST, Mitmweb, ask
+
+TRAFFIC = (
+    ("repair", "kimi_specification"),
+    ("bridge", "kimi_specification"),
+    ("repair", "clean_native_tools"),
+    ("bridge", "kimi_pretty_arguments"),
+)
+RUNNING = ("bridge", "kimi_cut_markers")
+PACED = ";cut=event;pace=0.02"
+SLOW = ";cut=event;pace=0.5"
+INTRODUCTION = f"""
+Open {{url}}
+
+Clients ask {HOST}, which is the replaying upstream here.  Click on a
+flow, then on Response: "LLM stream" is what the model said.  The button "View" offers
+"LLM upstream" (what the host sent) and "LLM diff" (what was changed).  One stream is
+running all the time: watch it grow.  Ctrl-C ends this.
+"""
+
+
+def main() -> None:
+    with contextlib.suppress(KeyboardInterrupt), mitmweb_with_traffic() as proxy:
+        print(INTRODUCTION.format(url=proxy.web_url), flush=True)
+        try:
+            threading.Event().wait()
+        finally:
+            # All that is left is to end, which the impatient need not interrupt.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def mitmweb_with_traffic() -> Iterator[Mitmweb]:
+    """A mitmweb in which some streams have ended, and one runs."""
+    with tempfile.TemporaryDirectory() as folder, Upstream(tls=True) as upstream:
+        make_confdir(Path(folder))
+        with Mitmweb(Path(folder), upstream) as proxy:
+            for job, fixture in TRAFFIC:
+                ask(proxy, job, fixture + PACED)
+            threading.Thread(target=keep_running, args=[proxy], daemon=True).start()
+            yield proxy
+
+
+def keep_running(proxy: Mitmweb) -> None:
+    """A slow stream, and the next one when it has ended, until mitmweb does."""
+    job, fixture = RUNNING
+    with contextlib.suppress(OSError, AssertionError):
+        while ask(proxy, job, fixture + SLOW).complete:
+            pass
+
+
+if __name__ == "__main__":
+    main()

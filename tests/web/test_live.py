@@ -1,0 +1,114 @@
+"""A person sees a stream grow while it runs, and mitmweb is not kept busy with that."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.live import wire
+from tests.web.mitmweb import Mitmweb, ask
+from tests.web.screen import Screen
+
+pytestmark = pytest.mark.slow
+
+PACE = 0.06
+"""Seconds between the 40 events of the fixture."""
+OF_ANY_FLOW = 8
+"""What mitmweb is told at the beginning and the end of any flow, and a little more."""
+MARKS = {"repair": "🔧", "bridge": "↔"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What stood in the window at one moment."""
+
+    view: str
+    text: str
+    comment: str
+    marker: str
+
+
+@dataclass(slots=True)
+class Watched:
+    """A stream that somebody looked at from its beginning to its end."""
+
+    job: str
+    running: list[Sight] = field(default_factory=list)
+    """While it ran."""
+    ended: Sight = Sight("", "", "", "")
+    seconds: float = 0.0
+    updates: int = 0
+    """How often mitmweb sent the flow to the window."""
+    reply: wire.Reply = field(default_factory=wire.Reply)
+
+
+@pytest.fixture(scope="module", params=["repair", "bridge"])
+def watched(
+    request: pytest.FixtureRequest, browser: Browser, mitmweb: Mitmweb
+) -> Iterator[Watched]:
+    job: str = request.param
+    screen = Screen(browser, mitmweb.web_url)
+    path = f"kimi_specification;key={job}"
+    watched = Watched(job)
+
+    def sight() -> Sight:
+        shown = (screen.view, screen.text, screen.comment(path), screen.marker(path))
+        return Sight(*("".join(locator.all_inner_texts()).strip() for locator in shown))
+
+    with ThreadPoolExecutor(1) as pool:
+        began = time.monotonic()
+        reply = pool.submit(ask, mitmweb, job, f"{path};cut=event;pace={PACE}")
+        screen.open(path)
+        while not reply.done():
+            watched.running.append(sight())
+            screen.page.wait_for_timeout(100)
+        watched.seconds = time.monotonic() - began
+        watched.reply = reply.result()
+    screen.page.wait_for_timeout(300)
+    watched.ended = sight()
+    watched.updates = sum(path in flow["request"]["path"] for flow in screen.updates)
+    print("\n".join(map(repr, [*watched.running, watched.ended])))
+    yield watched
+    screen.page.close()
+
+
+def test_the_client_receives_its_stream_while_it_is_looked_at(watched: Watched) -> None:
+    assert watched.reply.complete
+    assert watched.reply.status == 200
+    at = [seconds for seconds, _ in watched.reply.pieces]
+    assert max(later - earlier for earlier, later in itertools.pairwise(at)) < 3
+
+
+def test_the_text_grows_in_the_stream_view(watched: Watched) -> None:
+    texts = [sight.text for sight in watched.running if "llm stream" in sight.view.lower()]
+    reasoning = next(text for text in texts if "I need to look" in text)
+    assert "errno.h" not in reasoning
+    assert len({len(text) for text in texts}) >= 4
+    assert "errno.h" in watched.ended.text
+
+
+def test_the_flow_is_commented_and_marked_while_it_runs(watched: Watched) -> None:
+    assert all(sight.comment for sight in watched.running[len(watched.running) // 2 :])
+    signed = [sight for sight in watched.running if sight.marker]
+    assert signed
+    assert {sight.marker.strip("\ufe0f") for sight in signed} == {MARKS[watched.job]}
+    assert all(sight.comment.startswith(f"{watched.job} · ") for sight in signed)
+
+
+def test_the_comment_says_at_the_end_what_became_of_it(watched: Watched) -> None:
+    assert re.fullmatch(
+        rf"{watched.job} · \S*[Kk]imi-[Kk]2\.5\S* · 2 calls[^(]* \(bash, read\)"
+        r" · 133 tok · first 0\.\d s",
+        watched.ended.comment,
+    )
+
+
+def test_mitmweb_is_told_at_most_twice_a_second(watched: Watched) -> None:
+    assert watched.seconds < watched.updates <= 2 * watched.seconds + OF_ANY_FLOW
