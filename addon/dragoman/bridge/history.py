@@ -16,6 +16,7 @@ gets a stand-in for good, and an output that comes later is told by the user.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,22 +38,32 @@ _BREAK = "\n\n"
 """Stands between texts, or reasoning, of several items in one message."""
 
 
-def messages(request: Fields, toolbox: Toolbox, evidence: Evidence) -> list[Message]:
-    """The messages of a Responses request's ``instructions`` and ``input``.
+def messages(
+    request: Fields,
+    toolbox: Toolbox,
+    evidence: Evidence,
+    earlier: Sequence[dict[str, Any]] = (),
+) -> list[Message]:
+    """The messages of a Responses request's ``instructions``, the items of an `earlier`
+    conversation, and its ``input``, which may then be missing.
 
     Tools that items declare are added to `toolbox`.  Raises `Refused`.
     """
     thread = _Thread(toolbox.family, evidence)
     if instructions := request.string("instructions"):
         thread.feed(Heard("system", instructions))
+    items = [(f"an earlier item ({index})", item) for index, item in enumerate(earlier)]
     value = request.get("input")
+    if isinstance(value, list):
+        items += request.array("input")
+    reader = Reader(toolbox, evidence)
+    for path, item in items:
+        if (piece := reader.read(item, path)) is not None:
+            thread.feed(piece)
     if isinstance(value, str):
         thread.feed(Heard("user", value))
-    elif isinstance(value, list):
-        reader = Reader(toolbox, evidence)
-        for path, item in request.array("input"):
-            if (piece := reader.read(item, path)) is not None:
-                thread.feed(piece)
+    elif isinstance(value, list) or (value is None and earlier):
+        pass
     elif value is None:
         raise missing(request.at("input"))
     else:

@@ -233,7 +233,7 @@ def _additional_tools(reader: Reader, item: Fields) -> None:
 
 def _item_reference(_: Reader, item: Fields) -> Piece:
     raise Refused(
-        f"'{item.path}' refers to a stored item, but responses are not stored here. "
+        f"'{item.path}' refers to an item that is not kept here, or not any more. "
         "Send every item of the conversation in full (most clients do with `store: false`).",
         param=item.path,
     )

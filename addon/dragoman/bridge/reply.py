@@ -15,7 +15,7 @@ upstream ends, the client gets exactly one terminal:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ..evidence import Evidence
@@ -70,12 +70,19 @@ class Reply:
         response_id: str,
         created_at: int,
         clock: Callable[[], float],
+        prior: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """`clock` gives the seconds since the epoch, for ``completed_at``."""
+        """`clock` gives the seconds since the epoch, for ``completed_at``; `prior` are the
+        items of a response that goes on."""
         self._turn = turn
         self._evidence = evidence
         self._writer = Writer(
-            turn, dialect, response_id=response_id, created_at=created_at, clock=clock
+            turn,
+            dialect,
+            response_id=response_id,
+            created_at=created_at,
+            clock=clock,
+            prior=prior,
         )
         self._line = Line(turn, self._writer, evidence)
         self._think = ThinkSplitter()
@@ -132,6 +139,15 @@ class Reply:
         if not self._writer.ended:
             self._writer.start()
             self._fail(failure(code, message))
+        return self._writer.drain()
+
+    def cancel(self) -> list[Frame]:
+        """The client has asked for no more."""
+        if not self._writer.ended:
+            self._writer.start()
+            self._evidence.note("cancelled by the client")
+            self._line.abandon()
+            self._writer.cancel(self._usage())
         return self._writer.drain()
 
     # The upstream's frames.

@@ -8,7 +8,7 @@ upstream cannot do is recorded; where silence would change the meaning, refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,11 +33,16 @@ class Conversion:
 
 
 def convert(
-    body: object, *, unsupported: Literal["drop", "error"], evidence: Evidence
+    body: object,
+    *,
+    unsupported: Literal["drop", "error"],
+    evidence: Evidence,
+    earlier: Sequence[dict[str, Any]] | None = None,
 ) -> Conversion:
     """The chat request of a Responses request (`body`, any JSON value).
 
-    `unsupported` says what becomes of tools no chat upstream can serve.  Raises
+    `unsupported` says what becomes of tools no chat upstream can serve.  `earlier` are the
+    items of the responses that it goes on from; None if responses are not kept.  Raises
     `Refused`, and nothing else, for what is malformed or cannot be served.
     """
     if not isinstance(body, dict):
@@ -46,11 +51,11 @@ def convert(
     model = request.required_string("model")
     if not model:
         raise missing("model")
-    _refuse_unservable(request)
+    _refuse_unservable(request, stores=earlier is not None)
     family = family_of(model)
     toolbox = Toolbox(family, unsupported=unsupported, evidence=evidence)
     toolbox.declare(request.array("tools"))
-    messages = history.messages(request, toolbox, evidence)
+    messages = history.messages(request, toolbox, evidence, earlier or ())
     if not messages:
         raise Refused("'input' says nothing.", param="input")
     stream = request.boolean("stream") or False
@@ -65,14 +70,14 @@ def convert(
     return Conversion(chat, Turn(body, model, stream, toolbox.table))
 
 
-def _refuse_unservable(request: Fields) -> None:
+def _refuse_unservable(request: Fields, *, stores: bool) -> None:
     """What only a provider that stores and schedules responses can do."""
     if request.boolean("background"):
         raise _unservable("background", "Responses cannot run in the background here.")
     for name, reason in _NEEDS_A_STORE.items():
         if request.get(name) is not None:
             raise _unservable(name, reason)
-    if request.string("previous_response_id") is not None:
+    if request.string("previous_response_id") is not None and not stores:
         raise Refused(
             "'previous_response_id': responses are not stored here. Send the whole "
             "conversation as 'input' (most clients do with `store: false`).",

@@ -19,7 +19,7 @@ The text of a part is kept in pieces, and a delta costs no more than its own len
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -74,11 +74,14 @@ class Writer:
         response_id: str,
         created_at: int,
         clock: Callable[[], float],
+        prior: Sequence[Json] = (),
     ) -> None:
+        """`prior` are the items that the response has already, if it goes on."""
         self._dialect = dialect
         self._clock = clock
         self._response = snapshot(turn, response_id, created_at)
         self._output: list[Json] = self._response["output"]
+        self._output += prior
         self._id = response_id.removeprefix("resp_")
         self._life = _Life.NEW
         self._sequence_number = 0
@@ -86,7 +89,7 @@ class Writer:
         """How much text the client has been told, for an estimate of its tokens."""
         self._open: _Open | None = None
         self._frames: list[Frame] = []
-        self._call_ids: set[str] = set()
+        self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
         self._prose: dict[Prose, Part] = {
             "text": TEXT,
@@ -152,6 +155,12 @@ class Writer:
         self.close_item("incomplete")
         self._response["incomplete_details"] = {"reason": reason}
         self._end("response.incomplete", "incomplete", usage)
+
+    def cancel(self, usage: Json) -> None:
+        """The client wants no more of it.  No event is made for that; clients stop at any
+        terminal, and the status says why."""
+        self.close_item("incomplete")
+        self._end("response.incomplete", "cancelled", usage)
 
     def fail(self, error: UpstreamError, usage: Json) -> None:
         """The turn failed: an `error` event in both shapes clients read, then the terminal."""

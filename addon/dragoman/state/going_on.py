@@ -1,0 +1,153 @@
+"""A request that goes on from kept responses, made into one that says everything itself.
+
+Nothing behind this knows of stored responses: the earlier items are handed to the
+conversion in front of the request's own, so a continued conversation becomes the same
+messages as one that the client sends whole, and a provider's prefix cache holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..bridge.errors import Refused
+from ..bridge.fields import Fields, missing, wrong_type
+from .kept import Json, Kept, conversation, input_items, refers
+
+_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?(\d+)")
+"""An item's id names its response, and its place in the output or (``in_``) in the input."""
+_CALLS = {
+    "function_call": "function_call_output",
+    "tool_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+    "tool_search_call": "tool_search_output",
+}
+"""The items that ask the client for something, and the item that answers each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a request goes on from."""
+
+    items: Sequence[Json] = ()
+    """The conversation in front of the request's own input."""
+    before: tuple[str, ...] = ()
+    """The ids of the responses it is made of, oldest first."""
+    references: Mapping[str, Json] = {}
+    """The items to which ``item_reference`` items of the request refer, by id."""
+
+
+def previous_id(body: Json) -> str | None:
+    """The response that `body` goes on from; raises `Refused`."""
+    return Fields(body).string("previous_response_id") or None
+
+
+def referenced(body: Json) -> set[str]:
+    """The ids of the responses whose items `body` refers to."""
+    return {response_id for _, (response_id, *_) in _references(body)}
+
+
+def _references(body: Json) -> Iterator[tuple[str, tuple[str, bool, int]]]:
+    value = body.get("input")
+    for item in value if isinstance(value, list) else []:
+        if refers(item) and (found := _ITEM_ID.fullmatch(item["id"])):
+            yield item["id"], (f"resp_{found[1]}", bool(found[2]), int(found[3]))
+
+
+def not_found(response_id: str, param: str = "previous_response_id") -> Refused:
+    """OpenAI's words for a response that is not there, not any more, or somebody else's."""
+    return Refused(
+        f"Previous response with id '{response_id[:100]}' not found.",
+        status=404,
+        param=param,
+        code="previous_response_not_found",
+    )
+
+
+def go_on(body: Json, chain: Sequence[Kept], others: Mapping[str, Kept]) -> Earlier:
+    """What `body` goes on from.
+
+    `chain` is the previous response behind all those before it; `others` are the
+    responses whose items it refers to, by id.  Items that are not there stay references,
+    which the conversion refuses.
+    """
+    references = {}
+    for item_id, (response_id, in_input, index) in _references(body):
+        kept = others.get(response_id)
+        if kept is None:
+            continue
+        items = kept.own_input() if in_input else kept.response["output"]
+        if index < len(items):
+            references[item_id] = items[index]
+    before = (*chain[-1].before, chain[-1].response["id"]) if chain else ()
+    return Earlier(conversation(chain), before, references)
+
+
+def with_references(body: Json, references: Mapping[str, Json]) -> Json:
+    """`body` with the items in the place of the references to them."""
+    if not references:
+        return body
+    return {**body, "input": input_items(body["input"], references)}
+
+
+# Outputs of tools that are submitted to a response
+
+
+def open_calls(kept: Kept) -> list[Json]:
+    """The calls of a response that wait for their outputs."""
+    said = kept.response["output"] if kept.said is None else kept.said
+    answered = {item.get("call_id") for item in said if item.get("type") in _CALLS.values()}
+    return [
+        item
+        for item in kept.response["output"]
+        if item.get("type") in _CALLS and item.get("call_id") not in answered
+    ]
+
+
+def submitted(body: object, kept: Kept) -> list[Json]:
+    """The items that answer the open calls of `kept`, in the order of the calls, from the
+    body of a ``submit_tool_outputs`` request; raises `Refused`."""
+    if not isinstance(body, dict):
+        raise wrong_type(body, "an object", "body")
+    request = Fields(body)
+    waiting = {call["call_id"]: call for call in open_calls(kept)}
+    if not waiting:
+        raise Refused("This response waits for no tool outputs.", param="tool_outputs")
+    outputs: dict[str, Any] = {}
+    for path, value in request.array("tool_outputs"):
+        output = Fields.of(value, path)
+        call_id = output.string("tool_call_id") or output.string("call_id")
+        if call_id is None:
+            raise missing(output.at("tool_call_id"))
+        if call_id not in waiting:
+            raise Refused(
+                f"'{path}': no call with id '{call_id[:100]}' waits for its output.",
+                param=output.at("tool_call_id"),
+            )
+        outputs[call_id] = output.plain("output")
+    lacking = [call_id for call_id in waiting if call_id not in outputs]
+    if lacking:
+        raise Refused(
+            f"The outputs of these calls are missing: {', '.join(lacking)[:200]}.",
+            param="tool_outputs",
+            code="missing_required_parameter",
+        )
+    return [_answer(call, outputs[call["call_id"]]) for call in waiting.values()]
+
+
+def _answer(call: Json, output: Any) -> Json:
+    """Some outputs have fields of their own; those come as an object."""
+    fields = output if isinstance(output, dict) else {"output": "" if output is None else output}
+    return {**fields, "type": _CALLS[call["type"]], "call_id": call["call_id"]}
+
+
+def resumed(kept: Kept, outputs: Sequence[Json]) -> Json:
+    """The request that goes on with a response where its calls are answered."""
+    said = kept.response["output"] if kept.said is None else kept.said
+    ask = kept.ask()
+    return {**ask, "input": [*kept.own_input(), *said, *outputs], "previous_response_id": None}

@@ -1,0 +1,39 @@
+"""What a store of responses has to do; `proxy.stores` holds those there are.
+
+A store keeps bytes and knows nothing of what they mean.  Whatever it is asked, it is
+asked for one owner: a hash that stands for a credential, a host and a base path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class StoreError(Exception):
+    """The store cannot be read or written now; the message is for the log."""
+
+
+class Store(Protocol):
+    """Called in one thread, which need not be the one that made it.  Every method may
+    raise `StoreError`, and nothing else."""
+
+    def secret(self) -> bytes:
+        """The key of the owners' hashes: made at random once, the same ever after and for
+        all who share the store."""
+
+    def put(
+        self, owner: str, response_id: str, blob: bytes, now: float, keeps: Sequence[str] = ()
+    ) -> None:
+        """Keep `blob`, in place of what was kept under this id; it is safe when this returns
+        (a process that is killed after it loses nothing).  `keeps` are the ids of those
+        that `blob` goes on from: their time begins anew.  `now` is in Unix seconds."""
+
+    def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
+        """What is kept of each; None for one that is not there, or too old."""
+
+    def delete(self, owner: str, response_id: str) -> bool:
+        """Whether there was something to delete."""
+
+    def close(self) -> None:
+        """The store is not used any more."""
