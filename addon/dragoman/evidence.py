@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 
 MAX_DETAIL = 100
 """Characters of a note."""
+MAX_KINDS = 200
+"""Different notes, and names of calls, of one flow; further ones are counted together."""
+OTHERS = "others"
 
 
 def printable(text: str) -> str:
@@ -30,11 +33,17 @@ class Evidence:
 
     def note(self, what: str, detail: str = "", count: int = 1) -> None:
         """Record e.g. ``note("dropped", "tool web_search")``."""
-        self.notes[printable(what), printable(detail)] += count
+        key = printable(what), printable(detail)
+        if key not in self.notes and len(self.notes) >= MAX_KINDS:
+            key = key[0], OTHERS
+        self.notes[key] += count
 
     def call(self, name: str) -> None:
         """Record a tool call that the client receives out of repair."""
-        self.calls[printable(name)] += 1
+        name = printable(name)
+        if name not in self.calls and len(self.calls) >= MAX_KINDS:
+            name = OTHERS
+        self.calls[name] += 1
 
     @property
     def empty(self) -> bool:

@@ -1,7 +1,8 @@
 """The one place that turns JSON text into values and back.
 
 What leaves is compact, in the key order of the value, UTF-8; a lone surrogate,
-which UTF-8 cannot carry, is escaped as it was in the input.
+which UTF-8 cannot carry, is escaped as it was in the input.  A value that was read can
+be written, and walked by functions that call themselves, wherever it comes to stand.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 _encode_ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
+MAX_NESTING = 200
+"""Levels of arrays and objects; Python itself reads and writes a few more, or a few
+thousand more, depending on its version and on who calls."""
+
+
 class NotJson(ValueError):  # noqa: N818 - the name says what is the matter
     """The text is not JSON, or nested too deeply to be read."""
 
@@ -21,9 +27,31 @@ class NotJson(ValueError):  # noqa: N818 - the name says what is the matter
 def loads(text: bytes | bytearray | str) -> Any:
     """The value of a JSON text; raises `NotJson` and nothing else."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
+    if _brackets(text) > MAX_NESTING and _nesting_exceeds(value, MAX_NESTING):
+        raise NotJson(f"nested more than {MAX_NESTING} levels deep")
+    return value
+
+
+def _brackets(text: bytes | bytearray | str) -> int:
+    """How often something opens in a text, or seems to."""
+    if isinstance(text, str):
+        return text.count("[") + text.count("{")
+    return text.count(b"[") + text.count(b"{")
+
+
+def _nesting_exceeds(value: Any, limit: int) -> bool:
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(limit):
+        level = [
+            member
+            for holder in level
+            for member in (holder.values() if isinstance(holder, dict) else holder)
+            if isinstance(member, (dict, list))
+        ]
+    return bool(level)
 
 
 def dumps(value: Any) -> bytes:

@@ -13,12 +13,14 @@ removed, several ``data`` lines are joined by LF.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_FRAME = 32 * 1024 * 1024
 """Bytes of one frame that are held while its end is awaited; the rest of a larger
 frame is handed on in pieces as it arrives, each marked ``whole=False``."""
 
+_STEP = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
 _EOL = re.compile(rb"\r\n|\n|\r")
 # The groups are atomic: the CR of a CRLF must never count as a line end of its own.
@@ -70,6 +72,15 @@ def encode(data: bytes, *, event: str = "", other_lines: bytes = b"") -> Frame:
     """A frame that carries `data` (which must not contain a line end), LF line ends."""
     head = b"event: " + event.encode() + b"\n" if event else b""
     return Frame(head + other_lines + b"data: " + data + b"\n\n")
+
+
+def split(stream: bytes) -> Iterator[Frame]:
+    """The frames of a stream that was received whole, one after the other: it may hold a
+    frame for every two of its bytes."""
+    splitter = FrameSplitter()
+    for start in range(0, len(stream), _STEP):
+        yield from splitter.feed(stream[start : start + _STEP])
+    yield from splitter.close()
 
 
 class FrameSplitter:

@@ -40,7 +40,7 @@ def recorded(limit: int = 1 << 20) -> http.HTTPFlow:
     record.streamed = True
     record.came((FIXTURE / "upstream.sse").read_bytes())
     record.left((FIXTURE / "chat.sse").read_bytes())
-    record.end(flow)
+    record.end(flow, ledgers)
     return flow
 
 

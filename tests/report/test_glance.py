@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ def test_the_first_token_is_where_text_begins() -> None:
     body = stream({"role": "assistant", "content": ""}, {"reasoning": "Hm"}, {"content": "Hi"})
     first = glance(body).first_token
     assert first is not None
-    assert body[:first].endswith(b"}\n")
+    assert body[:first].endswith(b"}")
     assert body[:first].count(b"data:") == 2
 
 
@@ -96,6 +97,22 @@ def test_whole_replies() -> None:
 def test_the_end_of_a_body_that_was_not_kept_whole_still_has_its_usage() -> None:
     body = stream({"content": "Hi"}, {"content": "x" * 1000})
     assert glance(body[:300], tail=body[-300:]).output_tokens == 131
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_streams_are_read_whatever_their_line_ends(end: bytes) -> None:
+    body = b"\xef\xbb\xbf" + stream({"content": "Hi"}, {"tool_calls": [NATIVE]})
+    assert glance(body.replace(b"\n", end)) == replace(
+        glance(body), first_token=glance(body.replace(b"\n", end)).first_token
+    )
+    assert glance(body).calls == ("bash",)
+    assert glance(body).parsed
+
+
+def test_comments_while_the_upstream_is_silent_are_no_lines_of_a_reply() -> None:
+    seen = glance(b": PROCESSING\n\n" * 1000 + stream({"content": "Hi"}))
+    assert (seen.parsed, seen.model, seen.output_tokens) == (True, "kimi", 131)
+    assert seen.first_token is not None
 
 
 def test_what_is_no_reply_is_not_parsed() -> None:

@@ -38,7 +38,7 @@ def test_what_a_flow_took_over_is_taken_from_it_again() -> None:
     body = Body(ledger)
     body.add(b"a" * 20)
     taken: list[http.HTTPFlow] = []
-    assert body.hand_over(flow, taken.append) == b"a" * 20
+    assert body.hand_over(flow, ledger, taken.append) == b"a" * 20
     Body(ledger).add(b"b" * 5)
     assert taken == []
     Body(ledger).add(b"c" * 20)
@@ -51,11 +51,44 @@ def test_a_flow_that_is_gone_gives_its_room_back() -> None:
     older, gone, newer = Body(ledger), Body(ledger), Body(ledger)
     older.add(b"o" * 10)
     gone.add(b"g" * 20)
-    gone.hand_over(flow, lambda _: None)
+    gone.hand_over(flow, ledger, lambda _: None)
     del flow
     gc.collect()
     newer.add(b"n" * 20)
     assert older.kept == b"o" * 10
+
+
+def test_what_has_ended_makes_room_for_what_runs() -> None:
+    ledger = Ledger(30)
+    running, ended = Body(ledger), Body(ledger)
+    running.add(b"r" * 10)
+    ended.add(b"e" * 10)
+    flow = tflow.tflow()
+    taken: list[http.HTTPFlow] = []
+    ended.hand_over(flow, ledger, taken.append)
+    running.add(b"r" * 15)
+    assert (running.kept, taken) == (b"r" * 25, [flow])
+
+
+def test_a_lower_limit_holds_at_once() -> None:
+    ledger = Ledger(30)
+    first, second = Body(ledger), Body(ledger)
+    first.add(b"a" * 10)
+    second.add(b"b" * 10)
+    ledger.limit = 15
+    assert (first.kept, second.kept) == (b"", b"b" * 10)
+
+
+def test_a_body_counts_where_it_was_handed_over() -> None:
+    private, shared = Ledger(100), Ledger(15)
+    older, captured = Body(shared), Body(private)
+    older.add(b"o" * 10)
+    captured.add(b"c" * 10)
+    flow, before = tflow.tflow(), tflow.tflow()
+    taken: list[http.HTTPFlow] = []
+    older.hand_over(before, shared, taken.append)
+    assert captured.hand_over(flow, shared, lambda _: None) == b"c" * 10
+    assert taken == [before]
 
 
 @given(

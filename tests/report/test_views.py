@@ -38,7 +38,8 @@ def flow(*, watched: bool = True) -> http.HTTPFlow:
     made.response.headers["content-type"] = "text/event-stream"
     made.response.content = exchange.client_reply
     if watched:
-        made.metadata[KEY] = {"job": "repair", "upstream": exchange.upstream_reply}
+        upstream = {"upstream": exchange.upstream_reply, "missing": [0, 0, 0]}
+        made.metadata[KEY] = {"job": "repair", **upstream}
     return made
 
 

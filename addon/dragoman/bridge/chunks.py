@@ -94,7 +94,7 @@ def _logprob(value: Any) -> Json | None:
     number, raw = value.get("logprob"), value.get("bytes")
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):
         return None
     if not (isinstance(raw, list) and all(type(byte) is int and 0 <= byte < 256 for byte in raw)):
         raw = []

@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from ..jsonio import NotJson, dumps, loads
-from ..sse import FrameSplitter
+from ..sse import split
 
 MAX_MESSAGE = 2000
 """Characters of an upstream's message that are handed on."""
+MAX_EVENTS = 100
+"""Events of a stream in which an error is looked for."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault of the program
@@ -279,8 +282,8 @@ def _value(body: bytes) -> Any:
     try:
         return loads(body)
     except NotJson:
-        splitter = FrameSplitter()
-    for frame in splitter.feed(body) + splitter.close():
+        pass
+    for frame in islice(split(body), MAX_EVENTS):
         try:
             return loads(frame.data or b"")
         except NotJson:

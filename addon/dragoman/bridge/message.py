@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..jsonio import NotJson, dumps, loads
-from ..sse import Frame, FrameSplitter
+from ..sse import Frame, split
 from .errors import error_body, error_json
 from .reply import Reply
 
@@ -23,8 +23,7 @@ def feed_body(reply: Reply, body: bytes) -> list[Frame]:
     """
     frames = reply.open()
     if body.lstrip().startswith(_STREAM_STARTS):
-        splitter = FrameSplitter()
-        for frame in splitter.feed(body) + splitter.close():
+        for frame in split(body):
             frames += reply.feed(frame)
         return frames + reply.close()
     try:

@@ -80,9 +80,9 @@ def _integer(ask: Mapping[str, Any], name: str) -> int | None:
 
 def _number(ask: Mapping[str, Any], name: str, default: float) -> float:
     value = ask.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return default
-    return value
+    return value if isinstance(value, int) or math.isfinite(value) else default
 
 
 def _service_tier(ask: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..evidence import Evidence
 from ..jsonio import NotJson, loads
-from ..sse import BLANK_LINE_ENDS, Frame, FrameSplitter
+from ..sse import BLANK_LINE_ENDS, Frame, FrameSplitter, split
 from .calls import Calls
 from .fields import CONTENT, Span, by_field, passages
 from .headers import AT_END, Tools
@@ -28,8 +28,17 @@ from .scanner import HEADER_LIMIT, Scanner
 MAX_CHOICES = 128
 """Choices of one reply that are scanned; further ones are forwarded as they are."""
 
+MAX_INDEX = 2**31
+"""An index of a call beyond this is none."""
+
 MAX_WAITING = 256
 """Frames that wait behind an undecided one of another choice."""
+MAX_HELD = 4096
+MAX_HELD_BYTES = 64 * 1024 * 1024
+"""Frames, and their bytes, that may wait in all: what holds up more is no LLM's reply, and
+is not repaired any further."""
+MAX_LIKE = 64 * 1024
+"""Bytes of a frame that serves as the pattern of chunks that are added."""
 
 _REMEMBERED = 16
 _REMEMBERED_BYTES = 8 * 1024
@@ -54,11 +63,14 @@ class ChunkRepair:
         # Fields whose text has not begun: a stripped header may stand at their start.
         self._unread = {b"content", b"reasoning_content", b"reasoning"} if tools else set()
         self._quiet = True
+        self._gave_up = False
         self._failed = False
         self._open_ended = False
 
     def ignores(self, raw: bytes) -> bool:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
+        if self._gave_up:
+            return True
         if not self._quiet or may_hold_marker(raw):
             return False
         if b'"tool_calls"' in raw and _CALL_BEGINS.search(raw):
@@ -72,7 +84,7 @@ class ChunkRepair:
 
     def feed(self, frame: Frame) -> list[Frame]:
         """The frames that may leave now that `frame` has come."""
-        if self.ignores(frame.raw) or not (frame.whole or self._waiting):
+        if self._gave_up or self.ignores(frame.raw) or not (frame.whole or self._waiting):
             return [frame]
         self._current = frame
         self._take_in(frame)
@@ -81,6 +93,8 @@ class ChunkRepair:
         for choice in self._choices.values():
             choice.settle()
         self._recent.append(frame.raw[-_REMEMBERED_BYTES:])
+        if self._holds_too_much:
+            self._give_up()
         self._quiet = not self._waiting and all(c.quiet for c in self._choices.values())
         return self._take()
 
@@ -91,10 +105,12 @@ class ChunkRepair:
 
     def whole(self, stream: bytes) -> bytes:
         """A stream that was received whole, repaired."""
-        splitter = FrameSplitter()
-        frames = [out for frame in splitter.feed(stream) for out in self.feed(frame)]
-        frames += [out for frame in splitter.close() for out in self.feed(frame)]
-        return b"".join(frame.raw for frame in frames + self.close())
+        if self.ignores(stream):
+            return stream
+        repaired = bytearray()
+        for frame in split(stream):
+            repaired += b"".join(out.raw for out in self.feed(frame))
+        return bytes(repaired) + b"".join(out.raw for out in self.close())
 
     def release(self) -> list[Frame]:
         """After a fault: everything that has not left, as it came where that is possible.
@@ -114,6 +130,20 @@ class ChunkRepair:
     def _take(self) -> list[Frame]:
         out, self._out = self._out, []
         return out
+
+    @property
+    def _holds_too_much(self) -> bool:
+        waiting = self._waiting
+        return (
+            len(waiting) > MAX_HELD or sum(len(each.frame.raw) for each in waiting) > MAX_HELD_BYTES
+        )
+
+    def _give_up(self) -> None:
+        """Let everything out as it came, and all that comes after it."""
+        self._evidence.note("gave up repair", "too much to hold back")
+        self._out = self.release()
+        self._choices.clear()
+        self._gave_up = True
 
     # Taking a frame in
 
@@ -140,7 +170,8 @@ class ChunkRepair:
         for position, value in enumerate(chunk["choices"]):
             choice = self._choice_of(value, position)
             if choice is not None:
-                choice.last_chunk = {**chunk, "choices": [value]}
+                if len(frame.raw) <= MAX_LIKE:
+                    choice.last_chunk = {**chunk, "choices": [value]}
                 waiting.parts.append(self._scan(choice, position, value))
         self._waiting.append(waiting)
 
@@ -153,7 +184,9 @@ class ChunkRepair:
             if len(self._choices) >= MAX_CHOICES:
                 return None
             self._choices[index] = Choice(
-                Scanner(self._tools), Calls(self._tools, self._evidence, self._now)
+                Scanner(self._tools),
+                Calls(self._tools, self._evidence, self._now),
+                last_chunk={"object": "chat.completion.chunk", "choices": [{"index": index}]},
             )
         return self._choices[index]
 
@@ -305,7 +338,7 @@ def _renumbered(native: object, calls: Calls) -> Any:
     if not isinstance(native, dict):
         return native
     index = native.get("index", 0)
-    if not isinstance(index, int):
+    if type(index) is not int or not 0 <= index < MAX_INDEX:
         return native
     client_index = calls.native_index(index)
     call_id = calls.native_id(native.get("id"), client_index)

@@ -22,15 +22,16 @@ from ..evidence import Evidence
 from ..jsonio import NotJson, loads
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
-from ..kimi.message import repair_body
+from ..kimi.message import repair_whole
 from . import bridging, options, views
 from .bridging import Bridged
 from .commands import Commands
-from .decoding import DecodingError, decode_whole, decoder_for
+from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
 from .hosts import ChatOnlyHosts
 from .metrics import Metrics
+from .record import record_of
 from .repair_stream import RepairStream
-from .stream import WatchedStream
+from .stream import LiveStream, WatchedStream
 from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,10 @@ else:
     LAYER_MISSING = ""
 
 
+# Of the module, so that a script that is loaded anew finds what still runs.
+_bridged: WeakKeyDictionary[http.HTTPFlow, Bridged] = WeakKeyDictionary()
+
+
 class Dragoman:
     """Repairs and bridges LLM streams in flight."""
 
@@ -52,7 +57,6 @@ class Dragoman:
         self._hosts = ChatOnlyHosts()
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The dialect that a request's header asked for."""
-        self._bridged: WeakKeyDictionary[http.HTTPFlow, Bridged] = WeakKeyDictionary()
         self._witness = Witness()
         self._metrics = Metrics(self._witness.stats)
         self.addons = [Commands(self._witness.stats)]
@@ -107,9 +111,12 @@ class Dragoman:
         where the user has large bodies streamed."""
         if not flow.live:
             return
-        asked = flow.request.headers.pop(bridging.DIALECT_HEADER, "")
+        asked = flow.request.headers.get(bridging.DIALECT_HEADER, "")
         if asked:
             self._asked[flow] = asked
+        for name in set(flow.request.headers):
+            if name.lower().startswith(bridging.OWN_HEADERS):
+                del flow.request.headers[name]
         converts = self._converts(flow)
         if converts or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
@@ -119,12 +126,16 @@ class Dragoman:
         """Bridge what is to be bridged, and watch what an LLM will answer."""
         if flow.response is not None or not flow.live:
             return
-        if not self._bridges(flow):
-            if _is_chat(flow.request) and self._repairs(flow):
+        if _is_chat(flow.request):
+            if self._repairs(flow):
                 self._witness.of(flow, "repair")
-            elif bridging.is_create(flow.request):
+        elif not self._bridges(flow):
+            if bridging.is_create(flow.request):
                 self._witness.of(flow, "watch")
+            elif flow.request.method == "POST" and self._repairs(flow):
+                self._witness.of(flow, "repair")
         elif bridging.is_upgrade(flow.request):
+            self._witness.of(flow, "bridge").evidence.note("refused:", "a WebSocket")
             flow.response = bridging.refuse_upgrade()
         elif self._converts(flow):
             self._convert(flow)
@@ -137,13 +148,17 @@ class Dragoman:
         response = flow.response
         if response is None or not flow.live:
             return
+        if flow.is_replay == "response":
+            _bridged.pop(flow, None)  # what was saved is what the client got
+        if response.data.content is not None:
+            return  # it was made here or by another addon, and is whole already
         streams = _media_type(response) == "text/event-stream"
-        bridged = self._bridged.get(flow)
+        bridged = _bridged.get(flow)
         if bridged is not None:
             response.stream = False
             test = bridged.settings.repair
             bridged = replace(bridged, repair=test is None or test(flow))
-            self._bridged[flow] = bridged
+            _bridged[flow] = bridged
             record = self._witness.of(flow, "bridge")
             record.upstream_status = response.status_code
             record.options = self.settings.in_words(
@@ -160,9 +175,11 @@ class Dragoman:
     def response(self, flow: http.HTTPFlow) -> None:
         """Convert or repair a reply that was not streamed, and tell of any."""
         response = flow.response
-        if response is None or not flow.live:
+        if response is None or not (flow.live or record_of(flow)):
             return
-        bridged = self._bridged.pop(flow, None)
+        if isinstance(response.stream, LiveStream) and not response.stream.began:
+            response.stream = False  # the reply ended with its headers
+        bridged = _bridged.pop(flow, None)
         if bridged is not None:
             if not response.stream:
                 if response.status_code in (404, 405):
@@ -173,6 +190,9 @@ class Dragoman:
         elif self._learns(flow) and self._hosts.learn(flow.request, response):
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
+            record = self._witness.of(flow, "watch")
+            record.came(response.content or b"")
+            record.upstream_status = response.status_code
             flow.response = bridging.learned_response()
         elif self._is_repairable(flow) and not response.stream:
             self._repair_whole(flow, response)
@@ -180,14 +200,16 @@ class Dragoman:
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Tell of a flow that ended early."""
-        self._bridged.pop(flow, None)
+        _bridged.pop(flow, None)
         self._witness.close(flow)
 
-    def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response | None:
+    def converts_reply(self, flow: http.HTTPFlow) -> bool:
+        """Whether the reply to a flow, once it comes, is to be converted or repaired."""
+        return flow in _bridged or (_is_chat(flow.request) and self._repairs(flow))
+
+    def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         """The reply to a flow that is Dragoman's, whose upstream failed before it had one."""
-        bridged = self._bridged.pop(flow, None)
-        if bridged is None and not (_is_chat(flow.request) and self._repairs(flow)):
-            return None
+        _bridged.pop(flow, None)
         return bridging.unreachable(error)
 
     # Which flows
@@ -220,7 +242,7 @@ class Dragoman:
             return False
         missing = response.status_code in (404, 405) and self._learns(flow)
         json = _media_type(response) == "application/json" and self._is_repairable(flow)
-        return flow in self._bridged or missing or json
+        return flow in _bridged or missing or json
 
     def _learns(self, flow: http.HTTPFlow) -> bool:
         return self.settings.bridge is None and bridging.is_create(flow.request)
@@ -233,9 +255,9 @@ class Dragoman:
         asked = self._asked.pop(flow, "")
         bridged = bridging.send_as_chat(flow, self.settings, evidence, asked=asked)
         if bridged is None:
-            self._witness.open(flow, "bridge", evidence)
+            self._witness.open(flow, "bridge", evidence).answered_here = True
         else:
-            self._bridged[flow] = bridged
+            _bridged[flow] = bridged
             self._witness.open(
                 flow,
                 "bridge",
@@ -287,21 +309,22 @@ class Dragoman:
 
     def _pass_stream(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """Have an event stream pass as it comes; recorded, if it is an LLM's."""
-        record = self._witness.record(flow)
+        record = record_of(flow)
         if record is not None and not callable(response.stream):
-            response.stream = WatchedStream(record)
+            encoding = response.headers.get("content-encoding", "identity")
+            response.stream = WatchedStream(record, decoder_for(encoding), name_of(flow))
             self._witness.streams(flow, record)
         response.stream = response.stream or True
 
     def _repair_whole(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        if _media_type(response) != "application/json":
+        if _media_type(response) not in ("application/json", "text/event-stream"):
             return
         record = self._witness.of(flow, "repair")
         record.options = self.settings.in_words(repair=True, dialect="")
         encoding = response.headers.get("content-encoding", "identity")
         try:
             body = decode_whole(response.raw_content or b"", encoding)
-            repaired = repair_body(
+            repaired = repair_whole(
                 body,
                 Tools.of_request(_asked(flow)),
                 self.settings.policy,
@@ -309,12 +332,12 @@ class Dragoman:
                 int(time.time()),
             )
         except DecodingError as error:
-            logger.warning("%s: not repaired: the body is encoded, and %s", name_of(flow), error)
+            logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
             return
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
             return
-        if repaired is not None:
+        if repaired != body:
             record.came(body)
             response.headers.pop("content-encoding", None)
             response.content = repaired
@@ -347,6 +370,6 @@ def _asked(flow: http.HTTPFlow) -> object:
     request = flow.request
     encoding = request.headers.get("content-encoding", "identity")
     try:
-        return loads(decode_whole(request.raw_content or b"null", encoding))
+        return loads(decode_whole(request.raw_content or b"null", encoding, MAX_REQUEST))
     except (NotJson, DecodingError):
         return None

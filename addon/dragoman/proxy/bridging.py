@@ -26,17 +26,16 @@ from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_whole
 from .bridge_stream import BridgeStream
-from .decoding import DecodingError, decode_whole, decoder_for
+from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
 from .hosts import base_path
 from .options import Settings
 from .record import Record
 
 logger = logging.getLogger(__name__)
 
-MAX_REQUEST = 256 * 1024 * 1024
-"""Bytes of a request's body after decompression."""
+OWN_HEADERS = "x-dragoman-"
+"""How the names of headers begin that mean something only here, and never go upstream."""
 DIALECT_HEADER = "x-dragoman-dialect"
-"""Means something only here, and never goes upstream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +185,14 @@ def give_whole(bridged: Bridged, response: http.Response, name: str, record: Rec
         record.came(body)
         given = answer(
             bridged.reply(),
-            _repaired(bridged, body),
+            _repaired(bridged, body, response.status_code),
             status=response.status_code,
             stream=bridged.turn.stream,
             retry_after=response.headers.get("retry-after", ""),
         )
     except DecodingError as error:
-        logger.error("%s: the upstream's compressed body is unusable: %s", name, error)
-        given = failed(f"The upstream's compressed body is unusable: {error}.")
+        logger.error("%s: the upstream's body is unusable: %s", name, error)
+        given = failed(f"The upstream's body is unusable: {error}.")
     except Exception:
         logger.exception("%s: the bridge failed", name)
         given = failed("Dragoman could not convert the upstream's reply.")
@@ -206,8 +205,8 @@ def give_whole(bridged: Bridged, response: http.Response, name: str, record: Rec
     response.content = given.body
 
 
-def _repaired(bridged: Bridged, body: bytes) -> bytes:
-    if not bridged.repair:
+def _repaired(bridged: Bridged, body: bytes, status: int) -> bytes:
+    if not (bridged.repair and 200 <= status < 300):
         return body
     return repair_whole(
         body, bridged.tools, bridged.settings.policy, bridged.evidence, int(time.time())

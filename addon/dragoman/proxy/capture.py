@@ -14,7 +14,7 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import Lock
 
 from mitmproxy import http
 
@@ -24,8 +24,8 @@ from ..report.redact import Redaction, credentials
 
 logger = logging.getLogger(__name__)
 
-MAX_PENDING = 64
-"""Flows that wait for being written: their bodies are in memory."""
+MAX_PENDING = 512 * 1024 * 1024
+"""Bytes of flows that wait for being written."""
 
 
 def redaction_of(flow: http.HTTPFlow) -> Redaction:
@@ -64,25 +64,40 @@ class Capture:
 
     def __init__(self) -> None:
         self._writer: ThreadPoolExecutor | None = None
-        self._room = BoundedSemaphore(MAX_PENDING)
+        self._pending = 0
+        self._lock = Lock()
+        self._lost = 0
         self._numbers = itertools.count(1)
         self._complained: set[str] = set()
 
     def keep(self, folder: Path, flow: http.HTTPFlow, exchange: Exchange) -> None:
         """Have a flow that has ended written into a folder of its own within `folder`."""
-        if not self._room.acquire(blocking=False):
-            self._complain(f"{folder} is too slow: some flows are not captured.")
+        size = sum(map(len, (exchange.client_request, exchange.upstream_request)))
+        size += sum(map(len, (exchange.upstream_reply, exchange.client_reply)))
+        if self._pending + size > MAX_PENDING:
+            self._lost += 1
+            self._complain("flows come faster than they can be written: some are not captured.")
             return
+        self._count(size)
         if self._writer is None:
             self._writer = ThreadPoolExecutor(1, thread_name_prefix="dragoman-capture")
         name = _name(flow)
-        self._writer.submit(self._write, folder, name, exchange, redaction_of(flow))
+        written = self._writer.submit(self._write, folder, name, exchange, redaction_of(flow))
+        written.add_done_callback(lambda _: self._count(-size))
 
     def done(self) -> None:
         """Wait for what is still being written."""
         if self._writer is not None:
+            if self._pending:
+                logger.info("dragoman_capture: writing what is left …")
             self._writer.shutdown(wait=True)
             self._writer = None
+        if self._lost:
+            logger.warning("dragoman_capture: %d flows were not captured", self._lost)
+
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self._pending += size
 
     def _write(self, folder: Path, name: str, exchange: Exchange, redaction: Redaction) -> None:
         try:
@@ -98,8 +113,6 @@ class Capture:
             )
         except Exception:
             logger.exception("%s could not be captured", name)
-        finally:
-            self._room.release()
 
     def _fresh(self, folder: Path, name: str) -> Path:
         """A folder that nobody else writes to: another mitmproxy may be at it, too."""

@@ -25,6 +25,12 @@ ALLOWED_SLACK = 2 * 1024 * 1024
 A stream of one-word events, which repeat all but the word, reaches a ratio of about 75."""
 
 
+MAX_REPLY = 64 * 1024 * 1024
+"""Bytes of a reply that is read as a whole: JSON takes ten times as much memory."""
+MAX_REQUEST = 256 * 1024 * 1024
+"""Bytes of a request's body after decompression."""
+
+
 class DecodingError(Exception):
     """The body is damaged, or decodes to suspiciously much."""
 
@@ -154,14 +160,26 @@ def _zstandard(decompressor: Any) -> _Member:
     return member
 
 
-def decode_whole(body: bytes, content_encoding: str) -> bytes:
-    """A body that was received whole; raises `DecodingError`, also for other encodings."""
-    if content_encoding.strip().lower() in ("", "identity"):
-        return body
-    decoder = decoder_for(content_encoding)
-    if decoder is None:
-        raise DecodingError(f"there is no decoder for {content_encoding[:40]!r}")
-    decoded = b"".join(decoder.feed(body))
-    if not decoder.complete:
-        raise DecodingError("it ends too early")
+def decode_whole(body: bytes, content_encoding: str, limit: int = MAX_REPLY) -> bytes:
+    """A body that was received whole, `limit` bytes at most.  Raises `DecodingError`, also
+    for other encodings."""
+    decoded = body
+    if content_encoding.strip().lower() not in ("", "identity"):
+        decoder = decoder_for(content_encoding)
+        if decoder is None:
+            raise DecodingError(f"there is no decoder for {content_encoding[:40]!r}")
+        decoded = _joined(decoder.feed(body), limit)
+        if not decoder.complete:
+            raise DecodingError("it ends too early")
+    if len(decoded) > limit:
+        raise DecodingError("it is too large")
     return decoded
+
+
+def _joined(pieces: Iterator[bytes], limit: int) -> bytes:
+    decoded = bytearray()
+    for piece in pieces:
+        decoded += piece
+        if len(decoded) > limit:
+            raise DecodingError("it is too large")
+    return bytes(decoded)

@@ -4,7 +4,8 @@ mitmproxy calls an addon when something arrives.  The streams of its HTTP layer 
 replaced by `Stream`, which also acts when nothing does, or when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
-* it sends a last word when the upstream's connection breaks, and ends the reply well;
+* it sends a last word when the upstream's connection breaks, or nothing comes over it
+  for too long, and ends the reply well;
 * it keeps the option ``stream_large_bodies`` off what has to be converted as a whole,
   which that option would stream past every hook.
 
@@ -15,6 +16,7 @@ without it.
 
 from __future__ import annotations
 
+import time
 from typing import Any, Protocol, cast
 
 from mitmproxy import ctx, flow, http
@@ -23,13 +25,18 @@ from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp
 from mitmproxy.proxy.layers.http._events import (
+    ErrorCode,
+    RequestEndOfMessage,
     RequestProtocolError,
     ResponseData,
+    ResponseHeaders,
     ResponseProtocolError,
 )
 
 from .stream import LiveStream
 
+PATIENCE = 600.0
+"""Seconds of silence after which mitmproxy gives a connection up, where no option says."""
 _USED = {
     HttpLayer: ("make_stream", "event_to_child"),
     HttpStream: (
@@ -42,6 +49,7 @@ _USED = {
         "state_errored",
         "handle_protocol_error",
         "send_response",
+        "passthrough",
         "_handle_event",
     ),
 }
@@ -62,9 +70,11 @@ class Interpreter(Protocol):
         """Whether a flow's request (True) or response (False) must be read to its end before
         any of it is sent on."""
 
-    def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response | None:
-        """The reply to a flow whose upstream failed before any of its reply was sent; None
-        to leave it to mitmproxy."""
+    def converts_reply(self, flow: http.HTTPFlow) -> bool:
+        """Whether the reply to a flow, once it comes, is to be converted or repaired."""
+
+    def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
+        """The reply to such a flow, whose upstream failed before any of its reply was sent."""
 
 
 def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
@@ -98,12 +108,65 @@ class Stream(HttpStream):
     def __init__(self, context: Context, stream_id: int, interpreter: Interpreter) -> None:
         super().__init__(context, stream_id)
         self._interpreter = interpreter
+        self._patience: float = getattr(context.options, "tcp_timeout", PATIENCE)
+        self._heard_at = 0.0
+        self._timer: commands.RequestWakeup | None = None
+        """The one that counts: none can be cancelled."""
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Wakeup):
-            yield from self._keep_waiting()
-        else:
-            yield from super()._handle_event(event)
+            yield from self._wake(event)
+            return
+        if isinstance(event, RequestEndOfMessage | ResponseHeaders | ResponseData):
+            self._heard_at = time.monotonic()
+        yield from super()._handle_event(event)
+        if isinstance(event, RequestEndOfMessage) and self._unanswered:
+            yield from self._wait()
+
+    def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """As its parent does, but for what a timer from before brings."""
+        if not (isinstance(event, events.Wakeup) and event.command is self._timer):
+            yield from super().passthrough(event)
+
+    # Silence
+
+    @property
+    def _unanswered(self) -> bool:
+        """Whether the client waits for a reply of which it has heard nothing yet."""
+        return (
+            self.client_state == self.state_done
+            and self.server_state
+            in (self.state_wait_for_response_headers, self.state_consume_response_body)
+            and self._interpreter.converts_reply(self.flow)
+        )
+
+    def _wake(self, event: events.Wakeup) -> layer.CommandGenerator[None]:
+        live = self._live
+        if event.command is not self._timer or not (live or self._unanswered):
+            return
+        if self._left <= 0:
+            error = f"nothing came from the upstream for {self._patience:.0f} seconds"
+            if (yield from self._tell(error)):
+                gone = RequestProtocolError(self.stream_id, error, ErrorCode.CANCEL)
+                yield SendHttp(gone, self.context.server)
+            return
+        if live is not None and live.due is not None and live.due <= 0:
+            yield from self._send(live.heartbeat())
+        yield from self._wait()
+
+    @property
+    def _left(self) -> float:
+        """Seconds that the upstream may still be silent."""
+        return self._heard_at + self._patience - time.monotonic()
+
+    def _wait(self) -> layer.CommandGenerator[None]:
+        """Ask to be woken when something is due.  mitmproxy counts that as a sign of life, so
+        that the patience is lost here, and not first by it, which would tell nobody."""
+        live = self._live
+        due = live.due if live is not None else None
+        delay = min(self._left, self._patience / 2, self._patience if due is None else due)
+        self._timer = commands.RequestWakeup(max(0.0, delay))
+        yield self._timer
 
     # A reply that is streamed
 
@@ -123,20 +186,7 @@ class Stream(HttpStream):
         live = self._live
         if live is not None:
             yield from self._send(live.opening())
-            yield from self._wait(live)
-
-    def _keep_waiting(self) -> layer.CommandGenerator[None]:
-        live = self._live
-        if live is None:
-            return
-        if live.due is not None and live.due <= 0:
-            yield from self._send(live.heartbeat())
-        yield from self._wait(live)
-
-    @staticmethod
-    def _wait(live: LiveStream) -> layer.CommandGenerator[None]:
-        if live.due is not None:
-            yield commands.RequestWakeup(max(0.0, live.due))
+            yield from self._wait()
 
     def _send(self, data: bytes) -> layer.CommandGenerator[None]:
         if data:
@@ -149,7 +199,11 @@ class Stream(HttpStream):
         self, event: RequestProtocolError | ResponseProtocolError
     ) -> layer.CommandGenerator[None]:
         """As its parent does, unless the upstream has failed and the client can be told."""
-        told = isinstance(event, ResponseProtocolError) and (yield from self._tell(event.message))
+        told = False
+        if isinstance(event, ResponseProtocolError):
+            # mitmproxy's words for a reset by either side.
+            error = event.message.replace("stream reset by client", "stream reset by server")
+            told = yield from self._tell(error)
         if not told:
             yield from super().handle_protocol_error(event)
 
@@ -161,14 +215,10 @@ class Stream(HttpStream):
             yield from self._send(live.last_word(error))
             yield from self.send_response(already_streamed=True)
             return True
-        unanswered = (self.state_wait_for_response_headers, self.state_consume_response_body)
-        if self.server_state not in unanswered or self.client_state != self.state_done:
-            return False
-        answer = self._interpreter.answer_for(self.flow, error)
-        if answer is None:
+        if not self._unanswered:
             return False
         self.flow.error = flow.Error(error)
-        self.flow.response = answer
+        self.flow.response = self._interpreter.answer_for(self.flow, error)
         yield from self.send_response()
         return True
 

@@ -1,13 +1,14 @@
 """The bytes that are kept of the flows, within a limit.
 
 The invariant: what is kept of one side, over all flows, is at most `Ledger.limit` bytes.
-Beyond it the oldest flow gives its bytes up first; one that is alone keeps its beginning.
+Beyond it flows give their bytes up, the oldest that has ended first; one that is alone
+keeps its beginning.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from mitmproxy import http
 
@@ -19,27 +20,54 @@ class Ledger:
     """The bytes that are kept of one side of all flows."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self._limit = limit
         self._size = 0
-        self._bodies: dict[Body, None] = {}  # oldest first
+        # Both oldest first.
+        self._ended: dict[Body, None] = {}
+        self._running: dict[Body, None] = {}
+
+    @property
+    def limit(self) -> int:
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        self._limit = limit
+        self._make_room(None)
 
     def grew(self, body: Body, size: int) -> None:
         """`body` has taken `size` bytes; others, older ones, may lose theirs for it."""
-        self._bodies.setdefault(body)
+        (self._ended if body.ended else self._running).setdefault(body)
         self._size += size
-        while self._size > self.limit:
-            oldest = next(iter(self._bodies))
-            if oldest is body and len(self._bodies) == 1:
-                self._size -= body.cut(self._size - self.limit)
+        if self._size > self._limit:
+            self._make_room(body)
+
+    def _make_room(self, latest: Body | None) -> None:
+        for body in list(self._oldest_first()):
+            if self._size <= self._limit:
                 return
-            self.forget(oldest)
-            oldest.drop()
+            if body is latest and len(self._ended) + len(self._running) == 1:
+                self._size -= body.cut(self._size - self._limit)
+                return
+            self.forget(body)
+            body.drop()
+
+    def _oldest_first(self) -> Iterator[Body]:
+        yield from self._ended
+        yield from self._running
 
     def forget(self, body: Body) -> None:
         """`body` is not kept any more."""
-        if body in self._bodies:
-            del self._bodies[body]
-            self._size -= body.size
+        for bodies in (self._ended, self._running):
+            if body in bodies:
+                del bodies[body]
+                self._size -= body.size
+
+    def end(self, body: Body) -> None:
+        """`body` grows no more."""
+        if body in self._running:
+            del self._running[body]
+            self._ended[body] = None
 
 
 class Body:
@@ -48,7 +76,8 @@ class Body:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._data = bytearray()
-        self._finished: Callable[[], None] | None = None
+        self._taken_back: Callable[[], None] | None = None
+        self.ended = False
         self.size = 0
         """Bytes that count in the ledger."""
         self.total = 0
@@ -77,8 +106,8 @@ class Body:
         self.tail = self.tail or bytes(self._data[-TAIL:])
         self._data = bytearray()
         self.size = 0
-        if self._finished:
-            self._finished()
+        if self._taken_back:
+            self._taken_back()
 
     @property
     def kept(self) -> bytes:
@@ -98,14 +127,24 @@ class Body:
         self._ledger.forget(self)
         self._data = bytearray()
 
-    def hand_over(self, flow: http.HTTPFlow, drop: Callable[[http.HTTPFlow], None]) -> bytes:
-        """The bytes, which from now on `flow` holds until `drop(flow)` takes them from it."""
+    def hand_over(
+        self, flow: http.HTTPFlow, ledger: Ledger, take_back: Callable[[http.HTTPFlow], None]
+    ) -> bytes:
+        """The bytes, which from now on `flow` holds; they count in `ledger` until
+        `take_back(flow)` takes them from it."""
         kept, self._data = self.kept, bytearray()
-        reference = weakref.ref(flow, lambda _: self._ledger.forget(self))
+        reference = weakref.ref(flow, lambda _: ledger.forget(self))
 
-        def finished() -> None:
+        def taken_back() -> None:
             if (still := reference()) is not None:
-                drop(still)
+                take_back(still)
 
-        self._finished = finished
+        self._taken_back = taken_back
+        self.ended = True
+        if ledger is self._ledger:
+            ledger.end(self)
+        else:
+            self._ledger.forget(self)
+            self._ledger = ledger
+            ledger.grew(self, self.size)
         return kept

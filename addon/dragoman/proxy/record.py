@@ -13,7 +13,7 @@ import time
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeGuard, cast, get_args
+from typing import Any, TypeGuard, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
@@ -21,10 +21,13 @@ from mitmproxy.flow import Flow
 
 from ..evidence import Evidence
 from ..report.exchange import Exchange, Job, Step, Timing
-from .decoding import DecodingError, decode_whole
+from .decoding import MAX_REQUEST, DecodingError, decode_whole
 from .ledger import Body, Ledger
+from .live import Growth
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 KEY = "dragoman"
 """Of the flow's metadata."""
@@ -33,6 +36,7 @@ MAX_STEPS = 2048
 """Steps that are kept of a stream: the first ones all, later ones thinned out."""
 
 _running: WeakKeyDictionary[Flow, Record] = WeakKeyDictionary()
+"""Of the module, so that a script that is loaded anew finds them."""
 
 
 class Record:
@@ -53,16 +57,20 @@ class Record:
         sent something else."""
         self.job = job
         self.model = model
-        self.comment = ""
-        """The last comment that was put on the flow."""
+        earlier = flow.metadata.get(KEY)
+        signed = earlier.get("signed") if isinstance(earlier, dict) else None
+        self.signed: list[str] = signed if _is_signature(signed) else ["", ""]
+        """The comment and the mark that were put on the flow last, perhaps in an earlier run."""
+        self.answered_here = False
+        """Whether the reply is not the upstream's, nor made of it."""
         self.evidence = evidence
         self.options: Mapping[str, str] = {}
         """Those that the reply depends on, see `Exchange.options`."""
         self.upstream_status: int | None = None
         """If it is not the one that the client received."""
         self.streamed = False
-        self.on_step: Callable[[], None] | None = None
-        """Called when something passed."""
+        self.growth: Growth | None = None
+        """What shows the flow while it runs."""
         self._upstream, self._client = (Body(ledger) for ledger in ledgers)
         self._request = Body(ledgers[1])
         if client_request is not None:
@@ -91,8 +99,8 @@ class Record:
 
     def _say(self, data: bytes) -> None:
         self._client.add(data)
-        if self.on_step:
-            self.on_step()
+        if self.growth:
+            self.growth.passed()
 
     def _noted(self, note: Callable[[bytes], None], data: bytes) -> None:
         """A stream goes on whatever happens to its record."""
@@ -114,8 +122,8 @@ class Record:
             self._steps.extend((now - self.began, self._upstream.total, self._client.total))
             if len(self._steps) > 3 * MAX_STEPS:
                 self._thin_out()
-        if self.on_step:
-            self.on_step()
+        if self.growth:
+            self.growth.passed()
 
     def so_far(self, exchange: Exchange) -> Exchange:
         """`exchange` with the sides of the reply as they are now."""
@@ -127,6 +135,7 @@ class Record:
             client_reply=self._client.kept,
             upstream_missing=self._upstream.missing,
             client_missing=self._client.missing,
+            request_missing=self._request.missing,
             told=tuple(self.evidence.lines()),
             calls=dict(self.evidence.calls),
             timing=self.timing,
@@ -172,8 +181,9 @@ class Record:
             self._silence,
         )
 
-    def end(self, flow: http.HTTPFlow) -> None:
-        """The flow takes over what is kept: nothing passes any more."""
+    def end(self, flow: http.HTTPFlow, ledgers: tuple[Ledger, Ledger]) -> None:
+        """The flow takes over what is kept, which from now on counts in `ledgers`: nothing
+        passes any more."""
         _running.pop(flow, None)
         told = {
             "job": self.job,
@@ -181,7 +191,8 @@ class Record:
             # A file of flows keeps the order of a list only.
             "calls": [[name, count] for name, count in self.evidence.calls.items()],
             "options": dict(self.options),
-            "missing": [self._upstream.missing, self._client.missing],
+            "signed": self.signed,
+            "missing": [self._upstream.missing, self._client.missing, self._request.missing],
             "steps": struct.pack(f"<{len(self._steps)}d", *self._steps),
             "ended": [self._last - self.began, self._silence] if self.streamed else None,
             "status": self.upstream_status,
@@ -189,25 +200,37 @@ class Record:
             "upstream": None,
         }
         flow.metadata[KEY] = told
+        upstream, client = ledgers
         if self._request.total:
-            told["request"] = self._request.hand_over(flow, _drop("request"))
+            taken_back = _taker("request", 2, told)
+            told["request"] = self._request.hand_over(flow, client, taken_back)
         if self._same:
             self._upstream.release()
         else:
-            told["upstream"] = self._upstream.hand_over(flow, _drop("upstream"))
-        if self.streamed and flow.response is not None:
+            taken_back = _taker("upstream", 0, told)
+            told["upstream"] = self._upstream.hand_over(flow, upstream, taken_back)
+        if self._client.size and flow.response is not None:
             # Not `content`, whose setter would change headers that have been sent.
-            flow.response.data.content = self._client.hand_over(flow, _drop_content)
+            kept = self._client.hand_over(flow, client, _content_taker(told))
+            flow.response.data.content = kept
         else:
             self._client.release()
+        if self.streamed and flow.response is not None:
+            # A flow that is kept, or waits for the collector, need not keep the stages.
+            flow.response.stream = True
 
     @property
     def _same(self) -> bool:
         """Whether the client received what the upstream sent."""
         upstream, client = self._upstream, self._client
         if not self.streamed:
-            return not upstream.total
+            return not upstream.total and not self.answered_here
         return not upstream.missing and upstream.view == client.view
+
+
+def record_of(flow: Flow) -> Record | None:
+    """The record of a flow that still runs."""
+    return _running.get(flow)
 
 
 def is_watched(flow: Flow) -> bool:
@@ -221,37 +244,40 @@ def exchange_of(flow: Flow) -> Exchange | None:
     if not isinstance(flow, http.HTTPFlow) or not is_watched(flow):
         return None
     told: dict[str, Any] = flow.metadata[KEY]
-    job = cast(Job, told["job"] if told.get("job") in get_args(Job) else "watch")
+    response = flow.response
     sent = readable(flow.request)
-    status = flow.response.status_code if flow.response else 0
+    status = response.status_code if response else 0
     exchange = Exchange(
-        job=job,
-        client_request=_bytes(told.get("request"), sent),
+        job=cast(Job, told["job"] if told.get("job") in get_args(Job) else "watch"),
+        client_request=_typed(told.get("request"), bytes, sent),
         upstream_request=sent,
         upstream_reply=b"",
         client_reply=b"",
         status=status,
-        upstream_status=status,
-        retry_after=flow.response.headers.get("retry-after", "") if flow.response else "",
+        upstream_status=_typed(told.get("status"), int, status),
+        unfinished=True,
+        retry_after=response.headers.get("retry-after", "") if response else "",
         error=flow.error.msg if flow.error else "",
     )
     record = _running.get(flow)
     if record is not None:
         return record.so_far(exchange)
-    received = readable(flow.response) if flow.response else b""
-    missing = told.get("missing")
-    upstream_missing, client_missing = missing if _counts(missing) else (0, 0)
+    received = readable(response) if response else b""
+    if "missing" not in told:  # it did not run to its end here
+        return replace(exchange, client_reply=received)
+    upstream_missing, client_missing, request_missing = _missing(told["missing"])
     return replace(
         exchange,
-        upstream_reply=_bytes(told.get("upstream"), received),
+        unfinished=False,
+        upstream_reply=_typed(told.get("upstream"), bytes, received),
         client_reply=received,
-        upstream_status=_count(told.get("status"), status),
         upstream_missing=upstream_missing,
         client_missing=client_missing,
-        told=tuple(map(str, told.get("told") or ())),
-        calls=dict(told.get("calls") or ()),
+        request_missing=request_missing,
+        told=tuple(map(str, _typed(told.get("told"), list, []))),
+        calls=_pairs(told.get("calls")),
         timing=_timing(told),
-        options=told.get("options") or {},
+        options=_typed(told.get("options"), dict, {}),
     )
 
 
@@ -260,41 +286,57 @@ def readable(message: http.Message) -> bytes:
     would decode whatever it comes to."""
     try:
         encoding = message.headers.get("content-encoding", "identity")
-        return decode_whole(message.raw_content or b"", encoding)
+        return decode_whole(message.raw_content or b"", encoding, MAX_REQUEST)
     except DecodingError:
         return b""
 
 
-def _bytes(value: object, otherwise: bytes) -> bytes:
-    return value if isinstance(value, bytes) else otherwise
+def _typed(value: object, kind: type[T], otherwise: T) -> T:
+    """`value` if it is of that type: a file may hold anything."""
+    return value if isinstance(value, kind) else otherwise
 
 
-def _count(value: object, otherwise: int) -> int:
-    return value if isinstance(value, int) else otherwise
+def _is_signature(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and [type(text) for text in value] == [str, str]
 
 
-def _counts(value: object) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(n, int) for n in value)
+def _missing(value: object) -> list[int]:
+    counts = _typed(value, list, [])
+    return counts if [type(count) for count in counts] == [int] * 3 else [0, 0, 0]
+
+
+def _pairs(value: object) -> dict[str, int]:
+    pairs = [pair for pair in _typed(value, list, []) if isinstance(pair, list) and len(pair) == 2]
+    return {name: n for name, n in pairs if isinstance(name, str) and isinstance(n, int)}
 
 
 def _timing(told: dict[str, Any]) -> Timing | None:
     packed, ended = told.get("steps"), told.get("ended")
     if not (isinstance(packed, bytes) and isinstance(ended, list) and len(packed) % 24 == 0):
         return None
+    if len(ended) != 2 or not all(isinstance(seconds, float) for seconds in ended):
+        return None
     steps = struct.iter_unpack("<3d", packed)
-    return Timing(tuple(Step(at, int(up), int(down)) for at, up, down in steps), *ended[:2])
+    return Timing(tuple(Step(at, int(up), int(down)) for at, up, down in steps), *ended)
 
 
-def _drop(name: str) -> Callable[[http.HTTPFlow], None]:
-    def drop(flow: http.HTTPFlow) -> None:
-        told = flow.metadata.get(KEY)
-        if isinstance(told, dict):
+def _taker(name: str, side: int, told: dict[str, Any]) -> Callable[[http.HTTPFlow], None]:
+    """Takes what `told` has under `name`, unless the flow has run again since."""
+
+    def take_back(flow: http.HTTPFlow) -> None:
+        if flow.metadata.get(KEY) is told:
+            told["missing"][side] += len(told[name])
             told[name] = b""
-            told["dropped"] = True
 
-    return drop
+    return take_back
 
 
-def _drop_content(flow: http.HTTPFlow) -> None:
-    if flow.response is not None:
-        flow.response.data.content = None
+def _content_taker(told: dict[str, Any]) -> Callable[[http.HTTPFlow], None]:
+    def take_back(flow: http.HTTPFlow) -> None:
+        if flow.metadata.get(KEY) is told and flow.response is not None:
+            told["missing"][1] += len(flow.response.data.content or b"")
+            flow.response.data.content = None
+            if told["upstream"] is None:  # it was the same
+                told["missing"][0] = told["missing"][1]
+
+    return take_back

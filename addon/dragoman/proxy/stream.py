@@ -29,10 +29,13 @@ class LiveStream(ABC):
         self._record = record
         self._heartbeat = heartbeat
         self._sent_at = time.monotonic()
+        self.began = False
+        """Whether any of the reply, or its end, has come."""
 
     def __call__(self, data: bytes) -> list[bytes]:
         """A piece of the upstream's body, ``b""`` at its end.  Returns no empty piece:
         mitmproxy would write it as the end of a chunked body."""
+        self.began = True
         out = self._pass_on(data)
         self._record.left(out)
         if not out:
@@ -42,6 +45,7 @@ class LiveStream(ABC):
 
     def opening(self) -> bytes:
         """What is sent as soon as the upstream's headers have come."""
+        self.began = True
         return self._say(self._open())
 
     def heartbeat(self) -> bytes:
@@ -83,11 +87,18 @@ class LiveStream(ABC):
 class WatchedStream:
     """A stream that passes as it comes, and is recorded."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, decoder: Decoder | None, name: str) -> None:
         self._record = record
+        self._decoder = decoder
+        self._name = name
+        self._readable = True
 
     def __call__(self, data: bytes) -> list[bytes]:
-        self._record.came(data)
+        try:
+            for plain in decoded(self._decoder, data, self._name) if self._readable else ():
+                self._record.came(plain)
+        except DecodingError:
+            self._readable = False
         self._record.left(data)
         return [data] if data else []
 

@@ -12,7 +12,6 @@ import time
 import weakref
 from collections import Counter
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
@@ -24,7 +23,8 @@ from ..report.stats import Stats, Summary, counted
 from .capture import Capture
 from .ledger import Ledger
 from .live import Growth, show, watched_by_somebody
-from .record import Record, exchange_of, readable
+from .record import Record, exchange_of, readable, record_of
+from .stream import LiveStream, WatchedStream
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,10 @@ MARKS = {"bridge": ":left_right_arrow:", "repair": ":wrench:"}
 SILENTLY_USELESS = 20
 """Watched replies of a host in a row with nothing to read in them, after which it is said."""
 MAX_HOSTS = 1000
+MAX_NAME = 300
+"""Characters of a flow's name in the log."""
+MAX_CAPTURED = 64 * 1024 * 1024
+"""Bytes of each side of a flow that can be captured."""
 
 
 class Witness:
@@ -43,8 +47,6 @@ class Witness:
         """The folder into which every watched flow is written."""
         self._capture = Capture()
         self._ledgers = (Ledger(0), Ledger(0))
-        self._records: WeakKeyDictionary[http.HTTPFlow, Record] = WeakKeyDictionary()
-        self._growing: WeakKeyDictionary[http.HTTPFlow, Growth] = WeakKeyDictionary()
         self._unread: Counter[str] = Counter()
 
     def keep(self, limit: int) -> None:
@@ -62,24 +64,22 @@ class Witness:
         client_request: bytes | None = None,
     ) -> Record:
         """Begin to watch `flow`."""
-        record = Record(
+        ledgers = self._ledgers
+        if self.capture_into is not None:
+            # What is captured has to be whole when it ends, however much runs beside it.
+            ledgers = (Ledger(MAX_CAPTURED), Ledger(MAX_CAPTURED))
+        return Record(
             flow,
             job,
             evidence=evidence,
-            ledgers=self._ledgers,
+            ledgers=ledgers,
             model=model,
             client_request=client_request,
         )
-        self._records[flow] = record
-        return record
-
-    def record(self, flow: http.HTTPFlow) -> Record | None:
-        """The record of a flow that is being watched."""
-        return self._records.get(flow)
 
     def of(self, flow: http.HTTPFlow, job: Job) -> Record:
         """The record of a flow that from now on is watched, if it was not, to do `job`."""
-        record = self._records.get(flow)
+        record = record_of(flow)
         if record is None:
             return self.open(flow, job, Evidence())
         record.job = job
@@ -90,12 +90,10 @@ class Witness:
         record.streamed = True
         if watched_by_somebody():
             weak = weakref.ref(flow)
-            growth = Growth(lambda: self._refresh(weak()))
-            self._growing[flow] = growth
-            record.on_step = growth.passed
+            record.growth = Growth(lambda: self._refresh(weak()))
 
     def _refresh(self, flow: http.HTTPFlow | None) -> None:
-        record = self._records.get(flow) if flow is not None else None
+        record = record_of(flow) if flow is not None else None
         if flow is None or flow.response is None or record is None:
             return
         try:
@@ -107,24 +105,27 @@ class Witness:
 
     def close(self, flow: http.HTTPFlow) -> None:
         """`flow` has ended, well or not."""
-        record = self._records.pop(flow, None)
+        record = record_of(flow)
         if record is None:
             return
-        growing = self._growing.pop(flow, None)
         try:
-            if growing is not None:
-                growing.stop()
+            if record.growth is not None:
+                record.growth.stop()
             seen = self._look(flow, record)
             self._log(flow, record, self._sign(flow, record, seen))
             self._warn_if_useless(flow, seen)
             self.stats.add(_summary(flow, record, seen))
-            record.end(flow)
-            if growing is not None:
+            record.end(flow, self._ledgers)
+            if record.growth is not None:
                 show(flow)
             if self.capture_into is not None and (exchange := exchange_of(flow)) is not None:
                 self._capture.keep(self.capture_into, flow, exchange)
         except Exception:
             logger.exception("%s: what was done could not be told", name_of(flow))
+        finally:
+            if flow.response and isinstance(flow.response.stream, LiveStream | WatchedStream):
+                # mitmweb keeps flows; they need not keep all that worked on them.
+                flow.response.stream = True
 
     def done(self) -> None:
         """mitmproxy ends: finish what is being written."""
@@ -148,16 +149,21 @@ class Witness:
             first=record.reached(seen.first_token),
             ended=_how_it_ended(flow),
         )
-        if flow.comment == record.comment:
-            flow.comment = record.comment = line
-        if not flow.marked and (record.job == "bridge" or record.evidence.calls):
-            flow.marked = MARKS[record.job]
+        done = record.job == "bridge" or record.evidence.calls
+        signature = [line, MARKS[record.job] if done else ""]
+        if flow.comment == record.signed[0]:
+            flow.comment = signature[0]
+        if flow.marked == record.signed[1]:
+            flow.marked = signature[1]
+        record.signed = signature
         return line
 
     @staticmethod
     def _log(flow: http.HTTPFlow, record: Record, line: str) -> None:
-        if record.job == "bridge" or not record.evidence.empty:
-            logger.info("%s: %s", name_of(flow), "; ".join([line, *record.evidence.lines()]))
+        cause = [printable(flow.error.msg)] if flow.error else []
+        if record.job == "bridge" or not record.evidence.empty or cause:
+            told = [line, *cause, *record.evidence.lines()]
+            logger.info("%s: %s", name_of(flow), "; ".join(told))
 
     def _warn_if_useless(self, flow: http.HTTPFlow, seen: Glance) -> None:
         response = flow.response
@@ -208,5 +214,6 @@ def _summary(flow: http.HTTPFlow, record: Record, seen: Glance) -> Summary:
 
 
 def name_of(flow: http.HTTPFlow) -> str:
-    """The flow in the log: no query, which may hold a key."""
-    return f"{flow.request.pretty_host}{flow.request.path.partition('?')[0]}"
+    """The flow in the log: in one line, without its query, which may hold a key."""
+    name = f"{flow.request.pretty_host}{flow.request.path[:MAX_NAME].partition('?')[0]}"
+    return "".join(c if c.isprintable() else "?" for c in name[:MAX_NAME])

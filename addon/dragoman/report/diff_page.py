@@ -17,7 +17,7 @@ from ..jsonio import NotJson, loads
 from .align import Stretch, behind, stretches
 from .exchange import Exchange
 from .frames import Placed, is_stream, look
-from .page import Line, Page, Style, clean, count, joined, one_line, size
+from .page import Line, Page, Style, clean, count, joined, nothing, one_line, size
 from .reading import Json, objects, string
 from .reading_responses import delta_kind
 from .upstream_page import line_text
@@ -41,9 +41,11 @@ _FIRST = ("response.created", "response.in_progress")
 def diff_page(exchange: Exchange) -> Page:
     """What became of each frame, or of each line of a reply that is not streamed."""
     upstream, client = exchange.upstream_reply, exchange.client_reply
+    if not upstream and exchange.upstream_missing:
+        return [nothing(exchange.upstream_missing, "the upstream's reply")]
+    if not client and (exchange.client_missing or not upstream):
+        return [nothing(exchange.client_missing, "the client's reply")]
     if upstream == client:
-        if not client:
-            return [Line("Nothing of the reply is here.", "key")]
         return [Line(f"Both sides are the same: {size(len(client))}, untouched.", "highlight")]
     if is_stream(upstream) and is_stream(client):
         page = _frames(upstream, client)

@@ -56,6 +56,10 @@ class Exchange:
     """Bytes of the upstream's reply that were not kept."""
     client_missing: int = 0
     """Bytes of the client's reply that were not kept."""
+    request_missing: int = 0
+    """Bytes of the client's request that were not kept."""
+    unfinished: bool = False
+    """Whether the flow still runs, or its record ended before it did."""
     status: int = 200
     """Of the reply that the client received."""
     upstream_status: int = 200

@@ -19,9 +19,13 @@ class IncompleteError(ValueError):
 
 def require_whole(exchange: Exchange) -> None:
     """Raises `IncompleteError` for an exchange that cannot be replayed."""
-    if exchange.upstream_missing or exchange.client_missing:
-        missing = exchange.upstream_missing + exchange.client_missing
-        raise IncompleteError(f"its reply was not kept whole ({missing} bytes are missing)")
+    if exchange.unfinished:
+        raise IncompleteError("it still runs, or was not recorded to its end")
+    missing = exchange.upstream_missing + exchange.client_missing + exchange.request_missing
+    if missing:
+        raise IncompleteError(
+            f"it was not kept whole: {missing} bytes are missing (see the option dragoman_keep)"
+        )
     if not exchange.client_request:
         raise IncompleteError("its request was not kept, or is empty")
     if not exchange.upstream_reply:
@@ -32,7 +36,7 @@ def fixture(exchange: Exchange, redaction: Redaction) -> dict[str, bytes]:
     """The files of a fixture, by name.  Raises `IncompleteError`.
 
     Of a bridged flow ``chat.json`` is what went upstream, and ``responses.*`` what the
-    client got; of others ``chat.*`` is what the client got.
+    client got; of a repaired one ``chat.*`` is what the client got.
     """
     require_whole(exchange)
     bodies = {"request.json": exchange.client_request}
@@ -40,7 +44,7 @@ def fixture(exchange: Exchange, redaction: Redaction) -> dict[str, bytes]:
     if exchange.job == "bridge":
         bodies["chat.json"] = exchange.upstream_request
         bodies[_named("responses", exchange.client_reply)] = exchange.client_reply
-    elif exchange.status == 200:
+    elif exchange.job == "repair" and exchange.status == 200:
         bodies[_named("chat", exchange.client_reply)] = exchange.client_reply
     files = {name: redaction.body(body) for name, body in bodies.items()}
     if exchange.upstream_status != 200:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from ..evidence import printable
 from ..jsonio import NotJson, loads
@@ -26,7 +27,8 @@ MAX_LINE = 1024 * 1024
 MAX_COUNT = 2**53
 """A count of tokens beyond this is none."""
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
-_OBJECT = re.compile(rb"\s*\{")
+_DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
+_OBJECT = re.compile(rb"\s*[{\[]")
 _LAST = (b'"usage"', b'"error"', b'"finish_reason"')
 _TEXT_FIELDS = ("content", "reasoning", "reasoning_content", "reasoning_details", "tool_calls")
 _DELTA_TYPES = re.compile(r"response\..*delta$")
@@ -70,7 +72,7 @@ def glance(body: bytes | bytearray, tail: bytes = b"") -> Glance:
     usage = next(filter(None, map(_usage, last)), (None, None))
     failed = next(filter(None, map(_error, last[:1])), "")
     return Glance(
-        parsed=parsed or bool(failed),
+        parsed=parsed or bool(failed) or any(map(_is_ours, last)),
         model=model,
         calls=tuple(_calls(body)),
         input_tokens=usage[0],
@@ -87,6 +89,8 @@ def _whole(body: bytes | bytearray) -> Mapping[str, object] | None:
         value = loads(body)
     except NotJson:
         return None
+    if isinstance(value, list) and value:
+        value = value[0]
     return value if isinstance(value, dict) else None
 
 
@@ -105,15 +109,10 @@ def _of_whole(value: Mapping[str, object], size: int) -> Glance:
 
 def _first_values(body: bytes | bytearray) -> Iterator[tuple[int, Mapping[str, object]]]:
     """The JSON objects of the first ``data`` lines, each with the offset of its end."""
-    start = 0
-    for _ in range(MAX_FIRST_LINES * 3):
-        end = body.find(b"\n", start)
-        if end < 0:
-            return
-        value = _value(body[start : min(end, start + MAX_LINE)])
+    for line in islice(_DATA.finditer(body), MAX_FIRST_LINES):
+        value = _value(line[0][:MAX_LINE])
         if value is not None:
-            yield end + 1, value
-        start = end + 1
+            yield line.end(), value
 
 
 def _last_values(body: bytes | bytearray) -> list[Mapping[str, object]]:
@@ -125,8 +124,7 @@ def _last_values(body: bytes | bytearray) -> list[Mapping[str, object]]:
             end = body.rfind(what, 0, end)
             if end < 0:
                 break
-            start = body.rfind(b"\n", 0, end) + 1
-            value = _line_at(body, end)
+            start, value = _line_at(body, end)
             if value is not None:
                 found[start] = value
     return [found[start] for start in sorted(found, reverse=True)]
@@ -139,29 +137,31 @@ def _calls(body: bytes | bytearray) -> Iterator[str]:
         match = _NAME.search(body, end)
         if match is None:
             return
-        value = _line_at(body, match.start())
-        end = body.find(b"\n", match.start())
+        _, value = _line_at(body, match.start())
+        end = match.end()
         for key, name in _deltas(value) if value else ():
             if key not in seen:
                 seen.add(key)
                 yield name
-        if end < 0:
-            return
 
 
-def _line_at(body: bytes | bytearray, position: int) -> Mapping[str, object] | None:
-    start = body.rfind(b"\n", 0, position) + 1
-    end = body.find(b"\n", position)
-    return _value(body[start : len(body) if end < 0 else end])
+def _line_at(body: bytes | bytearray, position: int) -> tuple[int, Mapping[str, object] | None]:
+    """Where the line around `position` begins, and the JSON object of its ``data``."""
+    start = 1 + max(body.rfind(end, 0, position) for end in (b"\n", b"\r"))
+    ends = [end for end in (body.find(b"\n", position), body.find(b"\r", position)) if end >= 0]
+    return start, _value(body[start : min(ends, default=len(body))])
 
 
 def _value(line: bytes | bytearray) -> Mapping[str, object] | None:
+    line = line.removeprefix(b"\xef\xbb\xbf")
     if not line.startswith(b"data:") or len(line) > MAX_LINE:
         return None
     try:
         value = loads(line[5:])
     except NotJson:
         return None
+    if isinstance(value, list) and value:  # as Google sends errors
+        value = value[0]
     return value if isinstance(value, dict) else None
 
 

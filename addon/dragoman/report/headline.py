@@ -38,7 +38,8 @@ def _parts(
     elif job == "watch":
         yield "passed"
     else:
-        yield "clean" if evidence.empty else "repair"
+        clean = evidence.empty and not ended and not seen.failed
+        yield "clean" if clean else "repair"
     if model or seen.model:
         yield printable(model) or seen.model
     if seen.calls or evidence.calls:

@@ -76,6 +76,15 @@ def heading(title: str, style: Style = "header") -> Line:
     return Line(f"── {title} ".ljust(WIDTH, "─"), style)
 
 
+def nothing(missing: int, whose: str) -> Line:
+    """In place of a body that is not there."""
+    if missing:
+        return Line(
+            f"{size(missing)} of {whose} were not kept: see the option dragoman_keep.", "key"
+        )
+    return Line(f"Nothing of {whose} is here.", "key")
+
+
 def block(text: str, limit: int = MAX_TEXT, *, mark: str = "  ", style: Style = "text") -> Page:
     """The lines of a text behind a mark each, which tells them from the page's own."""
     lines = clean(cut(text, limit)).rstrip("\n").split("\n")

@@ -18,6 +18,7 @@ from .page import (
     count,
     heading,
     joined,
+    nothing,
     one_line,
     pretty,
     pretty_value,
@@ -66,7 +67,12 @@ def _client(exchange: Exchange) -> Page:
     page = [Line(), heading("The client asked")]
     asked = ask(exchange.client_request)
     if asked is None:
-        page += [Line("  (its request cannot be read)", "error")]
+        missing = exchange.request_missing
+        page += [
+            nothing(missing, "the client's request")
+            if missing
+            else Line("  (its request cannot be read)", "error")
+        ]
     else:
         kinds = Counter(one_line(entry.role, 30) for entry in asked.entries)
         rows = [

@@ -16,6 +16,7 @@ from .page import (
     count,
     heading,
     joined,
+    nothing,
     one_line,
     pretty,
     prose,
@@ -135,7 +136,7 @@ def _call(call: Called, number: int) -> Page:
 def _not_understood(exchange: Exchange) -> Page:
     body = exchange.client_reply
     if not body:
-        return [Line(), Line("  Nothing of the reply is here (yet).", "key")]
+        return [Line(), nothing(exchange.client_missing, "the reply")]
     start = body[:4000].decode("utf-8", "replace")
     return [Line(), heading("The reply is none of an LLM that is known here"), *block(start, 2000)]
 

@@ -9,7 +9,7 @@ import re
 
 from .exchange import Exchange
 from .frames import Placed, is_stream, look, moment
-from .page import Line, Page, clean, count, joined, pretty, size
+from .page import Line, Page, clean, count, joined, nothing, pretty, size
 
 MAX_SHOWN = 8_000
 """Frames at the start that are shown."""
@@ -25,7 +25,7 @@ def upstream_page(exchange: Exchange) -> Page:
     """The upstream's reply before anything was done to it."""
     body, missing = exchange.upstream_reply, exchange.upstream_missing
     if not body:
-        return [Line("Nothing of the upstream's reply is here.", "key")]
+        return [nothing(missing, "the upstream's reply")]
     if not is_stream(body):
         text = body.decode("utf-8", "replace")
         title = joined("The upstream's reply, not streamed", size(len(body) + missing))

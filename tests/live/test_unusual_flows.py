@@ -1,0 +1,148 @@
+"""What other addons, users and mitmproxy itself do to a flow: nothing is lost by it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from mitmproxy import http
+from mitmproxy.io import FlowReader
+from mitmproxy.test import tflow
+
+from dragoman.proxy.record import exchange_of
+from fixtures.server import Reply, Upstream
+from tests.kimi.streams import read
+from tests.live.chat import Chat, fixture_bytes
+from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
+from tests.live.test_evidence import LEAKING, RESPONSES, Saved
+
+OTHERS = ROOT / "tests" / "live" / "others.py"
+
+
+@pytest.fixture
+def confdir(tmp_path: Path) -> Path:
+    make_confdir(tmp_path / "conf")
+    return tmp_path / "conf"
+
+
+def bridged(chat: Chat, options: str = "") -> bytes:
+    return chat.ask(LEAKING, options, path="/v1/responses", request=RESPONSES).body
+
+
+@pytest.mark.parametrize("order", ["before", "behind"])
+def test_a_stream_that_another_addon_made_reaches_the_client(
+    plain_upstream: Upstream, confdir: Path, order: str
+) -> None:
+    scripts = (OTHERS, ADDON) if order == "before" else (ADDON, OTHERS)
+    arguments = "--mode", f"reverse:{plain_upstream.url}"
+    with Mitmdump(confdir, *arguments, scripts=scripts) as proxy:
+        chat = Chat(plain_upstream, proxy)
+        body = chat.ask(LEAKING, path="/made/v1/chat/completions").body
+        proxy.check_log()
+    assert [call["name"] for call in read(body).calls] == ["bash"]
+
+
+def test_saved_flows_are_replayed_as_the_client_got_them(
+    plain_upstream: Upstream, tmp_path: Path, confdir: Path
+) -> None:
+    options = "--set", "dragoman_bridge=~u /v1/responses"
+    saved = Saved(plain_upstream, tmp_path, *options)
+    repaired = saved.chat.ask(LEAKING).body
+    first = bridged(saved.chat)
+    saved.flows()
+    arguments = ["--server-replay", str(tmp_path / "flows"), "--set", "server_replay_reuse=true"]
+    arguments += ["--set", "server_replay_kill_extra=true"]
+    mode = "--mode", f"reverse:{plain_upstream.url}"
+    with Mitmdump(confdir, *mode, *arguments, *options) as proxy:
+        chat = Chat(plain_upstream, proxy)
+        asked = len(plain_upstream.requests)
+        assert chat.ask(LEAKING).body == repaired
+        assert bridged(chat) == first
+        assert len(plain_upstream.requests) == asked
+        proxy.check_log()
+
+
+def test_a_stream_without_a_body_is_a_failed_response(
+    plain_upstream: Upstream, tmp_path: Path
+) -> None:
+    saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_bridge=~all")
+    saved.chat.upstream.replies["empty"] = Reply(b"")
+    options = ";framing=length"
+    reply = saved.chat.ask("empty", options, path="/v1/responses", request=RESPONSES)
+    assert b"event: response.failed" in reply.body
+    saved.flows()
+
+
+def test_a_client_replay_is_a_turn_of_its_own(plain_upstream: Upstream, tmp_path: Path) -> None:
+    saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_bridge=~u /v1/responses")
+    bridged(saved.chat)
+    flow, *_ = saved.flows()
+    assert flow.comment.startswith("bridge")
+    again = tmp_path / "again"
+    make_confdir(tmp_path / "conf2")
+    arguments = "--client-replay", str(tmp_path / "flows"), "-w", str(again)
+    with Mitmdump(tmp_path / "conf2", *arguments) as proxy:
+        proxy.wait_for_log("repair · ")
+        proxy.check_log()
+    with again.open("rb") as file:
+        (replayed,) = FlowReader(file).stream()
+    assert isinstance(replayed, http.HTTPFlow)
+    exchange = exchange_of(replayed)
+    assert exchange is not None
+    assert exchange.job == "repair"
+    assert replayed.comment.startswith("repair · ")
+    assert replayed.marked == ":wrench:"
+    assert exchange.client_reply == replayed.response.content  # type: ignore[union-attr]
+    assert exchange.upstream_reply == fixture_bytes(LEAKING)
+
+
+def test_a_flow_that_the_user_kills_is_told(plain_upstream: Upstream, confdir: Path) -> None:
+    arguments = "--mode", f"reverse:{plain_upstream.url}"
+    with Mitmdump(confdir, *arguments, scripts=(ADDON, OTHERS)) as proxy:
+        chat = Chat(plain_upstream, proxy)
+        chat.ask(LEAKING, ";cut=event;pace=0.05", path="/killed/v1/chat/completions")
+        proxy.wait_for_log(r"killed\S*: repair · .*failed: connection broken")
+        proxy.check_log()
+
+
+def test_a_script_that_is_loaded_anew_finds_what_runs(
+    plain_upstream: Upstream, tmp_path: Path, confdir: Path
+) -> None:
+    script = tmp_path / "addon" / "main.py"
+    shutil.copytree(ADDON.parent, script.parent, ignore=shutil.ignore_patterns("__pycache__"))
+    flows = tmp_path / "flows"
+    arguments = ["--mode", f"reverse:{plain_upstream.url}", "-w", str(flows)]
+    arguments += ["--set", "dragoman_bridge=~u /v1/responses"]
+    with Mitmdump(confdir, *arguments, scripts=(script,)) as proxy:
+        chat = Chat(plain_upstream, proxy)
+        url = f"{proxy.url}/{LEAKING};cut=event;pace=0.1/v1/responses"
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(bridged, chat, ";cut=event;pace=0.1")
+            time.sleep(1)
+            script.touch()
+            proxy.wait_for_log("(?s)Loading script.*Loading script", 10)
+            assert b"event: response.completed" in running.result(), url
+        proxy.wait_for_log("bridge · ")
+        proxy.check_log()
+    with flows.open("rb") as file:
+        (flow,) = FlowReader(file).stream()
+    exchange = exchange_of(flow)
+    assert exchange is not None
+    assert not exchange.unfinished
+    assert exchange.upstream_reply == fixture_bytes(LEAKING)
+
+
+def test_metadata_that_others_wrote_is_not_trusted() -> None:
+    wrong = [None, 1, "x", [1], {"a": 1}, b"b"]
+    keys = ("job", "upstream", "missing", "calls", "told", "options", "steps", "ended", "signed")
+    for key in keys:
+        for value in wrong:
+            flow = tflow.tflow(resp=True)
+            flow.metadata["dragoman"] = {"missing": [0, 0, 0], key: value}
+            exchange = exchange_of(flow)
+            assert exchange is not None
+            json.dumps([exchange.told, dict(exchange.calls)])
