@@ -2,26 +2,31 @@
 
 VENV := .venv
 CLIENTS := .venv-clients
+FUZZ := .venv-fuzz
 NODE := tests/clients/node_modules
 HEAVY := tests/clients/heavy/node_modules
 PORT := 8080
+# Of `make soak`.
+SECONDS := 60
 # The interpreter that makes the environments: the newest found unless given.
 PYTHON :=
 # More arguments for pytest (make test ARGS="-k kimi") or mitmdump (make run ARGS="-v").
 ARGS :=
 
 # An environment whose interpreter has gone (an upgrade, a moved folder) is not ready.
-$(foreach venv,$(VENV) $(CLIENTS),$(shell \
+$(foreach venv,$(VENV) $(CLIENTS) $(FUZZ),$(shell \
 	$(venv)/bin/python -c 'import pip' >/dev/null 2>&1 || rm -f $(venv)/.ready))
 
-.PHONY: help demo web run test test-clients lint fixtures pictures clean
+.PHONY: help demo web run test test-clients soak fuzz lint fixtures pictures clean
 
 help:
 	@echo 'make demo          see both jobs at work: a replayed upstream, mitmdump, a real client'
 	@echo 'make web           the same in mitmweb: look at flows that were repaired and bridged'
 	@echo 'make run           start the proxy for daily use (PORT=8080)'
 	@echo 'make test          lint and every test but those of the heavy clients'
-	@echo 'make test-clients  install Codex CLI and kimi-code (some 500 MB) and test with them'
+	@echo 'make test-clients  install Codex CLI, kimi-code and opencode (some 850 MB); test with them'
+	@echo 'make soak          200 streams at once for a minute (SECONDS=600: longer)'
+	@echo 'make fuzz          atheris, five minutes a target (ARGS="--seconds 60 scanner")'
 	@echo 'make lint          ruff and mypy'
 	@echo 'make fixtures      write the expected results of all fixtures anew'
 	@echo 'make pictures      take the pictures of the README anew (needs Chromium)'
@@ -50,6 +55,12 @@ test: lint $(CLIENTS)/.ready node-clients
 
 test-clients: $(VENV)/.ready $(CLIENTS)/.ready node-clients heavy-clients
 	$(VENV)/bin/python -m pytest -m heavy $(ARGS)
+
+soak: $(VENV)/.ready
+	$(VENV)/bin/python -m tests.soak --seconds $(SECONDS) $(ARGS)
+
+fuzz: $(FUZZ)/.ready
+	$(FUZZ)/bin/python -m tests.fuzz $(ARGS)
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check .
@@ -81,6 +92,9 @@ $(VENV)/.ready: tests/requirements.txt
 	$(make-venv)
 
 $(CLIENTS)/.ready: tests/clients/requirements.txt
+	$(make-venv)
+
+$(FUZZ)/.ready: tests/fuzz/requirements.txt
 	$(make-venv)
 
 .PHONY: node-clients heavy-clients

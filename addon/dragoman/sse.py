@@ -74,10 +74,10 @@ def encode(data: bytes, *, event: str = "", other_lines: bytes = b"") -> Frame:
     return Frame(head + other_lines + b"data: " + data + b"\n\n")
 
 
-def split(stream: bytes) -> Iterator[Frame]:
+def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
     """The frames of a stream that was received whole, one after the other: it may hold a
     frame for every two of its bytes."""
-    splitter = FrameSplitter()
+    splitter = FrameSplitter(max_frame)
     for start in range(0, len(stream), _STEP):
         yield from splitter.feed(stream[start : start + _STEP])
     yield from splitter.close()

@@ -1,24 +1,37 @@
 """A script for mitmdump: tests look inside and turn its knobs while it runs.
 
 `POST …/controls/options` with a JSON object sets options, the answer to `GET
-…/controls/memory` is the most memory the process ever had, in bytes.
+…/controls/memory` is the most memory the process ever had, in bytes, to `GET
+…/controls/held` how many streams, records, timers and open files it holds now.
 """
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import resource
 import sys
+from collections import Counter
 from pathlib import Path
 
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
-from mitmproxy.proxy import server_hooks
+from mitmproxy.proxy import server, server_hooks
 
 
 class Controls:
     def load(self, loader: Loader) -> None:
         loader.add_option("test_upstream_http2", bool, False, "Speak HTTP/2 with TLS upstreams.")
+        loader.add_option("test_patience", int, 600, "Seconds until mitmproxy's watchdog acts.")
+
+    def configure(self, updated: set[str]) -> None:
+        if "test_patience" in updated and "tcp_timeout" in ctx.options:
+            ctx.options.tcp_timeout = ctx.options.test_patience
+        elif "test_patience" in updated:  # mitmproxy 11 has no option for it
+            server.TCP_TIMEOUT = sys.modules["dragoman.proxy.layer"].PATIENCE = (
+                ctx.options.test_patience
+            )
 
     def server_connect(self, data: server_hooks.ServerConnectionHookData) -> None:
         if ctx.options.test_upstream_http2:
@@ -27,6 +40,8 @@ class Controls:
     def request(self, flow: http.HTTPFlow) -> None:
         if flow.request.path == "/controls/memory":
             flow.response = http.Response.make(200, str(_peak_memory()))
+        elif flow.request.path == "/controls/held":
+            flow.response = http.Response.make(200, json.dumps(_held()))
         elif flow.request.path == "/controls/options":
             try:
                 ctx.options.update(**json.loads(flow.request.content or b""))
@@ -34,6 +49,19 @@ class Controls:
                 flow.response = http.Response.make(400, str(error))
             else:
                 flow.response = http.Response.make(200, b"set")
+
+
+def _held() -> dict[str, int]:
+    gc.collect()
+    kinds = Counter(type(held).__name__ for held in gc.get_objects())
+    names = ("Stream", "BridgeStream", "RepairStream", "Record", "Reply", "HTTPFlow")
+    timers = [task for task in asyncio.all_tasks() if "wakeup" in task.get_name()]
+    files = Path("/proc/self/fd") if Path("/proc/self/fd").exists() else Path("/dev/fd")
+    return {
+        **{name: kinds[name] for name in names},
+        "timers": len(timers),
+        "files": len(list(files.iterdir())),
+    }
 
 
 def _peak_memory() -> int:

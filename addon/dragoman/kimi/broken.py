@@ -1,5 +1,6 @@
 """How a chat stream ends when its upstream has gone: in an event that says so.
 
+A stream may also break off without a sign: it is closed before the turn has ended.
 OpenAI's SDKs raise an exception for an event with an ``error``, whatever else it holds.
 A reply that was whole before the break (it had its finish reason) is not spoilt by one.
 """
@@ -11,14 +12,23 @@ import re
 from ..jsonio import dumps
 from ..sse import Frame, encode
 
-TAIL = 2048
-"""Bytes of what was sent that `last_frame` needs to see: some last events."""
-_ENDED = re.compile(rb'^data: ?(\[DONE\]|.*"finish_reason" ?: ?"\w)', re.MULTILINE)
+TAIL = 8192
+"""Bytes of what was sent that have to be seen here: some last events."""
+EARLY = "The upstream closed the stream before it ended the turn."
+_ENDED = re.compile(rb'(?:^|[\r\n])data: ?(\[DONE\]|.*"finish_reason" ?: ?"\w)')
+_TURN_ENDED = re.compile(rb'\[DONE\]|"finish_reason" ?: ?"\w')
+_FAILED = re.compile(rb'(?:^|[\r\n])(data:.*"error" ?: ?[{"]|event: ?error)')
 
 
 def broken_off(error: str) -> str:
     """What a client is told; `error` is what mitmproxy says."""
     return f"The upstream broke off: {error}"
+
+
+def has_ended(sent: bytes) -> bool:
+    """Whether a stream came to an end of its own, good or bad.  opencode asks again for ever
+    after one that did not.  `sent` is the end of what the client has received."""
+    return bool(_TURN_ENDED.search(sent) or _FAILED.search(sent))
 
 
 def error_frame(message: str, code: str) -> Frame:

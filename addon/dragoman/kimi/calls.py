@@ -91,7 +91,7 @@ class Calls:
         if self._nameless is not None:
             candidates = self._tools.accepting("".join(self._nameless)) if end.valid else []
             deltas = self._name_it(candidates[0] if len(candidates) == 1 else "")
-        if self._empty:
+        if self._empty and not end.cut:
             deltas += self.arguments("{}")
         if end.cut:
             self._evidence.note("closed a call that the stream cut off")

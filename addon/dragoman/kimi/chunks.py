@@ -33,7 +33,7 @@ MAX_INDEX = 2**31
 
 MAX_WAITING = 256
 """Frames that wait behind an undecided one of another choice."""
-MAX_HELD = 4096
+MAX_HELD = 2048
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait in all: what holds up more is no LLM's reply, and
 is not repaired any further."""

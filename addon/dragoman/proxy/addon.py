@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 from mitmproxy.proxy.layer import NextLayer
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from ..evidence import Evidence
 from ..jsonio import NotJson, loads
@@ -37,7 +38,7 @@ from .witness import Witness, name_of
 logger = logging.getLogger(__name__)
 
 try:
-    from .layer import adopt
+    from .layer import adopt, close_what_is_left
 except (ImportError, AttributeError) as missing:
     LAYER_MISSING = str(missing)
 else:
@@ -103,6 +104,11 @@ class Dragoman:
         """Have the connection's streams speak for themselves: see `layer`."""
         if not LAYER_MISSING:
             adopt(next_layer, self)
+
+    def server_disconnected(self, data: ServerConnectionHookData) -> None:
+        """An upstream's connection has ended."""
+        if not LAYER_MISSING:
+            close_what_is_left(data)
 
     # The request
 
@@ -178,7 +184,10 @@ class Dragoman:
         if response is None or not (flow.live or record_of(flow)):
             return
         if isinstance(response.stream, LiveStream) and not response.stream.began:
-            response.stream = False  # the reply ended with its headers
+            # The reply ended with its headers.
+            if isinstance(response.stream, RepairStream):
+                response.content = b"".join(response.stream(b""))
+            response.stream = False
         bridged = _bridged.pop(flow, None)
         if bridged is not None:
             if not response.stream:
@@ -298,6 +307,7 @@ class Dragoman:
                 name=name_of(flow),
                 record=record,
                 heartbeat=self.settings.heartbeat if wants_stream else 0,
+                open_ended=_is_chat(flow.request) and _ends_with_connection(response),
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
@@ -355,6 +365,12 @@ def _media_type(response: http.Response) -> str:
 
 def _unreadable(encoding: str) -> bool:
     return encoding.strip().lower() not in ("", "identity") and decoder_for(encoding) is None
+
+
+def _ends_with_connection(response: http.Response) -> bool:
+    """Whether nothing but the end of its connection says that a body is whole."""
+    framed = "content-length" in response.headers or "transfer-encoding" in response.headers
+    return response.http_version.startswith("HTTP/1") and not framed
 
 
 def _set_framing(flow: http.HTTPFlow, response: http.Response) -> None:

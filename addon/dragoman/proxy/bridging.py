@@ -7,6 +7,7 @@ in it: flows are saved to files and shown to people.
 from __future__ import annotations
 
 import logging
+import re
 import time
 import uuid
 from collections.abc import Iterable
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 OWN_HEADERS = "x-dragoman-"
 """How the names of headers begin that mean something only here, and never go upstream."""
 DIALECT_HEADER = "x-dragoman-dialect"
+_NOT_IN_AN_ADDRESS = re.compile(r"[\x00-\x20\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ def send_as_chat(
         evidence.note("unknown dialect asked for", option)
         option = settings.dialect
     try:
+        _check_address(request)
         plain = _plain(request)
         conversion = convert(_value(plain), unsupported=settings.unsupported, evidence=evidence)
         body = dumps(conversion.chat)
@@ -143,6 +146,13 @@ def send_as_chat(
     request.content = body
     tools = Tools.of_request(conversion.chat)
     return Bridged(conversion.turn, dialect, tools, settings, evidence, plain)
+
+
+def _check_address(request: http.Request) -> None:
+    """Raises `Refused` for an address that would end before its end in HTTP/1.1: mitmproxy
+    11 takes such from HTTP/2 clients."""
+    if _NOT_IN_AN_ADDRESS.search(request.path):
+        raise Refused("The request's address holds blanks or control characters.")
 
 
 def _plain(request: http.Request) -> bytes:

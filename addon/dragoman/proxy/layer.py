@@ -6,6 +6,7 @@ replaced by `Stream`, which also acts when nothing does, or when all is over:
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
 * it sends a last word when the upstream's connection breaks, or nothing comes over it
   for too long, and ends the reply well;
+* it closes what mitmproxy leaves open of an upstream's connection;
 * it keeps the option ``stream_large_bodies`` off what has to be converted as a whole,
   which that option would stream past every hook.
 
@@ -20,23 +21,30 @@ import time
 from typing import Any, Protocol, cast
 
 from mitmproxy import ctx, flow, http
+from mitmproxy.net.http import status_codes
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp
+from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp, _events
 from mitmproxy.proxy.layers.http._events import (
-    ErrorCode,
     RequestEndOfMessage,
     RequestProtocolError,
     ResponseData,
     ResponseHeaders,
     ResponseProtocolError,
 )
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .stream import LiveStream
 
 PATIENCE = 600.0
 """Seconds of silence after which mitmproxy gives a connection up, where no option says."""
+# mitmproxy 11 has the status for it.
+_CANCEL: Any = (
+    _events.ErrorCode.CANCEL
+    if hasattr(_events, "ErrorCode")
+    else status_codes.CLIENT_CLOSED_REQUEST
+)
 _USED = {
     HttpLayer: ("make_stream", "event_to_child"),
     HttpStream: (
@@ -90,6 +98,20 @@ def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
         if type(found) is HttpLayer:
             found.__class__ = _Layer
             cast(_Layer, found).interpreter = interpreter
+
+
+def close_what_is_left(ended: ServerConnectionHookData) -> None:
+    """Close the socket of an upstream connection that has ended.
+
+    mitmproxy does so, unless it cancels the connection's task a second time while that
+    waits for another event of the same client to be handled, such as a timer's: then the
+    upstream would go on sending what nobody reads.
+    """
+    proxyserver = ctx.master.addons.get("proxyserver")
+    handler = proxyserver.connections.get(ended.client.id) if proxyserver else None
+    left = handler.transports.get(ended.server) if handler else None
+    if left is not None and left.writer is not None:
+        left.writer.close()
 
 
 class _Layer(HttpLayer):
@@ -147,7 +169,7 @@ class Stream(HttpStream):
         if self._left <= 0:
             error = f"nothing came from the upstream for {self._patience:.0f} seconds"
             if (yield from self._tell(error)):
-                gone = RequestProtocolError(self.stream_id, error, ErrorCode.CANCEL)
+                gone = RequestProtocolError(self.stream_id, error, _CANCEL)
                 yield SendHttp(gone, self.context.server)
             return
         if live is not None and live.due is not None and live.due <= 0:
@@ -201,6 +223,8 @@ class Stream(HttpStream):
         """As its parent does, unless the upstream has failed and the client can be told."""
         told = False
         if isinstance(event, ResponseProtocolError):
+            if self.client_state == self.server_state == self.state_done:
+                return  # a second fault of a connection, while the first was being told
             # mitmproxy's words for a reset by either side.
             error = event.message.replace("stream reset by client", "stream reset by server")
             told = yield from self._tell(error)

@@ -8,7 +8,7 @@ keeps its beginning.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from mitmproxy import http
 
@@ -43,18 +43,13 @@ class Ledger:
             self._make_room(body)
 
     def _make_room(self, latest: Body | None) -> None:
-        for body in list(self._oldest_first()):
-            if self._size <= self._limit:
-                return
+        while self._size > self._limit:
+            body = next(iter(self._ended or self._running))
             if body is latest and len(self._ended) + len(self._running) == 1:
                 self._size -= body.cut(self._size - self._limit)
                 return
             self.forget(body)
             body.drop()
-
-    def _oldest_first(self) -> Iterator[Body]:
-        yield from self._ended
-        yield from self._running
 
     def forget(self, body: Body) -> None:
         """`body` is not kept any more."""

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from ..kimi.broken import TAIL, broken_off, last_frame
+from ..kimi.broken import EARLY, TAIL, broken_off, has_ended, last_frame
 from ..kimi.chunks import ChunkRepair
 from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter
 from .decoding import Decoder, DecodingError
@@ -35,8 +35,12 @@ class RepairStream(LiveStream):
         name: str,
         record: Record,
         heartbeat: float,
+        open_ended: bool = False,
     ) -> None:
+        """`open_ended`: of a chat completion whose upstream closes the connection behind it,
+        be it whole or not; so the client is told if it was not."""
         super().__init__(name, record, heartbeat)
+        self._open_ended = open_ended
         self._repair = repair
         self._decoder = decoder
         self._splitter = FrameSplitter()
@@ -67,7 +71,8 @@ class RepairStream(LiveStream):
 
     def _beat(self) -> bytes:
         """A comment, between two events: no client's parser shows it to anybody."""
-        return b"" if self._ended or self._in_event else HEARTBEAT.raw
+        silent = self._ended or self._in_event or self._sent_last.rstrip().endswith(b"[DONE]")
+        return b"" if silent else HEARTBEAT.raw
 
     def _give_up(self, error: str) -> bytes:
         out: list[bytes] = []
@@ -108,6 +113,8 @@ class RepairStream(LiveStream):
             self._unrepaired.extend(self._splitter.close())
             self._repair_frames(out)
             out += [frame.raw for frame in self._repair.close()]
+            if self._open_ended and not has_ended(self._sent_last + b"".join(out)[-TAIL:]):
+                self._break_off(EARLY, "upstream_error", out)
         self._ended = True
 
     def _take(self, plain: bytes, out: list[bytes]) -> None:

@@ -28,6 +28,7 @@ MAX_COUNT = 2**53
 """A count of tokens beyond this is none."""
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
+_CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 _OBJECT = re.compile(rb"\s*[{\[]")
 _LAST = (b'"usage"', b'"error"', b'"finish_reason"')
 _TEXT_FIELDS = ("content", "reasoning", "reasoning_content", "reasoning_details", "tool_calls")
@@ -266,7 +267,8 @@ def _error(value: Mapping[str, object]) -> str:
     if not error:
         return ""
     if isinstance(error, dict):
-        for name in ("code", "type", "message"):
-            if isinstance(error.get(name), str) and error[name]:
-                return printable(error[name])
+        # Not its message: upstreams repeat in it what they were sent, credentials too.
+        for name in ("code", "type"):
+            if isinstance(error.get(name), str) and _CODE.match(error[name]):
+                return str(error[name])
     return "error"

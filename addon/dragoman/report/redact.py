@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 from ..bridge.envelope import open_sealed, seal
 from ..jsonio import NotJson, dumps, loads
 from ..kimi.markers import MARKERS
-from ..sse import Frame, FrameSplitter
+from ..sse import Frame, split
 
 PLACEHOLDER = "REDACTED"
 MIN_CREDENTIAL = 8
@@ -28,6 +28,8 @@ MIN_CREDENTIAL = 8
 MAX_REMEMBERED = 4096
 """Strings without a secret that are remembered: ids and model names repeat in every chunk."""
 
+SHORT = 16
+"""Bytes of a frame that are too few for a delta."""
 _STREAM = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry|):")
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MARKER = re.compile("|".join(map(re.escape, MARKERS)))
@@ -202,12 +204,11 @@ class Redaction:
         return self._masked(text).encode("utf-8", "surrogateescape")
 
     def _stream(self, body: bytes) -> bytes:
-        splitter = FrameSplitter(max_frame=len(body) + 1)
-        frames = splitter.feed(body) + splitter.close()
+        frames = list(_frames(body))
         edits: list[dict[int, str] | None] = []
         lanes: dict[tuple[object, ...], list[tuple[int, int, str]]] = {}
         for number, frame in enumerate(frames):
-            found = _read(frame.data or b"")
+            found = _read(frame.data or b"") if frame.whole else None
             edits.append(None if found is None else {})
             for at, string in enumerate(found or ()):
                 if string.lane is not None:
@@ -247,6 +248,21 @@ class Redaction:
         if head != b"data: " or tail != b"\n\n":
             head, tail = self._opaque(head), self._opaque(tail)
         return head + data + tail
+
+
+def _frames(body: bytes) -> Iterator[Frame]:
+    """The frames of a stream; those too short for a delta as one, as there may be millions."""
+    short = bytearray()
+    for frame in split(body, max_frame=len(body) + 1):
+        if len(frame.raw) < SHORT:
+            short += frame.raw
+            continue
+        if short:
+            yield Frame(bytes(short), whole=False)
+            short.clear()
+        yield frame
+    if short:
+        yield Frame(bytes(short), whole=False)
 
 
 def _placeholder(size: int) -> str:

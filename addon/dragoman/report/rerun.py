@@ -21,12 +21,12 @@ from ..bridge.reply import Reply
 from ..bridge.request import Conversion, convert
 from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
-from ..kimi.broken import TAIL, broken_off, error_frame, last_frame
+from ..kimi.broken import EARLY, TAIL, broken_off, error_frame, has_ended, last_frame
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_whole
 from ..kimi.parts import Policy
-from ..sse import HEARTBEAT, Frame, FrameSplitter
+from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter
 from .exchange import Exchange
 from .fixture import require_whole
 from .redact import is_stream
@@ -116,7 +116,12 @@ class _Through:
         assert self._repair is not None
         begun = _joined(self._pass(self._whole))
         if not self._error:
-            return (begun + _joined(self._pass(self._rest) + self._repair.close()),)
+            out = begun + _joined(self._pass(self._rest) + self._repair.close())
+            if has_ended(out[-TAIL:]):
+                return (out,)
+            between = b"" if not out or out.endswith(BLANK_LINE_ENDS) else b"\n\n"
+            # The error is for chat completions; what else is repaired has other ends.
+            return out + between + error_frame(EARLY, "upstream_error").raw, out
         last = last_frame(begun[-TAIL:], broken_off(self._error), "upstream_error")
         return begun + _joined(self._pass([last] if last else [])), begun
 

@@ -1,0 +1,75 @@
+"""Bytes on a connection that no client library would send, and what comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+
+import h2.config
+import h2.connection
+import h2.events
+
+from tests.live.mitmdump import Mitmdump
+
+TIMEOUT = 10.0
+
+
+def send(proxy: Mitmdump, request: bytes) -> bytes:
+    """What the proxy answers before it closes, or has been silent for a moment; fails if it
+    neither answers nor closes."""
+    with socket.create_connection(("127.0.0.1", proxy.port), TIMEOUT) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(request)
+        received = b""
+        with contextlib.suppress(ConnectionError):
+            while piece := connection.recv(65536):
+                received += piece
+                connection.settimeout(0.3)
+                # Silence behind an answer is its end, as far as this matters here.
+                if not _more(connection):
+                    break
+    return received
+
+
+def status(reply: bytes) -> int:
+    """The status of an HTTP/1.1 reply; 0 if the connection was closed without one."""
+    return int(reply.split(b" ", 2)[1]) if reply.startswith(b"HTTP/") else 0
+
+
+def send_http2(proxy: Mitmdump, headers: list[tuple[str, str]], body: bytes) -> int:
+    """The status of the reply to an HTTP/2 request that nobody checks here; 0 if the proxy
+    refuses to talk about it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    config = h2.config.H2Configuration(
+        client_side=True,
+        header_encoding="utf-8",
+        validate_outbound_headers=False,
+        normalize_outbound_headers=False,
+    )
+    speaker = h2.connection.H2Connection(config)
+    plain = socket.create_connection(("127.0.0.1", proxy.port), TIMEOUT)
+    with context.wrap_socket(plain, server_hostname="localhost") as connection:
+        speaker.initiate_connection()
+        speaker.send_headers(1, headers)
+        speaker.send_data(1, body, end_stream=True)
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            connection.sendall(speaker.data_to_send())
+            while data := connection.recv(65536):
+                for event in speaker.receive_data(data):
+                    if isinstance(event, h2.events.ResponseReceived):
+                        return int(dict(event.headers)[":status"])
+                    if isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated):
+                        return 0
+                connection.sendall(speaker.data_to_send())
+    return 0
+
+
+def _more(connection: socket.socket) -> bool:
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK))
+    except TimeoutError:
+        return False

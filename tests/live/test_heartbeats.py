@@ -1,0 +1,290 @@
+"""Streams speak when their upstream does not: at once, then after every silence.
+
+The opening leaves with the upstream's headers.  A heartbeat is an event that says
+nothing new, in the dialect's form; it stands between two events, never before the opening,
+never after the terminal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mitmproxy.test import tflow
+
+from dragoman.bridge.dialects import DIALECTS
+from dragoman.bridge.reply import Reply as BridgedReply
+from dragoman.evidence import Evidence
+from dragoman.kimi.chunks import ChunkRepair
+from dragoman.kimi.headers import Tools
+from dragoman.kimi.parts import Policy
+from dragoman.proxy.bridge_stream import BridgeStream
+from dragoman.proxy.ledger import Ledger
+from dragoman.proxy.record import Record
+from dragoman.proxy.repair_stream import RepairStream
+from dragoman.sse import FrameSplitter
+from fixtures.server import Reply, Upstream
+from tests.bridge.grammar import check
+from tests.bridge.replying import turn
+from tests.kimi.streams import chunk, read, sse
+from tests.live import responses, wire
+from tests.live.chat import CONTROLS, REQUEST, Chat
+from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.responses import Exchange, calls_of, text_of
+
+HEARTBEAT = 0.15
+SILENCE = 0.5
+"""Seconds: time for three heartbeats, not for four."""
+COMMENT = b": waiting for the upstream\n\n"
+SECTION = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
+STREAM = sse(
+    [
+        chunk({"role": "assistant", "content": ""}),
+        chunk({"reasoning_content": "I think"}),
+        chunk({"content": "I say "}),
+        chunk({"content": "<|tool_"}),
+        chunk({"content": " this "}),
+        chunk({"content": SECTION + '<|tool_call_argument_begin|>{"command": '}),
+        chunk({"content": '"ls"}<|tool_call_end|><|tool_calls_section_end|>'}),
+        chunk({}, "stop"),
+    ]
+)
+MOMENTS = {
+    # where the upstream pauses, and the event that a heartbeat then is
+    "before the first event": (0, "response.in_progress"),
+    "in reasoning": (STREAM.index(b'data: {"id"', STREAM.index(b"think")), "reasoning"),
+    "in held text": (
+        STREAM.index(b'data: {"id"', STREAM.index(b"<|tool_")),
+        "response.output_text",
+    ),
+    "in a frame": (STREAM.index(b"this"), "response.output_text"),
+    "in a call": (STREAM.index(b'\\"ls'), "response.function_call_arguments"),
+    "after the finish reason": (STREAM.index(b"data: [DONE]"), "response.in_progress"),
+}
+GetMitmdump = Callable[..., Mitmdump]
+
+
+@pytest.fixture(params=["1 to 1", "2 to 2"])
+def route(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def start(
+    plain_upstream: Upstream, tls_upstream: Upstream, mitmdump: GetMitmdump
+) -> Callable[..., Chat]:
+    """Gives a chat over a route with that heartbeat."""
+
+    def get(route: str = "1 to 1", heartbeat: float = HEARTBEAT) -> Chat:
+        upstream = tls_upstream if route == "2 to 2" else plain_upstream
+        options = [f"dragoman_heartbeat={heartbeat}", "dragoman_bridge=~all"]
+        options.append(f"test_upstream_http2={str(route == '2 to 2').lower()}")
+        arguments = [word for option in options for word in ("--set", option)]
+        arguments += ["--mode", f"reverse:{upstream.url}"]
+        return Chat(upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
+
+    return get
+
+
+def ask(
+    chat: Chat,
+    options: str,
+    *,
+    stream: bytes = STREAM,
+    dialect: str = "openai",
+    http2: bool = False,
+) -> Exchange:
+    got = chat.ask(
+        Reply(stream),
+        options,
+        path="/v1/responses",
+        request=responses.REQUEST,
+        headers=(("x-dragoman-dialect", dialect),),
+        http2=http2,
+    )
+    return Exchange(got, [])
+
+
+def beats(events: list[dict[str, Any]]) -> list[str]:
+    """The types of the events that say nothing new."""
+    return [
+        event["type"].removesuffix(".delta")
+        for number, event in enumerate(events)
+        if event.get("delta") == "" or event["type"] in ("ping", "response.in_progress")
+        if number != 1
+    ]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_silent_upstream_is_bridged_by_heartbeats(
+    start: Callable[..., Chat], dialect: str, moment: str
+) -> None:
+    at, kind = MOMENTS[moment]
+    exchange = ask(start(), f";cut=at:{at};pace={SILENCE}", dialect=dialect)
+    story = exchange.story(dialect)
+    spoken = DIALECTS[dialect]
+    if spoken.ping:
+        kind = "ping"
+    elif kind == "reasoning":
+        summary = "response.reasoning_summary_text"
+        kind = summary if spoken.reasoning_summary else "response.reasoning"
+    assert beats(story.events) in ([kind] * 2, [kind] * 3)
+    assert text_of(story.response) == "I say <|tool_ this "
+    opened = exchange.reply.arrival(b'"sequence_number":1')
+    assert opened < 0.1 or moment != "before the first event"
+    times = [0.0, *(seconds for seconds, _ in exchange.reply.pieces)]
+    silences = [after - before for before, after in itertools.pairwise(times)]
+    assert max(silences) < 2 * HEARTBEAT
+
+
+def test_heartbeats_over_every_version_of_http(start: Callable[..., Chat], route: str) -> None:
+    at, _ = MOMENTS["in a call"]
+    exchange = ask(start(route), f";cut=at:{at};pace={SILENCE}", http2=route == "2 to 2")
+    story = exchange.story()
+    assert len(beats(story.events)) in (2, 3)
+    assert calls_of(story.response) == [("bash", {"command": "ls"})]
+
+
+def test_the_opening_leaves_with_the_headers_even_without_heartbeats(
+    start: Callable[..., Chat],
+) -> None:
+    exchange = ask(start(heartbeat=0), f";cut=at:0;pace={SILENCE}")
+    assert exchange.reply.arrival(b'"sequence_number":1') < 0.2
+    assert beats(exchange.story().events) == []
+    assert exchange.reply.arrival(b'"sequence_number":2') >= SILENCE - 0.05
+
+
+def test_nothing_is_said_before_the_headers_nor_after_the_terminal(
+    start: Callable[..., Chat],
+) -> None:
+    exchange = ask(start(), f";delay={SILENCE}")
+    assert exchange.reply.arrival(b'"sequence_number":0') >= SILENCE - 0.05
+    assert beats(exchange.story().events) == []
+    chat = start()
+    for path, request in (("/v1/responses", responses.REQUEST), ("/v1/chat/completions", REQUEST)):
+        # The upstream's body ends later than its stream.
+        stream = STREAM + b"\n"
+        options = f";cut=at:{len(STREAM)};pace={SILENCE}"
+        got = chat.ask(Reply(stream), options, path=path, request=request)
+        assert got.complete
+        last = FrameSplitter().feed(got.body)[-1].raw
+        assert last.startswith(b"event: response.completed\n") or last == b"data: [DONE]\n\n"
+
+
+def test_an_upstream_that_is_slow_but_not_silent_needs_no_heartbeat(
+    start: Callable[..., Chat],
+) -> None:
+    words = [chunk({"content": f"w{n} "}) for n in range(20)]
+    stream = sse([*words, chunk({}, "stop")])
+    exchange = ask(start(heartbeat=0.4), ";cut=event;pace=0.04", stream=stream)
+    assert beats(exchange.story().events) == []
+
+
+# Repaired chat streams.
+
+
+def comments(reply: wire.Reply) -> int:
+    """How many heartbeats; each stands between two events, as every event is whole."""
+    frames = FrameSplitter().feed(reply.body)
+    for frame in frames:
+        if frame.raw != COMMENT and frame.data != b"[DONE]":
+            json.loads(frame.data or b"")
+    assert b"".join(frame.raw for frame in frames) == reply.body
+    return sum(frame.raw == COMMENT for frame in frames)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_silent_upstream_of_a_repaired_stream_is_bridged_by_comments(
+    start: Callable[..., Chat], moment: str
+) -> None:
+    got = start().ask(STREAM, f";cut=at:{MOMENTS[moment][0]};pace={SILENCE}")
+    assert got.complete
+    assert comments(got) in (2, 3)
+    assert read(got.body).content == "I say <|tool_ this "
+    assert [call["name"] for call in read(got.body).calls] == ["bash"]
+
+
+def test_comments_come_while_all_that_comes_is_held_back(start: Callable[..., Chat]) -> None:
+    marker = "<|tool_calls_section_begin|>"
+    stream = sse([*(chunk({"content": char}) for char in marker), chunk({}, "stop")])
+    got = start().ask(stream, ";cut=event;pace=0.025")
+    assert comments(got) in range(3, 7)
+    assert ask_comments(start, stream, heartbeat=0) == 0
+
+
+def ask_comments(start: Callable[..., Chat], stream: bytes, **settings: Any) -> int:
+    return comments(start(**settings).ask(stream, ";cut=event;pace=0.025"))
+
+
+def test_a_client_that_asked_for_no_stream_hears_no_comments(start: Callable[..., Chat]) -> None:
+    options = f";cut=at:{MOMENTS['in a call'][0]};pace={SILENCE}"
+    got = start().ask(STREAM, options, request=REQUEST | {"stream": False})
+    assert got.complete
+    assert comments(got) == 0
+
+
+# Whatever the moment.
+
+
+def record() -> Record:
+    return Record(tflow.tflow(), "bridge", evidence=Evidence(), ledgers=(Ledger(0), Ledger(0)))
+
+
+def repair() -> ChunkRepair:
+    return ChunkRepair(Tools.of_request(REQUEST), Policy(), Evidence(), 0)
+
+
+pieces = st.lists(st.integers(0, len(STREAM)), max_size=12).map(
+    lambda cuts: [STREAM[a:b] for a, b in itertools.pairwise([0, *sorted(cuts), len(STREAM)])]
+)
+steps = st.tuples(pieces, st.lists(st.booleans(), min_size=14, max_size=14), st.booleans())
+
+
+@given(steps, st.sampled_from(sorted(DIALECTS)))
+@settings(deadline=None, max_examples=150)
+def test_heartbeats_at_any_moment_keep_the_grammar(
+    steps: tuple[list[bytes], list[bool], bool], dialect: str
+) -> None:
+    reply = BridgedReply(
+        turn(),
+        DIALECTS[dialect],
+        Evidence(),
+        response_id="resp_1",
+        created_at=1,
+        clock=lambda: 2.0,
+    )
+    stream = BridgeStream(reply, repair(), None, name="", record=record(), heartbeat=1)
+    story = check(FrameSplitter().feed(_run(stream, *steps)), DIALECTS[dialect])
+    assert text_of(story.response) in ("I say <|tool_ this ", "I say <|tool_ this")
+
+
+@given(steps)
+@settings(deadline=None, max_examples=150)
+def test_comments_at_any_moment_change_nothing_that_is_read(
+    steps: tuple[list[bytes], list[bool], bool],
+) -> None:
+    stream = RepairStream(repair(), None, name="", record=record(), heartbeat=1)
+    out = _run(stream, steps[0], steps[1], False)
+    assert read(out.replace(COMMENT, b"")) == read(out)
+    assert read(out).content == "I say <|tool_ this "
+    assert read(out).finish == ["tool_calls"]
+
+
+def _run(
+    stream: BridgeStream | RepairStream, pieces: list[bytes], beats: list[bool], breaks: bool
+) -> bytes:
+    out = [stream.opening()]
+    for piece, beat in zip(pieces, beats, strict=False):
+        if beat:
+            out.append(stream.heartbeat())
+        out += stream(piece) if piece else []
+    out += [stream.last_word("gone")] if breaks else stream(b"")
+    out.append(stream.heartbeat())
+    assert out[-1] == b""
+    return b"".join(out)

@@ -1,0 +1,325 @@
+"""Replies that no LLM gives, through a real mitmdump, repaired and bridged.
+
+What cannot be understood passes, or becomes one clear failure; the process stays small,
+its log holds no traceback, and the next request is served.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import brotli
+import pytest
+import zstandard
+
+from dragoman.sse import FrameSplitter
+from fixtures.server import Reply, Upstream
+from tests.kimi.streams import chunk, read, sse
+from tests.live import wire
+from tests.live.chat import CONTROLS, Chat
+from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.responses import REQUEST, WHOLE, Bridge, calls_of, text_of
+
+MEGABYTE = 1024 * 1024
+BEGIN = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
+BEGIN += "<|tool_call_argument_begin|>"
+END = "<|tool_call_end|><|tool_calls_section_end|>"
+GetMitmdump = Callable[..., Mitmdump]
+LAST = chunk({}, "stop")
+
+
+class Both:
+    """One upstream behind one mitmdump, asked as a chat client and as a Responses client."""
+
+    def __init__(self, upstream: Upstream, proxy: Mitmdump) -> None:
+        self.chat = Chat(upstream, proxy)
+        self.bridge = Bridge(upstream, proxy)
+        self.proxy = proxy
+
+    def repaired(self, body: bytes | Reply, options: str = "") -> wire.Reply:
+        reply = self.chat.ask(body, options)
+        assert (reply.status, reply.complete) == (200, True)
+        return reply
+
+    def bridged(self, body: bytes | Reply, options: str = "") -> dict[str, Any]:
+        """The response object of a legal stream."""
+        reply = body if isinstance(body, Reply) else Reply(body)
+        return self.bridge.ask(reply, options=options).story().response
+
+    def ended(self, body: bytes, options: str = "") -> dict[str, Any]:
+        """The response object of a stream that is too long to be checked event by event."""
+        reply = self.bridge.ask(Reply(body), options=options).reply
+        assert (reply.status, reply.complete) == (200, True)
+        *_, last = reply.body.rstrip(b"\n").rpartition(b"\n\n")
+        event = json.loads(last.partition(b"\ndata: ")[2])
+        assert event["sequence_number"] == reply.body.count(b"\nevent: ")
+        response: dict[str, Any] = event["response"]
+        return response
+
+    def peak(self) -> int:
+        """The most memory that the process ever had, in megabytes."""
+        return int(self.chat.control("memory").body) // MEGABYTE
+
+
+@pytest.fixture
+def both(plain_upstream: Upstream, mitmdump: GetMitmdump) -> Both:
+    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
+    return Both(plain_upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
+
+
+# What is small and odd.
+
+
+def frame(text: str | bytes) -> bytes:
+    return b"data: " + (text if isinstance(text, bytes) else text.encode()) + b"\n\n"
+
+
+SAID = frame(json.dumps(chunk({"content": "said"})))
+ODD = {
+    "invalid UTF-8": frame(b'{"choices":[{"delta":{"content":"\xff\xfe\xc3"}}]}'),
+    "overlong UTF-8": frame(b'{"choices":[{"delta":{"content":"\xc0\xbc|tool_call"}}]}'),
+    "UTF-16": "data: {}\n\n".encode("utf-16") + b"\n\n",
+    "a BOM in every frame": b"\xef\xbb\xbf" + frame("{}"),
+    "NULs": b"\x00\x00" + frame("\x00") + frame('{"choices":[{"delta":{"content":"\\u0000"}}]}'),
+    "a NUL in the frame": frame(b'{"choices":\x00[]}'),
+    "lone surrogates": frame('{"choices":[{"delta":{"content":"\\ud83d"}}]}'),
+    "surrogates the wrong way round": frame('{"choices":[{"delta":{"content":"\\ude00\\ud83d"}}]}'),
+    "duplicate keys": frame('{"choices":[],"choices":[{"delta":{"content":"a","content":"b"}}]}'),
+    "huge numbers": frame('{"choices":[{"index":1e999,"delta":{}}],"created":' + "9" * 4000 + "}"),
+    "too many digits": frame('{"choices":[],"created":' + "9" * 10_000 + "}"),
+    "numbers that are none": frame('{"choices":[{"index":NaN,"delta":{}}],"usage":-Infinity}'),
+    "deep lists": frame('{"choices":' + "[" * 100_000),
+    "deep lists, closed": frame('{"choices":' + "[" * 50_000 + "]" * 50_000 + "}"),
+    "deep objects": frame('{"choices":[{"delta":' + '{"a":' * 900 + "1" + "}" * 900 + "}]}"),
+    "deep enough": frame('{"choices":[{"delta":' + '{"a":' * 150 + "1" + "}" * 150 + "}]}"),
+    "other line ends": b"data: {}\r\rdata: []\n\rdata: 1\r\n\r\n",
+    "fields nobody knows": b"id: x\nretry: 1e9\nfoo: bar\n: \xff\nevent\n\n",
+    "events of other names": b"event: response.completed\ndata: {}\n\n",
+    "empty data": b"data\ndata:\ndata: \n\n" * 3,
+    "data in many lines": b"data: {\ndata: }\n\n",
+    "comments": b":" * 1000 + b"\n\n",
+    "another language": frame("<html><body>502 Bad Gateway</body></html>"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("cut", ["", ";cut=bytes:100"])
+def test_what_is_odd_passes_and_the_rest_is_read(both: Both, odd: str, cut: str) -> None:
+    body = SAID + ODD[odd] + SAID + frame(json.dumps(LAST)) + frame("[DONE]")
+    assert both.repaired(body, cut).body == body
+    response = both.bridged(body, cut)
+    assert response["status"] == "completed"
+    text = text_of(response)
+    assert text.startswith("said") and text.endswith("said")
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_is_odd_does_not_hide_a_call(both: Both, odd: str) -> None:
+    """It stands within a call that leaks: the call is repaired all the same."""
+    pieces = [chunk({"content": text}) for text in (BEGIN + '{"command": ', '"ls"}' + END)]
+    first, second = (frame(json.dumps(piece)) for piece in pieces)
+    body = first + ODD[odd] + second + frame(json.dumps(LAST)) + frame("[DONE]")
+    calls = [
+        json.loads(each.data or b"")["choices"][0]["delta"]["tool_calls"]
+        for each in FrameSplitter().feed(both.repaired(body).body)
+        if b'"tool_calls":[' in each.raw
+    ]
+    joined = "".join(call["function"].get("arguments", "") for each in calls for call in each)
+    assert joined.startswith('{"command": ') and joined.endswith('"ls"}')
+    response = both.bridged(body)
+    names = [item["name"] for item in response["output"] if item["type"] == "function_call"]
+    assert names[0] == "bash"
+
+
+HEADERS = {
+    "a long type": ("content-type", "text/event-stream; " + "x=y; " * 5000),
+    "a wait that is none": ("retry-after", "never" * 1000),
+    "encodings": ("content-encoding", ", ".join(["gzip"] * 1000)),
+    "an encoding that is none": ("content-encoding", "\x7f\x01"),
+    "identity": ("content-encoding", "identity"),
+    "cookies": ("set-cookie", "a=b; " * 1000),
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_odd_headers_of_a_reply(both: Both, header: str) -> None:
+    name, value = HEADERS[header]
+    kind = value if name == "content-type" else "text/event-stream"
+    reply = Reply(SAID + frame(json.dumps(LAST)), kind, headers=((name, value),))
+    got = both.chat.ask(reply)
+    assert got.complete and got.body == reply.body
+    exchange = both.bridge.ask(reply)
+    if name == "content-encoding" and value != "identity":
+        assert exchange.error(502)
+    else:
+        assert text_of(exchange.story().response) == "said"
+
+
+ERRORS: dict[str, bytes] = {
+    "empty": b"",
+    "a page": b"<html>" + b"x" * 5 * MEGABYTE,
+    "deep": b'{"error":' * 50_000 + b"1" + b"}" * 50_000,
+    "lists": b"[" * 100_000,
+    "numbers": b'{"error":{"code":' + b"9" * 4300 + b',"message":1e999,"type":[]}}',
+    "invalid UTF-8": b'{"error":{"message":"\xff\xfe"}}',
+    "NULs": b'{"error":{"message":"a\\u0000b\\ud800","code":"\\u001b[2J"}}',
+    "a long message": json.dumps({"error": {"message": "x" * 5 * MEGABYTE}}).encode(),
+    "a stream": frame('{"error":{"message":"m"}}') * 20_000,
+    "tiny frames": b"\n\n" * MEGABYTE,
+    "many errors": json.dumps({"errors": [{"message": "m"}] * 50_000}).encode(),
+}
+
+
+@pytest.mark.parametrize("status", [400, 429, 503])
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_of_any_form_is_told_in_few_words(both: Both, error: str, status: int) -> None:
+    for kind in ("application/json", "text/event-stream"):
+        exchange = both.bridge.ask(Reply(ERRORS[error], kind, status))
+        told = exchange.error(status)
+        assert len(exchange.reply.body) < 20_000
+        assert len(told["message"]) <= 2100
+    got = both.chat.ask(Reply(ERRORS[error], "application/json", status))
+    assert (got.status, got.body) == (status, ERRORS[error])
+
+
+# What is large.
+
+
+def test_a_frame_of_100_megabytes(both: Both) -> None:
+    body = SAID + frame(b'{"choices":[{"delta":{"content":"' + b"x" * 100 * MEGABYTE + b'"}}]}')
+    body += frame(json.dumps(LAST)) + frame("[DONE]")
+    assert both.repaired(body).body == body
+    response = both.ended(body)
+    assert (response["status"], text_of(response)) == ("completed", "said")
+    both.proxy.wait_for_log("too large to read")
+    assert both.peak() < 700
+
+
+def test_a_frame_without_end(both: Both) -> None:
+    body = SAID + b'data: {"choices":[{"delta":{"content":"<' + b"x" * 40 * MEGABYTE
+    got = both.repaired(body, ";cut=bytes:1000000").body
+    assert got.startswith(body)
+    assert len(got) < len(body) + 1000  # and the news that there is no more
+    assert both.ended(body, ";cut=bytes:1000000")["status"] == "failed"
+    assert both.peak() < 700
+
+
+TINY = {
+    "line ends": b"\n\n",
+    "comments": b":\n\n",
+    "markers": b"<\n\n",
+    "data": b"data: 1\n\n",
+    "chunks": b'data: {"choices":[]}\n\n',
+    "chunks with a marker": b'data: {"choices":[{"delta":{"content":"<"}}]}\n\n',
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tiny", TINY)
+def test_a_million_tiny_frames(both: Both, tiny: str) -> None:
+    count = 1_000_000 if tiny == "line ends" else 50_000
+    body = SAID + TINY[tiny] * count
+    body += frame(json.dumps(LAST)) + frame("[DONE]")
+    got = both.repaired(body).body
+    assert got == body or tiny == "chunks with a marker"
+    assert both.ended(body)["status"] == "completed"
+    assert both.peak() < 700
+
+
+def test_many_names_make_a_short_log(both: Both) -> None:
+    calls = [
+        chunk({"content": f"<|tool_call_begin|>x{n}:0<|tool_call_argument_begin|>{{}}" + END})
+        for n in range(5000)
+    ]
+    got = both.repaired(sse([*calls, LAST])).body
+    assert len(read(got).calls) == 5000
+    assert len(calls_of(both.ended(sse([*calls, LAST])))) == 5000
+    log = both.proxy.wait_for_log("bridge .*5000 calls repaired")
+    assert len(log) < 200_000
+
+
+def test_markers_without_end(both: Both) -> None:
+    for marker in ("<|tool_call_begin|>", "<|tool_calls_section_begin|>", BEGIN, "<|tool_call"):
+        deltas = [chunk({"content": marker * 1000}) for _ in range(5)]
+        read(both.repaired(sse([*deltas, LAST])).body)
+        assert both.ended(sse([*deltas, LAST]))["status"] in ("completed", "incomplete")
+    assert both.peak() < 700
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["leaked", "native"])
+def test_an_argument_of_50_megabytes(both: Both, how: str) -> None:
+    pieces = ['{"command": "', *["x" * 100_000] * 500, '"}']
+    if how == "leaked":
+        deltas: list[dict[str, Any]] = [{"content": text} for text in [BEGIN, *pieces, END]]
+    else:
+        head = {"index": 0, "id": "c", "type": "function"}
+        deltas = [{"tool_calls": [head | {"function": {"name": "bash", "arguments": ""}}]}]
+        deltas += [
+            {"tool_calls": [{"index": 0, "function": {"arguments": text}}]} for text in pieces
+        ]
+    body = sse([*map(chunk, deltas), chunk({}, "tool_calls")])
+    got = both.repaired(body).body
+    if how == "native":
+        assert got == body
+    else:
+        assert got.count(b"x") >= 50_000_000
+        assert (got.count(b'"name":"bash"'), got.count(b'"id":"functions.bash')) == (1, 1)
+    ((name, arguments),) = calls_of(both.ended(body))
+    assert (name, len(arguments["command"])) == ("bash", 50_000_000)
+    assert both.peak() < 1500
+
+
+@pytest.mark.slow
+def test_a_whole_reply_of_100_megabytes(both: Both) -> None:
+    body = b'{"choices":[{"message":{"content":"<' + b"x" * 100 * MEGABYTE + b'"}}]}'
+    reply = Reply(body, "application/json")
+    assert both.repaired(reply).body == body
+    error = both.bridge.ask(reply, WHOLE).error(502)
+    assert "too large" in error["message"]
+    assert both.peak() < 1000
+
+
+def zeros(encoding: str) -> bytes:
+    whole = b"\0" * 100 * MEGABYTE
+    if encoding == "gzip":
+        return gzip.compress(whole, 1)
+    if encoding == "br":
+        return brotli.compress(whole, quality=1)
+    return zstandard.compress(whole)
+
+
+def slow_bomb() -> bytes:
+    """JSON that becomes 200 times as much, which is not yet suspicious, and never ends."""
+    piece = b'{"choices":[{"delta":{"content":"' + b"x" * 20_000 + b'"}}]},'
+    return gzip.compress(b"[" + piece * 10_000, 6)
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
+def test_a_bomb_is_a_failure_for_a_bridged_client(both: Both, encoding: str, whole: bool) -> None:
+    kind = "application/json" if whole else "text/event-stream"
+    reply = Reply(zeros(encoding), kind, headers=(("content-encoding", encoding),))
+    exchange = both.bridge.ask(reply, WHOLE if whole else REQUEST)
+    if whole:
+        assert "body is unusable" in exchange.error(502)["message"]
+    else:
+        assert exchange.story().response["status"] == "failed"
+    assert both.peak() < 700
+
+
+@pytest.mark.slow
+def test_a_whole_reply_that_unpacks_to_very_much(both: Both) -> None:
+    reply = Reply(slow_bomb(), "application/json", headers=(("content-encoding", "gzip"),))
+    got = both.chat.ask(reply)
+    assert got.body == reply.body
+    both.bridge.ask(reply, WHOLE).error(502)
+    assert both.peak() < 1000
+
+
+def test_afterwards_all_is_well(both: Both) -> None:
+    assert both.chat.ask("kimi_specification").complete
+    assert calls_of(both.bridge.ask("kimi_specification").story().response)

@@ -1,0 +1,146 @@
+"""opencode, which repeats a request for ever whose reply ends without a terminal.
+
+Measured without a proxy: several requests a second until it is killed.  Behind the
+proxy every reply has its one terminal, so opencode stops, or waits and tries again.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.server import Reply, Upstream
+from tests.kimi.streams import chunk, sse
+from tests.live.clients import HEAVY, cannot_run
+from tests.live.mitmdump import Mitmdump
+
+SDKS = {"responses": "@ai-sdk/openai", "chat": "@ai-sdk/openai-compatible"}
+FLAGS = ("--format", "json", "--title", "a title, or it asks for one", "--auto")
+QUIET = ("AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "MODELS_FETCH", "SHARE")
+PATIENCE = 15.0
+"""Seconds in which opencode repeats itself dozens of times if it does."""
+SAID = sse([chunk({"content": "Hello from the replay."}), chunk({}, "stop")])
+CUT = SAID[: SAID.index(b"data: ", 1)]
+"""The same, which ends early and well."""
+
+pytestmark = pytest.mark.heavy
+
+
+def opencode_program() -> Path:
+    """The one that npm chose for this platform."""
+    found = sorted(HEAVY.glob("opencode-*/bin/opencode"))
+    return found[0] if found else cannot_run("opencode is missing: `make test-clients` sets it up")
+
+
+@dataclass(frozen=True, slots=True)
+class Opencode:
+    """opencode in a home and a working folder of its own."""
+
+    upstream: Upstream
+    proxy: Mitmdump
+    folder: Path
+    sdk: str
+
+    def start(self, fixture: str, options: str = "") -> subprocess.Popen[str]:
+        """One prompt, answered by `fixture`."""
+        base_url = f"{self.proxy.url}/{fixture};key={self.sdk}{options}/v1"
+        provider = {
+            "npm": SDKS[self.sdk],
+            "options": {"baseURL": base_url, "apiKey": "sk-test"},
+            "models": {"kimi-k2.5": {}},
+        }
+        configuration = {"model": "replay/kimi-k2.5", "provider": {"replay": provider}}
+        (self.folder / "opencode.json").write_text(json.dumps(configuration))
+        environment = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
+        environment |= {f"OPENCODE_DISABLE_{name}": "1" for name in QUIET}
+        return subprocess.Popen(
+            [opencode_program(), "run", *FLAGS, "Do what you are there for."],
+            env=environment,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def requests(self, fixture: str) -> int:
+        return len(self.upstream.requests_of(fixture, self.sdk))
+
+
+@pytest.fixture(params=SDKS)
+def opencode(
+    request: pytest.FixtureRequest,
+    plain_upstream: Upstream,
+    mitmdump: Callable[..., Mitmdump],
+    tmp_path: Path,
+) -> Opencode:
+    arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
+    return Opencode(plain_upstream, mitmdump(*arguments), tmp_path, request.param)
+
+
+def finish(process: subprocess.Popen[str], seconds: float) -> list[dict[str, Any]]:
+    """The events it told, however it ended; it ignores SIGTERM."""
+    try:
+        told, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        told, _ = process.communicate()
+    return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+
+
+def texts(events: list[dict[str, Any]]) -> list[str]:
+    return [event["part"]["text"] for event in events if event["type"] == "text"]
+
+
+def test_opencode_runs_a_leaked_call_and_answers(opencode: Opencode) -> None:
+    events = finish(opencode.start("agent_sdk", ";cut=event;pace=0.01"), 40)
+    assert texts(events)[-1] == "The command printed from-the-tool."
+    (tool,) = [event["part"] for event in events if event["type"] == "tool_use"]
+    assert (tool["tool"], tool["state"]["output"].strip()) == ("bash", "from-the-tool")
+    assert opencode.requests("agent_sdk") == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [";cut=event;abort=0", ";cut=event;abort=300", ";fault=reset"],
+    ids=["after the headers", "within the turn", "before the headers"],
+)
+def test_opencode_does_not_repeat_itself_while_its_upstream_dies(
+    opencode: Opencode, options: str
+) -> None:
+    name = "dies" + options.translate({ord(c): None for c in ";=:"})
+    opencode.upstream.replies[name] = Reply(SAID)
+    process = opencode.start(name, options)
+    begun = time.monotonic()
+    while not opencode.requests(name) and time.monotonic() < begun + 20:
+        time.sleep(0.1)
+    events = finish(process, PATIENCE)
+    assert 1 <= opencode.requests(name) <= 8, "it waits longer each time"
+    if process.returncode > 0:
+        assert events[-1]["type"] == "error"
+
+
+def test_opencode_is_told_of_a_stream_that_ends_early_and_well(opencode: Opencode) -> None:
+    """And comes to its answer if it asks again and the upstream is well."""
+    opencode.upstream.replies["recovers"] = Reply(CUT)
+    process = opencode.start("recovers")
+    begun = time.monotonic()
+    while not opencode.requests("recovers") and time.monotonic() < begun + 20:
+        time.sleep(0.01)
+    opencode.upstream.replies["recovers"] = Reply(SAID)
+    events = finish(process, 40)
+    if opencode.sdk == "chat":  # an error in a chat stream is final
+        assert events[-1]["type"] == "error"
+        assert "closed the stream before it ended the turn" in json.dumps(events[-1])
+        assert opencode.requests("recovers") == 1
+    else:
+        assert process.returncode == 0
+        assert texts(events)[-1] == "Hello from the replay."
+        assert opencode.requests("recovers") == 2
