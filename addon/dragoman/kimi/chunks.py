@@ -15,13 +15,24 @@ from collections import deque
 from typing import Any
 
 from ..evidence import Evidence
-from ..jsonio import NotJson, loads
+from ..jsonio import NotJson, dumps, loads
+from ..pattern import Patterns, learn
 from ..sse import BLANK_LINE_ENDS, Frame, FrameSplitter, split
 from .calls import Calls
 from .fields import CONTENT, Span, by_field, passages
 from .headers import AT_END, Tools
 from .markers import may_hold_marker
-from .parts import Choice, Part, Policy, Waiting, chunk_like, delta_of, finish_after, render
+from .parts import (
+    Choice,
+    Part,
+    Policy,
+    Waiting,
+    chunk_like,
+    delta_of,
+    finish_after,
+    only_arguments,
+    render,
+)
 from .pieces import Arguments, CallEnd, CallStart, Piece, Text
 from .scanner import HEADER_LIMIT, Scanner
 
@@ -44,6 +55,9 @@ _REMEMBERED = 16
 _REMEMBERED_BYTES = 8 * 1024
 # The first delta of a native call; the others need not be read.
 _CALL_BEGINS = re.compile(rb'"(?:name|type)"|"tool_calls"\s*:\s*\[\s*\{[^{}]*"id"')
+_MAY_HOLD_TEXT = re.compile(
+    rb'"(?:content|reasoning_content|reasoning)"\s*:\s*(?!""|null)|"reasoning_details"|\\u00'
+)
 _TEXT_BEGINS = re.compile(rb'"(content|reasoning_content|reasoning)"\s*:\s*"(?!")')
 
 
@@ -62,16 +76,19 @@ class ChunkRepair:
         self._recent: deque[bytes] = deque(maxlen=_REMEMBERED)
         # Fields whose text has not begun: a stripped header may stand at their start.
         self._unread = {b"content", b"reasoning_content", b"reasoning"} if tools else set()
-        self._quiet = True
+        self._quiet = self._resting = True
         self._gave_up = False
         self._failed = False
         self._open_ended = False
+        self._patterns = Patterns()
 
     def ignores(self, raw: bytes) -> bool:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
-        if not self._quiet or may_hold_marker(raw):
+        if may_hold_marker(raw):
+            return False
+        if not self._quiet and not (self._resting and not _MAY_HOLD_TEXT.search(raw)):
             return False
         if b'"tool_calls"' in raw and _CALL_BEGINS.search(raw):
             return False
@@ -87,7 +104,11 @@ class ChunkRepair:
         if self._gave_up or self.ignores(frame.raw) or not (frame.whole or self._waiting):
             return [frame]
         self._current = frame
+        if (more := self._more_arguments(frame)) is not None:
+            self._current = None
+            return [more]
         self._take_in(frame)
+        latest = self._waiting[-1] if self._waiting else None
         self._drain()
         self._current = None
         for choice in self._choices.values():
@@ -96,7 +117,33 @@ class ChunkRepair:
         if self._holds_too_much:
             self._give_up()
         self._quiet = not self._waiting and all(c.quiet for c in self._choices.values())
-        return self._take()
+        self._resting = not self._waiting and all(c.resting for c in self._choices.values())
+        out = self._take()
+        self._learn(frame, latest, out)
+        return out
+
+    def _more_arguments(self, frame: Frame) -> Frame | None:
+        """The short way for a frame that is like the one before, which only went on with the
+        arguments of a call, if this one does."""
+        text = self._patterns.text_in(frame.raw)
+        if text is None:
+            return None
+        choice, out = self._patterns.meaning
+        if not choice.scanner.takes(text):
+            return None
+        choice.end += len(text)
+        self._recent.append(frame.raw[-_REMEMBERED_BYTES:])
+        return Frame(out.around(dumps(text)))
+
+    def _learn(self, frame: Frame, latest: Waiting | None, out: list[Frame]) -> None:
+        """Remember a frame that went on with the arguments of a call, and what became of it."""
+        self._patterns.forget()
+        if latest is None or self._waiting or len(out) != 1 or not self._patterns.wanted:
+            return
+        text, fields = only_arguments(latest)
+        made = learn(out[0], text, 1) if text else None
+        if made is not None:
+            self._patterns.learn(frame, text, len(fields), (latest.parts[0].choice, made))
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""

@@ -80,6 +80,17 @@ class JsonFollower:
         """Whether the next character stands inside a string."""
         return self.status is Status.OPEN and self._expect in (_E.IN_STRING, _E.IN_KEY)
 
+    def stays_in_string(self, text: str) -> bool:
+        """Whether nothing of this changes if `text` follows: it lies in an open string."""
+        return self.in_string and not self._escaped and '"' not in text and "\\" not in text
+
+    def copy(self) -> JsonFollower:
+        """Another that has read the same."""
+        other = JsonFollower()
+        other.status, other._expect = self.status, self._expect
+        other._stack, other._escaped = bytearray(self._stack), self._escaped
+        return other
+
     @property
     def complete(self) -> bool:
         """Whether the value is whole."""

@@ -64,6 +64,11 @@ class Choice:
         """Whether a frame without ``<`` needs no repair as far as this choice goes."""
         return self.scanner.idle and (self.finished or not self.calls.repaired)
 
+    @property
+    def resting(self) -> bool:
+        """Whether a frame without any text needs no repair as far as this choice goes."""
+        return self.scanner.between and (self.finished or not self.calls.repaired)
+
 
 @dataclass(slots=True, eq=False)
 class Part:
@@ -196,3 +201,19 @@ def chunk_like(like: dict[str, Any], delta: dict[str, Any], finish: str | None =
     value.pop("usage", None)
     metadata = {k: v for k, v in like.items() if k != "usage" or v is None}
     return encode(dumps({**metadata, "choices": [_without_logprobs(value)]}))
+
+
+def only_arguments(waiting: Waiting) -> tuple[str, tuple[str, ...]]:
+    """The text of a frame all of which was more arguments of a call, and its fields."""
+    chunk, parts = waiting.chunk, waiting.parts
+    if chunk is None or len(chunk["choices"]) != 1 or len(parts) != 1:
+        return "", ()
+    part = parts[0]
+    if len(part.deltas) != 1 or len(part.spans) != 1 or part.finish or part.natives is not None:
+        return "", ()
+    (call, *others) = part.deltas[0].get("tool_calls", [None])
+    if call is None or others or call.keys() != {"index", "function"}:
+        return "", ()
+    text: str = call["function"]["arguments"]
+    (span,) = part.spans
+    return (text, span.fields) if len(text) == span.end - span.begin else ("", ())

@@ -106,6 +106,11 @@ class Scanner:
         return self._state is _State.TEXT and not self._buffer and not self._fresh
 
     @property
+    def between(self) -> bool:
+        """Whether nothing is held or open; text that comes may still begin something."""
+        return self._state is _State.TEXT and not self._buffer
+
+    @property
     def in_call(self) -> bool:
         return self._state in (_State.HEADER, _State.ARGUMENTS)
 
@@ -130,6 +135,22 @@ class Scanner:
         while self._step():
             pass
         return self._take()
+
+    def takes(self, text: str) -> bool:
+        """Take `text` if it is nothing but more arguments of the open call, which `feed`
+        would have told too; otherwise nothing is taken."""
+        if self._state is not _State.ARGUMENTS or self._buffer or "<" in text:
+            return False
+        if self._quoted_at is not None or not self._arguments_seen:
+            return False
+        if not self._json.stays_in_string(text):
+            followed = self._json.copy()
+            followed.follow(text, 0, len(text))
+            if followed.status is not Status.OPEN:
+                return False
+            self._json = followed
+        self._offset += len(text)
+        return True
 
     def close(self) -> list[Piece]:
         """The text has ended: what was held back, and the end of an open call."""
