@@ -9,9 +9,8 @@ that are loaded from a file come by as well; they are not `live`, and stay as th
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable
-from dataclasses import replace
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from mitmproxy import ctx, exceptions, http
@@ -19,20 +18,17 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
-from ..evidence import Evidence
-from ..jsonio import NotJson, loads
-from ..kimi.chunks import ChunkRepair
-from ..kimi.headers import Tools
-from ..kimi.message import repair_whole
-from . import bridging, options, views
-from .bridging import Bridged
+from . import bridging, options, refusals, views
+from .addresses import Address, is_chat, is_upgrade, responses_address
+from .bridge_job import BridgeJob
 from .commands import Commands
-from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
+from .headers import media_type
 from .hosts import ChatOnlyHosts
 from .metrics import Metrics
 from .record import record_of
-from .repair_stream import RepairStream
-from .stream import LiveStream, WatchedStream
+from .repair_job import RepairJob
+from .stores import open_store
+from .stream import LiveStream
 from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
@@ -45,10 +41,6 @@ else:
     LAYER_MISSING = ""
 
 
-# Of the module, so that a script that is loaded anew finds what still runs.
-_bridged: WeakKeyDictionary[http.HTTPFlow, Bridged] = WeakKeyDictionary()
-
-
 class Dragoman:
     """Repairs and bridges LLM streams in flight."""
 
@@ -59,6 +51,8 @@ class Dragoman:
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The dialect that a request's header asked for."""
         self._witness = Witness()
+        self._repair = RepairJob(self._witness)
+        self._bridge = BridgeJob(self._witness, holds=not LAYER_MISSING)
         self._metrics = Metrics(self._witness.stats)
         self.addons = [Commands(self._witness.stats)]
 
@@ -80,6 +74,12 @@ class Dragoman:
         try:
             settings = options.Settings.of(ctx.options)
             self._metrics.listen(settings.metrics)
+            if settings.store != self.settings.store:
+                where, days, size = settings.store
+                confdir = Path(ctx.options.confdir).expanduser()
+                self._bridge.archive.use(
+                    open_store(where, confdir=confdir, days=days, max_bytes=size)
+                )
         except exceptions.OptionsError as error:
             if self._running:
                 raise
@@ -99,6 +99,7 @@ class Dragoman:
         """mitmproxy ends, or the script is loaded anew."""
         self._metrics.stop()
         self._witness.done()
+        self._bridge.archive.close()
 
     def next_layer(self, next_layer: NextLayer) -> None:
         """Have the connection's streams speak for themselves: see `layer`."""
@@ -128,23 +129,30 @@ class Dragoman:
             flow.request.headers["accept-encoding"] = "identity"
             flow.request.stream = False
 
-    def request(self, flow: http.HTTPFlow) -> None:
-        """Bridge what is to be bridged, and watch what an LLM will answer."""
+    async def request(self, flow: http.HTTPFlow) -> None:
+        """Bridge what is to be bridged, answer what is kept, and watch what an LLM will
+        answer."""
         if flow.response is not None or not flow.live:
             return
-        if _is_chat(flow.request):
+        address = responses_address(flow.request)
+        if is_chat(flow.request):
             if self._repairs(flow):
                 self._witness.of(flow, "repair")
         elif not self._bridges(flow):
-            if bridging.is_create(flow.request):
+            if address is not None and not address.response_id:
                 self._witness.of(flow, "watch")
             elif flow.request.method == "POST" and self._repairs(flow):
                 self._witness.of(flow, "repair")
-        elif bridging.is_upgrade(flow.request):
+        elif is_upgrade(flow.request):
             self._witness.of(flow, "bridge").evidence.note("refused:", "a WebSocket")
-            flow.response = bridging.refuse_upgrade()
-        elif self._converts(flow):
-            self._convert(flow)
+            flow.response = refusals.no_upgrade()
+        elif address is not None and self._is_ours(address):
+            if address.generates:
+                dialect = self._asked.pop(flow, "")
+                await self._bridge.convert(flow, address, self.settings, dialect)
+            else:
+                flow.response = await self._bridge.recall.answer(flow.request, address)
+                flow.comment = flow.comment or "answered from the stored responses"
 
     # The response
 
@@ -155,78 +163,64 @@ class Dragoman:
         if response is None or not flow.live:
             return
         if flow.is_replay == "response":
-            _bridged.pop(flow, None)  # what was saved is what the client got
+            self._bridge.forget(flow)  # what was saved is what the client got
         if response.data.content is not None:
             return  # it was made here or by another addon, and is whole already
-        streams = _media_type(response) == "text/event-stream"
-        bridged = _bridged.get(flow)
-        if bridged is not None:
-            response.stream = False
-            test = bridged.settings.repair
-            bridged = replace(bridged, repair=test is None or test(flow))
-            _bridged[flow] = bridged
-            record = self._witness.of(flow, "bridge")
-            record.upstream_status = response.status_code
-            record.options = self.settings.in_words(
-                repair=bridged.repair, dialect=bridged.dialect.name
-            )
-            if streams and response.status_code < 300 and bridged.turn.stream:
-                self._bridge_stream(flow, response, bridged)
-        elif streams:
-            if not (self._is_repairable(flow) and self._repair_stream(flow, response)):
-                self._pass_stream(flow, response)
-        elif _media_type(response) == "application/json" and self._is_repairable(flow):
+        if flow in self._bridge:
+            self._bridge.begin_reply(flow, response)
+        elif media_type(response) == "text/event-stream":
+            repaired = self._is_repairable(flow)
+            if not (repaired and self._repair.stream(flow, response, self.settings)):
+                self._repair.pass_on(flow, response)
+        elif media_type(response) == "application/json" and self._is_repairable(flow):
             response.stream = False
 
-    def response(self, flow: http.HTTPFlow) -> None:
+    async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
+        """The reply to a bridged flow is about to end: a hook of our own, see `layer`."""
+        await self._bridge.keep_stream(flow)
+
+    async def response(self, flow: http.HTTPFlow) -> None:
         """Convert or repair a reply that was not streamed, and tell of any."""
         response = flow.response
         if response is None or not (flow.live or record_of(flow)):
             return
         if isinstance(response.stream, LiveStream) and not response.stream.began:
-            # The reply ended with its headers.
-            if isinstance(response.stream, RepairStream):
-                response.content = b"".join(response.stream(b""))
-            response.stream = False
-        bridged = _bridged.pop(flow, None)
-        if bridged is not None:
-            if not response.stream:
-                if response.status_code in (404, 405):
-                    self._hosts.forget(flow.request)
-                bridging.give_whole(
-                    bridged, response, name_of(flow), self._witness.of(flow, "bridge")
-                )
+            response.stream = False  # the reply ended with its headers
+        if flow in self._bridge:
+            if response.status_code in (404, 405):
+                self._hosts.forget(flow.request)
+            await self._bridge.end_reply(flow, response)
         elif self._learns(flow) and self._hosts.learn(flow.request, response):
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
             record = self._witness.of(flow, "watch")
             record.came(response.content or b"")
             record.upstream_status = response.status_code
-            flow.response = bridging.learned_response()
+            flow.response = refusals.learned()
         elif self._is_repairable(flow) and not response.stream:
-            self._repair_whole(flow, response)
+            self._repair.whole(flow, response, self.settings)
         self._witness.close(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Tell of a flow that ended early."""
-        _bridged.pop(flow, None)
+        self._bridge.forget(flow)
         self._witness.close(flow)
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
-        return flow in _bridged or (_is_chat(flow.request) and self._repairs(flow))
+        return flow in self._bridge or (is_chat(flow.request) and self._repairs(flow))
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         """The reply to a flow that is Dragoman's, whose upstream failed before it had one."""
-        _bridged.pop(flow, None)
-        return bridging.unreachable(error)
+        self._bridge.forget(flow)
+        return refusals.unreachable(error)
 
     # Which flows
 
     def _repairs(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to this request is to be repaired."""
         test = self.settings.repair
-        return _is_chat(flow.request) if test is None else test(flow)
+        return is_chat(flow.request) if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
         return (
@@ -240,7 +234,17 @@ class Dragoman:
 
     def _converts(self, flow: http.HTTPFlow) -> bool:
         """Whether this request is one that the bridge converts."""
-        return bridging.is_create(flow.request) and self._bridges(flow)
+        address = responses_address(flow.request)
+        return (
+            address is not None
+            and address.generates
+            and self._bridges(flow)
+            and self._is_ours(address)
+        )
+
+    def _is_ours(self, address: Address) -> bool:
+        """Whether a bridged host's address is answered here, not by the host."""
+        return not address.response_id or self._bridge.archive.opened
 
     def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
         """Whether this request, or the response to it, is read or converted as a whole."""
@@ -250,142 +254,9 @@ class Dragoman:
         if response is None:
             return False
         missing = response.status_code in (404, 405) and self._learns(flow)
-        json = _media_type(response) == "application/json" and self._is_repairable(flow)
-        return flow in _bridged or missing or json
+        json = media_type(response) == "application/json" and self._is_repairable(flow)
+        return flow in self._bridge or missing or json
 
     def _learns(self, flow: http.HTTPFlow) -> bool:
-        return self.settings.bridge is None and bridging.is_create(flow.request)
-
-    # What happens to them
-
-    def _convert(self, flow: http.HTTPFlow) -> None:
-        """Send the request as a chat completions request, or have it refused."""
-        evidence = Evidence()
-        asked = self._asked.pop(flow, "")
-        bridged = bridging.send_as_chat(flow, self.settings, evidence, asked=asked)
-        if bridged is None:
-            self._witness.open(flow, "bridge", evidence).answered_here = True
-        else:
-            _bridged[flow] = bridged
-            self._witness.open(
-                flow,
-                "bridge",
-                evidence,
-                model=bridged.turn.model,
-                client_request=bridged.client_request,
-            )
-
-    def _bridge_stream(self, flow: http.HTTPFlow, response: http.Response, to: Bridged) -> None:
-        encoding = response.headers.get("content-encoding", "identity")
-        if _unreadable(encoding):
-            logger.warning("%s: cannot decode %r on the way", name_of(flow), encoding)
-            return
-        try:
-            record = self._witness.of(flow, "bridge")
-            response.stream = to.stream(encoding, name_of(flow), record)
-        except Exception:  # the reply is then converted when it is whole, or refused
-            logger.exception("%s: the bridge failed", name_of(flow))
-            return
-        self._witness.streams(flow, record)
-        response.headers["content-type"] = "text/event-stream; charset=utf-8"
-        _set_framing(flow, response)
-
-    def _repair_stream(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Put a `RepairStream` in place; False if the body has to pass as it comes."""
-        encoding = response.headers.get("content-encoding", "identity")
-        try:
-            record = self._witness.of(flow, "repair")
-            if _unreadable(encoding):
-                logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
-                return False
-            asked = _asked(flow)
-            wants_stream = isinstance(asked, dict) and asked.get("stream") is True
-            tools, policy = Tools.of_request(asked), self.settings.policy
-            response.stream = RepairStream(
-                ChunkRepair(tools, policy, record.evidence, int(time.time())),
-                decoder_for(encoding),
-                name=name_of(flow),
-                record=record,
-                heartbeat=self.settings.heartbeat if wants_stream else 0,
-                open_ended=_is_chat(flow.request) and _ends_with_connection(response),
-            )
-        except Exception:
-            logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
-            return False
-        record.options = self.settings.in_words(repair=True, dialect="")
-        self._witness.streams(flow, record)
-        _set_framing(flow, response)
-        return True
-
-    def _pass_stream(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Have an event stream pass as it comes; recorded, if it is an LLM's."""
-        record = record_of(flow)
-        if record is not None and not callable(response.stream):
-            encoding = response.headers.get("content-encoding", "identity")
-            response.stream = WatchedStream(record, decoder_for(encoding), name_of(flow))
-            self._witness.streams(flow, record)
-        response.stream = response.stream or True
-
-    def _repair_whole(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        if _media_type(response) not in ("application/json", "text/event-stream"):
-            return
-        record = self._witness.of(flow, "repair")
-        record.options = self.settings.in_words(repair=True, dialect="")
-        encoding = response.headers.get("content-encoding", "identity")
-        try:
-            body = decode_whole(response.raw_content or b"", encoding)
-            repaired = repair_whole(
-                body,
-                Tools.of_request(_asked(flow)),
-                self.settings.policy,
-                record.evidence,
-                int(time.time()),
-            )
-        except DecodingError as error:
-            logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
-            return
-        except Exception:
-            logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
-            return
-        if repaired != body:
-            record.came(body)
-            response.headers.pop("content-encoding", None)
-            response.content = repaired
-
-
-def _is_chat(request: http.Request) -> bool:
-    path = request.path.partition("?")[0].rstrip("/")
-    return request.method == "POST" and path.endswith("/chat/completions")
-
-
-def _media_type(response: http.Response) -> str:
-    value: str = response.headers.get("content-type", "")
-    return value.partition(";")[0].strip().lower()
-
-
-def _unreadable(encoding: str) -> bool:
-    return encoding.strip().lower() not in ("", "identity") and decoder_for(encoding) is None
-
-
-def _ends_with_connection(response: http.Response) -> bool:
-    """Whether nothing but the end of its connection says that a body is whole."""
-    framed = "content-length" in response.headers or "transfer-encoding" in response.headers
-    return response.http_version.startswith("HTTP/1") and not framed
-
-
-def _set_framing(flow: http.HTTPFlow, response: http.Response) -> None:
-    """The body that leaves is not encoded, and of unknown length."""
-    response.headers.pop("content-encoding", None)
-    response.headers.pop("content-length", None)
-    if flow.request.http_version == "HTTP/1.1":
-        response.headers["transfer-encoding"] = "chunked"
-
-
-def _asked(flow: http.HTTPFlow) -> object:
-    """The JSON value of the request's body; None as far as it cannot be read."""
-    request = flow.request
-    encoding = request.headers.get("content-encoding", "identity")
-    try:
-        return loads(decode_whole(request.raw_content or b"null", encoding, MAX_REQUEST))
-    except (NotJson, DecodingError):
-        return None
+        address = responses_address(flow.request)
+        return self.settings.bridge is None and address is not None and not address.response_id

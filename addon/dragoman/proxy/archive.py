@@ -67,22 +67,22 @@ class Archive:
         now = time.time()
         return await self._run(lambda: _decoded(store.get(owner, ids, now)))
 
-    async def chain(self, owner: str, response_id: str) -> list[Kept]:
-        """A response, behind all those it goes on from.  Raises `Refused` if one of them
-        is not there, and `StoreError`."""
+    async def chain(self, owner: str, response_id: str, *, previous: bool = False) -> list[Kept]:
+        """A response, behind all those it goes on from.  Raises `Refused` (see `not_found`)
+        if one of them is not there, and `StoreError`."""
         (kept,) = await self.get(owner, [response_id])
         if kept is None:
-            raise not_found(response_id)
+            raise not_found(response_id, previous=previous)
         before = await self.get(owner, kept.before) if kept.before else []
         chain = [found for found in before if found is not None]
         if len(chain) < len(before):
-            raise not_found(response_id)
+            raise not_found(response_id, previous=previous)
         return [*chain, kept]
 
     async def earlier(self, owner: str, body: Json) -> Earlier:
         """What a request goes on from.  Raises `Refused` and `StoreError`."""
         previous = previous_id(body)
-        chain = await self.chain(owner, previous) if previous else []
+        chain = await self.chain(owner, previous, previous=True) if previous else []
         ids = sorted(referenced(body))
         found = await self.get(owner, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}

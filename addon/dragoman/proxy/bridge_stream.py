@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from ..bridge.reply import Reply
 from ..kimi.broken import broken_off, error_frame
 from ..kimi.chunks import ChunkRepair
 from ..sse import Frame, FrameSplitter
+from ..state.keeping import MAX_EVENTS
 from .decoding import Decoder, DecodingError
 from .record import Record
 from .stream import LiveStream, decoded
@@ -37,8 +39,14 @@ class BridgeStream(LiveStream):
         name: str,
         record: Record,
         heartbeat: float,
+        keeps: bool,
     ) -> None:
+        """`keeps`: the reply is to be kept, and before the client hears of its end."""
         super().__init__(name, record, heartbeat)
+        self._keeps = keeps
+        self._sent = bytearray()
+        self._farewell = b""
+        self._cancelled = False
         self._reply = reply
         self._repair = repair
         self._decoder = decoder
@@ -55,7 +63,47 @@ class BridgeStream(LiveStream):
         except Exception:
             logger.exception("%s: the bridge failed", self._name)
             self._fail(out, "Dragoman could not convert the upstream's reply.")
-        return _joined(out)
+        return self._given(out)
+
+    @property
+    def response(self) -> dict[str, Any]:
+        """The response object as it stands."""
+        return self._reply.response
+
+    @property
+    def events(self) -> bytes:
+        """The whole stream; empty if it has become too long to be kept."""
+        return b"" if len(self._sent) > MAX_EVENTS else bytes(self._sent) + self._farewell
+
+    def cancel(self) -> None:
+        """End the reply now; `layer` sends the end, and lets go of the upstream."""
+        self._cancelled = not self._reply.finished
+        self._farewell += _joined(self._reply.cancel())
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    @property
+    def ending(self) -> bool:
+        return bool(self._farewell)
+
+    def farewell(self) -> bytes:
+        said, self._farewell = self._farewell, b""
+        self._sent += said
+        return self._say(said)
+
+    def _given(self, out: list[Frame]) -> bytes:
+        """What is sent of `out`: not the end of a reply that is to be kept first."""
+        joined = _joined(out)
+        if not self._keeps:
+            return joined
+        if self._reply.finished:
+            self._farewell += joined
+            return b""
+        if len(self._sent) <= MAX_EVENTS:
+            self._sent += joined
+        return joined
 
     def _open(self) -> bytes:
         return self._told(self._reply.open)
@@ -72,16 +120,16 @@ class BridgeStream(LiveStream):
         except Exception:
             logger.exception("%s: what was held is lost", self._name)
         self._fail(out, message)
-        return _joined(out)
+        return self._given(out)
 
     def _told(self, tell: Callable[[], list[Frame]]) -> bytes:
+        out: list[Frame] = []
         try:
-            return _joined(tell())
+            out = tell()
         except Exception:
             logger.exception("%s: the bridge failed", self._name)
-            out: list[Frame] = []
             self._fail(out, "Dragoman could not write the reply.")
-            return _joined(out)
+        return self._given(out)
 
     def _run(self, data: bytes, out: list[Frame]) -> None:
         for plain in decoded(self._decoder, data, self._name):

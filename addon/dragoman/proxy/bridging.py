@@ -10,13 +10,14 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from mitmproxy import http
 
 from ..bridge.dialects import DIALECTS, Dialect, choose
-from ..bridge.errors import Refused, error_json
+from ..bridge.errors import Refused
 from ..bridge.message import answer, failed
 from ..bridge.reply import Reply
 from ..bridge.request import convert
@@ -26,11 +27,17 @@ from ..jsonio import NotJson, dumps, loads
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_whole
+from ..state.going_on import Earlier, resumed, submitted, with_references
+from ..state.keeping import Keeping
+from ..state.kept import Kept, conversation
+from ..state.store import StoreError
+from .addresses import Address
+from .archive import Archive
 from .bridge_stream import BridgeStream
 from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
-from .hosts import base_path
 from .options import Settings
 from .record import Record
+from .refusals import error_response, refusal
 
 logger = logging.getLogger(__name__)
 
@@ -51,18 +58,22 @@ class Bridged:
     evidence: Evidence
     client_request: bytes
     """The request's body as the client sent it, decoded."""
+    keeping: Keeping | None
+    """What it takes to keep the response; None if it is not to be kept."""
     repair: bool = True
     """Whether the user wants the reply repaired: known when its headers have come."""
 
     def reply(self) -> Reply:
-        """A reply of this turn that has not begun."""
+        """A reply of this turn that has not begun, or one that goes on."""
+        resumes = self.keeping.resumes if self.keeping else None
         return Reply(
             self.turn,
             self.dialect,
             self.evidence,
-            response_id=f"resp_{uuid.uuid4().hex}",
-            created_at=int(time.time()),
+            response_id=resumes.response["id"] if resumes else f"resp_{uuid.uuid4().hex}",
+            created_at=resumes.response["created_at"] if resumes else int(time.time()),
             clock=time.time,
+            prior=self.keeping.prior if self.keeping else (),
         )
 
     def chunk_repair(self) -> ChunkRepair | None:
@@ -71,8 +82,8 @@ class Bridged:
             return None
         return ChunkRepair(self.tools, self.settings.policy, self.evidence, int(time.time()))
 
-    def stream(self, encoding: str, name: str, record: Record) -> BridgeStream:
-        """The stream callable of this turn's reply."""
+    def stream(self, encoding: str, name: str, record: Record, *, holds: bool) -> BridgeStream:
+        """The stream callable of this turn's reply; `holds`: see `BridgeStream`."""
         return BridgeStream(
             self.reply(),
             self.chunk_repair(),
@@ -80,72 +91,96 @@ class Bridged:
             name=name,
             record=record,
             heartbeat=self.settings.heartbeat,
+            keeps=holds and self.keeping is not None,
         )
 
 
-def is_create(request: http.Request) -> bool:
-    """Whether this asks for a new response."""
-    path = request.path.partition("?")[0].rstrip("/")
-    return request.method == "POST" and path.endswith("/responses")
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request for something to be generated, with all that it refers to."""
+
+    plain: bytes
+    """The body as the client sent it, decoded."""
+    body: object
+    """What is converted."""
+    earlier: Sequence[dict[str, Any]] | None = None
+    """The items that it goes on from; None if responses are not kept."""
+    shown: Any = None
+    """The request as the response echoes it, if that is another."""
+    keeping: Keeping | None = None
 
 
-def is_upgrade(request: http.Request) -> bool:
-    """Whether a client asks for a WebSocket in place of requests."""
-    path = request.path.partition("?")[0].rstrip("/")
-    upgrade = request.headers.get("upgrade", "")
-    return path.endswith("/responses") and "websocket" in upgrade.lower()
+async def _asked(address: Address, request: http.Request, archive: Archive) -> _Asked:
+    """Raises `Refused`, and `StoreError`."""
+    plain = _plain(request)
+    body = _value(plain)
+    if not archive.opened or not isinstance(body, dict):
+        return _Asked(plain, body)
+    owner = await archive.owner(request)
+    if not address.response_id:
+        earlier = await archive.earlier(owner, body)
+        keeping = None if body.get("store") is False else Keeping(owner, plain, earlier)
+        whole = with_references(body, earlier.references)
+        return _Asked(plain, whole, earlier.items, body, keeping)
+    *before, kept = await archive.chain(owner, address.response_id)
+    outputs = submitted(body, kept)
+    stream = {"stream": body.get("stream") is True}
+    earlier = Earlier((), kept.before, kept.references)
+    return _Asked(
+        plain,
+        resumed(kept, outputs) | stream,
+        conversation(before),
+        kept.ask() | stream,
+        Keeping(owner, kept.request, earlier, kept, outputs),
+    )
 
 
-def refuse_upgrade() -> http.Response:
-    """Codex falls back to HTTP at once on 426, and only on that."""
-    message = "This host is bridged to Chat Completions: use HTTP."
-    return _error_response(426, error_json(message, type="invalid_request_error"))
-
-
-def send_as_chat(
-    flow: http.HTTPFlow, settings: Settings, evidence: Evidence, *, asked: str
+async def send_as_chat(
+    flow: http.HTTPFlow,
+    address: Address,
+    settings: Settings,
+    archive: Archive,
+    evidence: Evidence,
+    *,
+    dialect: str,
 ) -> Bridged | None:
     """Turn the request into a chat completions request; None if it was refused, in which
-    case the flow has its response.  `asked` is the value of `DIALECT_HEADER`."""
+    case the flow has its response.  `dialect` is the value of `DIALECT_HEADER`."""
     request = flow.request
-    option = asked.strip().lower() or settings.dialect
+    option = dialect.strip().lower() or settings.dialect
     if option not in ("auto", *DIALECTS):
         evidence.note("unknown dialect asked for", option)
         option = settings.dialect
     try:
         _check_address(request)
-        plain = _plain(request)
-        conversion = convert(_value(plain), unsupported=settings.unsupported, evidence=evidence)
+        asked = await _asked(address, request, archive)
+        conversion = convert(
+            asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier
+        )
         body = dumps(conversion.chat)
-    except NotJson as error:
-        flow.response = _error_response(
-            400, error_json(f"The request is no JSON: {error}.", type="invalid_request_error")
-        )
-        return None
-    except Refused as refused:
-        evidence.note("refused:", refused.message)
-        told = error_json(
-            refused.message, type="invalid_request_error", param=refused.param, code=refused.code
-        )
-        flow.response = _error_response(refused.status, told)
+    except (NotJson, Refused, StoreError) as error:
+        flow.response = refusal(error)
+        evidence.note("refused:", str(error))
         return None
     except Exception:
         logger.exception("%s: the request could not be converted", request.pretty_host)
-        told = error_json("Dragoman could not convert the request.", type="server_error")
-        flow.response = _error_response(500, told)
+        flow.response = error_response(
+            500, "Dragoman could not convert the request.", type="server_error"
+        )
         return None
     headers = request.headers
-    dialect = choose(
+    chosen = choose(
         option, originator=headers.get("originator", ""), user_agent=headers.get("user-agent", "")
     )
     query = request.path.partition("?")[1:]
-    request.path = f"{base_path(request)}/chat/completions{''.join(query)}"
+    request.path = f"{address.base}/chat/completions{''.join(query)}"
     headers.pop("content-encoding", None)
     headers["content-type"] = "application/json"
     headers["accept-encoding"] = "identity"
     request.content = body
+    turn = conversion.turn if asked.shown is None else replace(conversion.turn, request=asked.shown)
     tools = Tools.of_request(conversion.chat)
-    return Bridged(conversion.turn, dialect, tools, settings, evidence, plain)
+    return Bridged(turn, chosen, tools, settings, evidence, asked.plain, asked.keeping)
 
 
 def _check_address(request: http.Request) -> None:
@@ -187,14 +222,16 @@ def _decoded(pieces: Iterable[bytes]) -> bytes:
     return bytes(body)
 
 
-def give_whole(bridged: Bridged, response: http.Response, name: str, record: Record) -> None:
-    """Convert a reply that was received whole, whatever the client asked for."""
+def give_whole(bridged: Bridged, response: http.Response, name: str, record: Record) -> Kept | None:
+    """Convert a reply that was received whole, whatever the client asked for.  Returns what
+    is to be kept of it, if anything is."""
+    reply = bridged.reply()
     try:
         encoding = response.headers.get("content-encoding", "identity")
         body = decode_whole(response.raw_content or b"", encoding)
         record.came(body)
         given = answer(
-            bridged.reply(),
+            reply,
             _repaired(bridged, body, response.status_code),
             status=response.status_code,
             stream=bridged.turn.stream,
@@ -213,6 +250,9 @@ def give_whole(bridged: Bridged, response: http.Response, name: str, record: Rec
         "text/event-stream; charset=utf-8" if given.stream else "application/json"
     )
     response.content = given.body
+    if bridged.keeping is None or not reply.finished or given.status >= 400:
+        return None
+    return bridged.keeping.kept(reply.response, given.body if given.stream else b"")
 
 
 def _repaired(bridged: Bridged, body: bytes, status: int) -> bytes:
@@ -221,29 +261,3 @@ def _repaired(bridged: Bridged, body: bytes, status: int) -> bytes:
     return repair_whole(
         body, bridged.tools, bridged.settings.policy, bridged.evidence, int(time.time())
     )
-
-
-def _error_response(status: int, body: bytes) -> http.Response:
-    return http.Response.make(status, body, {"content-type": "application/json"})
-
-
-def unreachable(error: str) -> http.Response:
-    """The answer for an upstream that could not be reached, or broke off before its reply
-    was whole; all clients try again after a 502."""
-    message = f"The upstream gave no answer: {error}"
-    return _error_response(
-        502, error_json(message, type="server_error", code="upstream_unreachable")
-    )
-
-
-def learned_response() -> http.Response:
-    """The answer after which a client tries again, and is bridged."""
-    message = (
-        "This host has no Responses API. From now on requests to it are bridged to Chat "
-        "Completions: please try again."
-    )
-    response = _error_response(
-        503, error_json(message, type="server_error", code="responses_not_supported")
-    )
-    response.headers["retry-after"] = "0"
-    return response

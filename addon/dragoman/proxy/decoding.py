@@ -152,6 +152,12 @@ def decoder_for(content_encoding: str) -> Decoder | None:
     return None
 
 
+def is_unreadable(content_encoding: str) -> bool:
+    """Whether there is an encoding, and no decoder for it."""
+    name = content_encoding.strip().lower()
+    return name not in ("", "identity") and decoder_for(name) is None
+
+
 def _zstandard(decompressor: Any) -> _Member:
     # The zstandard package decodes through an object of its own, the standard
     # library's module (Python 3.14) by itself.

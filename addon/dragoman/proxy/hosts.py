@@ -13,6 +13,7 @@ from collections import OrderedDict
 from mitmproxy import http
 
 from ..jsonio import NotJson, loads
+from .addresses import base_path
 from .decoding import DecodingError, decode_whole
 
 KNOWN = (
@@ -71,12 +72,6 @@ class ChatOnlyHosts:
     def forget(self, request: http.Request) -> None:
         """It does not know Chat Completions either."""
         self._learned.pop(_upstream(request), None)
-
-
-def base_path(request: http.Request) -> str:
-    """The path without the endpoint (``/responses``, ``/chat/completions``) and query."""
-    path = request.path.partition("?")[0].rstrip("/")
-    return path.removesuffix("/responses").removesuffix("/chat/completions")
 
 
 def _upstream(request: http.Request) -> Upstream:

@@ -4,6 +4,7 @@ mitmproxy calls an addon when something arrives.  The streams of its HTTP layer 
 replaced by `Stream`, which also acts when nothing does, or when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
+* it has a reply kept before the client hears of its end, and ends one that is cancelled;
 * it sends a last word when the upstream's connection breaks, or nothing comes over it
   for too long, and ends the reply well;
 * it closes what mitmproxy leaves open of an upstream's connection;
@@ -17,7 +18,9 @@ without it.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from mitmproxy import ctx, flow, http
@@ -100,6 +103,27 @@ def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
             cast(_Layer, found).interpreter = interpreter
 
 
+@dataclass
+class DragomanKeepHook(commands.StartHook):
+    """The reply to a flow is about to end: time to keep it."""
+
+    flow: http.HTTPFlow
+
+
+def wake(flow: http.HTTPFlow, live: LiveStream) -> None:
+    """Have the `Stream` of a flow look after its reply now, not when its timer is due."""
+    server = ctx.master.addons.get("proxyserver")
+    handler = server.connections.get(flow.client_conn.id) if server else None
+    if handler is not None and live.timer is not None:
+        event = handler.server_event(events.Wakeup(live.timer))
+        task = asyncio.get_running_loop().create_task(event)
+        _waking.add(task)
+        task.add_done_callback(_waking.discard)
+
+
+_waking: set[asyncio.Task[None]] = set()
+
+
 def close_what_is_left(ended: ServerConnectionHookData) -> None:
     """Close the socket of an upstream connection that has ended.
 
@@ -116,6 +140,12 @@ def close_what_is_left(ended: ServerConnectionHookData) -> None:
 
 class _Layer(HttpLayer):
     interpreter: Interpreter
+
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """As its parent does, which is told only of timers it knows: `wake` comes first."""
+        if isinstance(event, events.Wakeup) and event.command not in self.command_sources:
+            return
+        yield from super()._handle_event(event)
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
         """As its parent does."""
@@ -142,7 +172,11 @@ class Stream(HttpStream):
         if isinstance(event, RequestEndOfMessage | ResponseHeaders | ResponseData):
             self._heard_at = time.monotonic()
         yield from super()._handle_event(event)
-        if isinstance(event, RequestEndOfMessage) and self._unanswered:
+        if isinstance(event, ResponseData):
+            live = self._live
+            if live is not None and live.ending:
+                yield from self._say_farewell(live)
+        elif isinstance(event, RequestEndOfMessage) and self._unanswered:
             yield from self._wait()
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
@@ -163,18 +197,27 @@ class Stream(HttpStream):
         )
 
     def _wake(self, event: events.Wakeup) -> layer.CommandGenerator[None]:
+        """Nothing has come for a while, or somebody has called `wake`."""
         live = self._live
         if event.command is not self._timer or not (live or self._unanswered):
+            return
+        if live is not None and live.cancelled:
+            yield from self._let_go("The client has cancelled this response.")
+            yield from self.send_response(already_streamed=True)
             return
         if self._left <= 0:
             error = f"nothing came from the upstream for {self._patience:.0f} seconds"
             if (yield from self._tell(error)):
-                gone = RequestProtocolError(self.stream_id, error, _CANCEL)
-                yield SendHttp(gone, self.context.server)
+                yield from self._let_go(error)
             return
         if live is not None and live.due is not None and live.due <= 0:
             yield from self._send(live.heartbeat())
         yield from self._wait()
+
+    def _let_go(self, why: str) -> layer.CommandGenerator[None]:
+        """End the upstream's part of this."""
+        gone = RequestProtocolError(self.stream_id, why, _CANCEL)
+        yield SendHttp(gone, self.context.server)
 
     @property
     def _left(self) -> float:
@@ -188,6 +231,8 @@ class Stream(HttpStream):
         due = live.due if live is not None else None
         delay = min(self._left, self._patience / 2, self._patience if due is None else due)
         self._timer = commands.RequestWakeup(max(0.0, delay))
+        if live is not None:
+            live.timer = self._timer
         yield self._timer
 
     # A reply that is streamed
@@ -209,6 +254,17 @@ class Stream(HttpStream):
         if live is not None:
             yield from self._send(live.opening())
             yield from self._wait()
+
+    def _say_farewell(self, live: LiveStream) -> layer.CommandGenerator[None]:
+        yield DragomanKeepHook(self.flow)
+        yield from self._send(live.farewell())
+
+    def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
+        """As its parent does, behind the end of the reply."""
+        live = self._live if already_streamed else None
+        if live is not None and live.ending:
+            yield from self._say_farewell(live)
+        yield from super().send_response(already_streamed)
 
     def _send(self, data: bytes) -> layer.CommandGenerator[None]:
         if data:

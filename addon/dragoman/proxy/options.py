@@ -70,6 +70,23 @@ _OPTIONS = (
         "never.",
     ),
     (
+        "dragoman_store",
+        "",
+        "Where to keep responses for previous_response_id: a SQLite file (default: "
+        "dragoman.sqlite3 in mitmproxy's confdir), 'redis://...', 'memory', or 'off'.",
+    ),
+    (
+        "dragoman_store_days",
+        "30",
+        "Days for which a stored response is kept after it was last used.",
+    ),
+    (
+        "dragoman_store_max",
+        "1g",
+        "How large a store may become: the oldest responses go first. Redis has a limit of its "
+        "own.",
+    ),
+    (
         "dragoman_keep",
         "8m",
         "How much to keep of what upstreams sent, and of what clients received, over all flows "
@@ -108,6 +125,8 @@ class Settings:
     unsupported: Literal["drop", "error"] = "drop"
     heartbeat: float = 5.0
     """Seconds; 0: never."""
+    store: tuple[str, float, int] = ("off", 30.0, 0)
+    """Where responses are kept, for how many days, and up to how many bytes."""
     keep: int = 8 * 1024 * 1024
     """Bytes to keep of each side."""
     capture: Path | None = None
@@ -134,6 +153,11 @@ class Settings:
             dialect=options.dragoman_dialect,
             unsupported=cast(Literal["drop", "error"], options.dragoman_unsupported_tools),
             heartbeat=_seconds("dragoman_heartbeat", options.dragoman_heartbeat),
+            store=(
+                options.dragoman_store,
+                _days("dragoman_store_days", options.dragoman_store_days),
+                _size("dragoman_store_max", options.dragoman_store_max),
+            ),
             keep=_size("dragoman_keep", options.dragoman_keep),
             capture=_folder(options.dragoman_capture),
             metrics=_port("dragoman_metrics", options.dragoman_metrics),
@@ -176,6 +200,16 @@ def _seconds(name: str, value: str) -> float:
             f"{MAX_HEARTBEAT}, or to 0 for never."
         )
     return seconds
+
+
+def _days(name: str, value: str) -> float:
+    try:
+        days = float(value)
+    except ValueError:
+        days = 0.0
+    if not 0 < days < 36500:
+        raise exceptions.OptionsError(f"{name} is {value!r}; set it to a number of days.")
+    return days
 
 
 def _size(name: str, value: str) -> int:

@@ -13,6 +13,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+from mitmproxy.proxy.commands import RequestWakeup
+
 from .decoding import Decoder, DecodingError
 from .record import Record
 
@@ -29,6 +31,8 @@ class LiveStream(ABC):
         self._record = record
         self._heartbeat = heartbeat
         self._sent_at = time.monotonic()
+        self.timer: RequestWakeup | None = None
+        """What wakes `layer` to look after this stream."""
         self.began = False
         """Whether any of the reply, or its end, has come."""
 
@@ -55,6 +59,20 @@ class LiveStream(ABC):
     def last_word(self, error: str) -> bytes:
         """The upstream has gone in mid-stream: what is held, and what happened to it."""
         return self._say(self._give_up(error))
+
+    @property
+    def ending(self) -> bool:
+        """Whether the end of the reply is ready, and waits for `farewell`."""
+        return False
+
+    def farewell(self) -> bytes:
+        """The end of the reply."""
+        return b""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the reply was ended before the upstream's was."""
+        return False
 
     @property
     def due(self) -> float | None:

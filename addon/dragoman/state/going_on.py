@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..bridge.errors import Refused
-from ..bridge.fields import Fields, missing, wrong_type
+from ..bridge.fields import Fields, label, missing, wrong_type
 from .kept import Json, Kept, conversation, input_items, refers
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?(\d+)")
@@ -38,7 +38,7 @@ class Earlier:
     """The conversation in front of the request's own input."""
     before: tuple[str, ...] = ()
     """The ids of the responses it is made of, oldest first."""
-    references: Mapping[str, Json] = {}
+    references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which ``item_reference`` items of the request refer, by id."""
 
 
@@ -59,12 +59,16 @@ def _references(body: Json) -> Iterator[tuple[str, tuple[str, bool, int]]]:
             yield item["id"], (f"resp_{found[1]}", bool(found[2]), int(found[3]))
 
 
-def not_found(response_id: str, param: str = "previous_response_id") -> Refused:
-    """OpenAI's words for a response that is not there, not any more, or somebody else's."""
+def not_found(response_id: str, *, previous: bool) -> Refused:
+    """OpenAI's words for a response that is not there, not any more, or somebody else's:
+    one to go on from (`previous`), or one that is asked for itself."""
+    name = label(response_id)
+    if not previous:
+        return Refused(f"Response with id '{name}' not found.", status=404, param="response_id")
     return Refused(
-        f"Previous response with id '{response_id[:100]}' not found.",
+        f"Previous response with id '{name}' not found.",
         status=404,
-        param=param,
+        param="previous_response_id",
         code="previous_response_not_found",
     )
 

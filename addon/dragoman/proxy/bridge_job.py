@@ -1,0 +1,129 @@
+"""What happens to a flow that is bridged, from its request to the end of its reply."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from mitmproxy import http
+
+from ..bridge.errors import Refused
+from ..evidence import Evidence
+from ..state.kept import Kept
+from ..state.store import StoreError
+from .addresses import Address
+from .archive import Archive
+from .bridge_stream import BridgeStream
+from .bridging import Bridged, give_whole, send_as_chat
+from .decoding import is_unreadable
+from .headers import encoding_of, media_type, set_stream_framing
+from .options import Settings
+from .recall import Recall
+from .witness import Witness, name_of
+
+logger = logging.getLogger(__name__)
+
+# Of the module, so that a script that is loaded anew finds what still runs.
+_bridged: WeakKeyDictionary[http.HTTPFlow, Bridged] = WeakKeyDictionary()
+
+
+class BridgeJob:
+    """Bridges flows, and keeps their responses in `archive`."""
+
+    def __init__(self, witness: Witness, *, holds: bool) -> None:
+        """`holds`: whether the end of a stream can be held until its response is kept."""
+        self.archive = Archive()
+        self.recall = Recall(self.archive)
+        self._witness = witness
+        self._holds = holds
+
+    def __contains__(self, flow: http.HTTPFlow) -> bool:
+        """Whether `flow` was converted, and its reply has not ended."""
+        return flow in _bridged
+
+    async def convert(
+        self, flow: http.HTTPFlow, address: Address, settings: Settings, dialect: str
+    ) -> None:
+        """Send the request as a chat completions request, or have it refused."""
+        evidence = Evidence()
+        bridged = await send_as_chat(
+            flow, address, settings, self.archive, evidence, dialect=dialect
+        )
+        if bridged is None:
+            self._witness.open(flow, "bridge", evidence).answered_here = True
+            return
+        _bridged[flow] = bridged
+        asked = bridged.client_request
+        model = bridged.turn.model
+        self._witness.open(flow, "bridge", evidence, model=model, client_request=asked)
+
+    def begin_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The upstream's headers have come: stream what can be streamed."""
+        bridged = _bridged[flow]
+        response.stream = False
+        test = bridged.settings.repair
+        bridged = replace(bridged, repair=test is None or test(flow))
+        _bridged[flow] = bridged
+        record = self._witness.of(flow, "bridge")
+        record.upstream_status = response.status_code
+        dialect = bridged.dialect.name
+        record.options = bridged.settings.in_words(repair=bridged.repair, dialect=dialect)
+        streams = media_type(response) == "text/event-stream" and bridged.turn.stream
+        if streams and response.status_code < 300:
+            self._stream(flow, response, bridged)
+
+    def _stream(self, flow: http.HTTPFlow, response: http.Response, bridged: Bridged) -> None:
+        encoding = encoding_of(response)
+        if is_unreadable(encoding):
+            logger.warning("%s: cannot decode %r on the way", name_of(flow), encoding)
+            return
+        try:
+            record = self._witness.of(flow, "bridge")
+            stream = bridged.stream(encoding, name_of(flow), record, holds=self._holds)
+        except Exception:  # the reply is then converted when it is whole, or refused
+            logger.exception("%s: the bridge failed", name_of(flow))
+            return
+        response.stream = stream
+        if bridged.keeping is not None:
+            self.recall.began(flow, bridged.keeping.owner, stream)
+        self._witness.streams(flow, record)
+        response.headers["content-type"] = "text/event-stream; charset=utf-8"
+        set_stream_framing(flow.request, response)
+
+    async def keep_stream(self, flow: http.HTTPFlow) -> None:
+        """Keep the response that is about to end."""
+        stream = flow.response.stream if flow.response else None
+        bridged = _bridged.get(flow)
+        if bridged is not None and bridged.keeping is not None and isinstance(stream, BridgeStream):
+            kept = bridged.keeping.kept(stream.response, stream.events)
+            await self._keep(flow, bridged.keeping.owner, kept)
+
+    async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The upstream's reply has ended: convert and keep what was not streamed."""
+        stream = response.stream
+        if isinstance(stream, BridgeStream) and not self._holds:
+            await self.keep_stream(flow)
+        bridged = self.forget(flow)
+        if bridged is None or stream:
+            return
+        record = self._witness.of(flow, "bridge")
+        kept = give_whole(bridged, response, name_of(flow), record)
+        if kept is not None and bridged.keeping is not None:
+            await self._keep(flow, bridged.keeping.owner, kept)
+
+    async def _keep(self, flow: http.HTTPFlow, owner: str, kept: Kept) -> None:
+        try:
+            await self.archive.keep(owner, kept)
+        except (StoreError, Refused) as error:
+            logger.error("%s: this response is not kept: %s", name_of(flow), error)
+        except Exception:
+            logger.exception("%s: this response is not kept", name_of(flow))
+
+    def forget(self, flow: http.HTTPFlow) -> Bridged | None:
+        """The flow is not bridged any more; what it was, if it was."""
+        bridged = _bridged.pop(flow, None)
+        stream = flow.response.stream if flow.response else None
+        if bridged is not None and bridged.keeping and isinstance(stream, BridgeStream):
+            self.recall.ended(bridged.keeping.owner, stream)
+        return bridged

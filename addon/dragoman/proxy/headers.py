@@ -1,0 +1,31 @@
+"""The few headers that decide how a body is read and sent."""
+
+from __future__ import annotations
+
+from mitmproxy import http
+
+
+def media_type(response: http.Response) -> str:
+    """Without parameters, in lower case."""
+    value: str = response.headers.get("content-type", "")
+    return value.partition(";")[0].strip().lower()
+
+
+def encoding_of(message: http.Message) -> str:
+    """The value of Content-Encoding."""
+    value: str = message.headers.get("content-encoding", "identity")
+    return value
+
+
+def ends_with_connection(response: http.Response) -> bool:
+    """Whether nothing but the end of its connection says that a body is whole."""
+    framed = "content-length" in response.headers or "transfer-encoding" in response.headers
+    return response.http_version.startswith("HTTP/1") and not framed
+
+
+def set_stream_framing(request: http.Request, response: http.Response) -> None:
+    """The body that leaves is not encoded, and of unknown length."""
+    response.headers.pop("content-encoding", None)
+    response.headers.pop("content-length", None)
+    if request.http_version == "HTTP/1.1":
+        response.headers["transfer-encoding"] = "chunked"
