@@ -45,17 +45,27 @@ class Pattern:
             if literal != half + self.between + half:
                 return None
             literal = half
-        try:
-            text, end = scanstring(literal.decode(), 1)
-        except ValueError:  # of either; no string, or no text
+        if literal[:1] != b'"':
             return None
-        return text if end == len(literal) and literal[:1] == b'"' else None
+        try:
+            string = literal.decode()
+            text, end = scanstring(string, 1)
+        except ValueError:  # of either
+            return None
+        return text if end == len(string) else None
 
     def around(self, literal: bytes) -> bytes:
         """The frame with this JSON string in it."""
         if self.between is None:
             return b"".join((self.head, literal, self.tail))
         return b"".join((self.head, literal, self.between, literal, self.tail))
+
+
+def of_our_own(frame: Frame, text: str) -> Pattern | None:
+    """The pattern of a frame that `dumps` has written, in which `text` is a value for
+    certain; None if the same string stands elsewhere, too."""
+    pieces = frame.raw.split(dumps(text))
+    return Pattern(pieces[0], None, pieces[1]) if text and len(pieces) == 2 else None
 
 
 def learn(frame: Frame, text: str, times: int) -> Pattern | None:
@@ -118,12 +128,8 @@ class Patterns:
         """Whether it is worth learning from a frame that did not fit."""
         return self._misses < MAX_MISSES
 
-    def learn(self, frame: Frame, text: str, times: int, meaning: Any) -> None:
+    def learn(self, frame: Frame, text: str, times: int) -> None:
         """Remember `frame`, in which `text` is the value so many times."""
         self._misses += 1
         self.latest = learn(frame, text, times)
-        self.meaning = meaning
-
-    def forget(self) -> None:
-        """What was learned does not hold any more."""
-        self.latest = None
+        self.meaning = None

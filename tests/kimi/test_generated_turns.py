@@ -80,7 +80,7 @@ def test_a_turn_cut_off_anywhere_ends_with_one_finish_reason_and_no_marker(
     quoted = any(marker in call.arguments for call in turn.calls for marker in MARKERS)
     assert quoted or not any(marker in str(out) for marker in MARKERS)
     for call in out.calls:
-        assert call["arguments"] != ""
+        assert call["arguments"] or out.finish == ["length"]
         # A quoted marker counts as real if the JSON behind it never completes.
         if out.finish == ["tool_calls"] and not quoted:
             json.loads(call["arguments"])

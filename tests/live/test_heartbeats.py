@@ -259,7 +259,7 @@ def test_heartbeats_at_any_moment_keep_the_grammar(
         created_at=1,
         clock=lambda: 2.0,
     )
-    stream = BridgeStream(reply, repair(), None, name="", record=record(), heartbeat=1)
+    stream = BridgeStream(reply, repair(), None, name="", record=record(), heartbeat=1, keeps=False)
     story = check(FrameSplitter().feed(_run(stream, *steps)), DIALECTS[dialect])
     assert text_of(story.response) in ("I say <|tool_ this ", "I say <|tool_ this")
 

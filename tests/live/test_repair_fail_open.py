@@ -106,9 +106,9 @@ def words_of(body: bytes, index: int = 0) -> list[str]:
 
 
 STREAM_STAGES = [
-    "proxy.addon:Tools.of_request",
-    "proxy.addon:decoder_for",
-    "proxy.addon:RepairStream",
+    "proxy.repair_job:Tools.of_request",
+    "proxy.repair_job:decoder_for",
+    "proxy.repair_job:RepairStream",
     "proxy.witness:Record",
     "proxy.witness:glance",
     "proxy.witness:headline",
@@ -236,9 +236,9 @@ WHOLE = {
 @pytest.mark.parametrize(
     "stage",
     [
-        "dragoman.proxy.addon:Tools.of_request",
-        "dragoman.proxy.addon:decode_whole",
-        "dragoman.proxy.addon:repair_body",
+        "dragoman.proxy.repair_job:Tools.of_request",
+        "dragoman.proxy.repair_job:decode_whole",
+        "dragoman.proxy.repair_job:repair_whole",
         "dragoman.kimi.message:loads",
         "dragoman.kimi.message:dumps",
         "dragoman.kimi.scanner:Scanner.feed",

@@ -7,6 +7,7 @@ same functions.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Json = dict[str, Any]
@@ -26,6 +27,50 @@ _PART_TEXTS: dict[str, tuple[Literal["text", "reasoning", "refusal"], str]] = {
     "thinking": ("reasoning", "thinking"),
     "reasoning": ("reasoning", "text"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """All that a chunk says, if that is one text."""
+
+    what: Literal["content", "reasoning", "arguments"]
+    text: str
+    times: int = 1
+    """In how many fields the text stands."""
+    index: int | None = None
+    """Of the call whose arguments go on."""
+
+
+def only_text(chunk: Any) -> Said | None:
+    """What a chunk says that says nothing but a text; None for any other."""
+    choices = chunk.get("choices") if isinstance(chunk, dict) else None
+    if not isinstance(choices, list) or len(choices) != 1 or chunk.get("usage"):
+        return None
+    (choice,) = choices
+    if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+        return None
+    if any(choice.get(name) for name in ("finish_reason", "logprobs", "usage", "message")):
+        return None
+    delta = choice.get("delta")
+    said = {k: v for k, v in delta.items() if v and k != "role"} if isinstance(delta, dict) else {}
+    match said:
+        case {"content": str(words), **others} if not others:
+            return Said("content", words)
+        case {"tool_calls": [{"index": int(index), "function": function}], **others}:
+            return None if others else _only_arguments(said["tool_calls"][0], index, function)
+    values = list(said.values())
+    if said.keys() - set(_REASONING_FIELDS) or not values or values != values[:1] * len(values):
+        return None
+    return Said("reasoning", values[0], len(values)) if isinstance(values[0], str) else None
+
+
+def _only_arguments(call: Json, index: int, function: Any) -> Said | None:
+    if not isinstance(function, dict) or call.get("id") or function.get("name"):
+        return None
+    arguments = function.get("arguments")
+    if type(index) is not int or not isinstance(arguments, str) or not arguments:
+        return None
+    return Said("arguments", arguments, index=index)
 
 
 def text(value: Any) -> str:

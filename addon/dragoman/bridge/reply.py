@@ -20,9 +20,10 @@ from typing import Any, Literal
 
 from ..evidence import Evidence
 from ..jsonio import NotJson, loads
+from ..pattern import Patterns
 from ..sse import Frame
 from . import chunks
-from .calls import read_delta
+from .calls import CallDelta, read_delta
 from .dialects import Dialect
 from .errors import UpstreamError, failure, stream_error
 from .fields import label
@@ -90,6 +91,7 @@ class Reply:
         self._counts: Counts | None = None
         self._finish: Finish | None = None
         self._heard = False
+        self._patterns = Patterns()
 
     @property
     def finished(self) -> bool:
@@ -153,6 +155,24 @@ class Reply:
     # The upstream's frames.
 
     def _read(self, frame: Frame) -> None:
+        """Most frames are like the one before, with another text for the same field."""
+        text = self._patterns.text_in(frame.raw)
+        if text:
+            self._say(self._patterns.meaning, text)
+        else:
+            self._read_json(frame)
+
+    def _say(self, said: chunks.Said, text: str) -> None:
+        match said.what:
+            case "content":
+                self._content(text)
+            case "reasoning":
+                self._think_aloud(text)
+            case "arguments":
+                self._end_content()
+                self._line.call(CallDelta(said.index, "", "", text), whole=False)
+
+    def _read_json(self, frame: Frame) -> None:
         if not frame.whole:
             self._evidence.note("skipped", "part of an event too large to read")
             return
@@ -168,6 +188,9 @@ class Reply:
             self._evidence.note("skipped", "event that is not JSON")
             return
         self._chunk(value, named=_names_itself_error(frame))
+        if self._patterns.wanted and (said := chunks.only_text(value)) is not None:
+            self._patterns.learn(frame, said.text, said.times)
+            self._patterns.meaning = said
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         error = stream_error(value, named=named)
@@ -210,9 +233,7 @@ class Reply:
 
     def _delta(self, delta: dict[str, Any], *, whole: bool) -> None:
         if thought := chunks.reasoning(delta):
-            self._end_content()
-            self._line.drop_logprobs()
-            self._line.prose("reasoning", thought)
+            self._think_aloud(thought)
         content = delta.get("content")
         if isinstance(content, str):
             if content:
@@ -232,6 +253,11 @@ class Reply:
             self._tool_calls([{"index": -1, "function": function}], whole=whole)
         if chunks.unknown_fields(delta):
             self._evidence.note("ignored", "delta in an unknown field")
+
+    def _think_aloud(self, thought: str) -> None:
+        self._end_content()
+        self._line.drop_logprobs()
+        self._line.prose("reasoning", thought)
 
     def _content(self, content: str) -> None:
         if self._think.passive:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
-from ..pattern import Patterns, learn
+from ..pattern import Patterns, of_our_own
 from ..sse import BLANK_LINE_ENDS, Frame, FrameSplitter, split
 from .calls import Calls
 from .fields import CONTENT, Span, by_field, passages
@@ -81,6 +81,7 @@ class ChunkRepair:
         self._failed = False
         self._open_ended = False
         self._patterns = Patterns()
+        self._fits: str | None = None
 
     def ignores(self, raw: bytes) -> bool:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
@@ -125,10 +126,10 @@ class ChunkRepair:
     def _more_arguments(self, frame: Frame) -> Frame | None:
         """The short way for a frame that is like the one before, which only went on with the
         arguments of a call, if this one does."""
-        text = self._patterns.text_in(frame.raw)
-        if text is None:
+        self._fits = self._patterns.text_in(frame.raw)
+        if not self._fits or self._patterns.meaning is None:
             return None
-        choice, out = self._patterns.meaning
+        text, (choice, out) = self._fits, self._patterns.meaning
         if not choice.scanner.takes(text):
             return None
         choice.end += len(text)
@@ -137,13 +138,16 @@ class ChunkRepair:
 
     def _learn(self, frame: Frame, latest: Waiting | None, out: list[Frame]) -> None:
         """Remember a frame that went on with the arguments of a call, and what became of it."""
-        self._patterns.forget()
-        if latest is None or self._waiting or len(out) != 1 or not self._patterns.wanted:
+        patterns = self._patterns
+        patterns.meaning = None
+        if latest is None or self._waiting or len(out) != 1 or not patterns.wanted:
             return
         text, fields = only_arguments(latest)
-        made = learn(out[0], text, 1) if text else None
-        if made is not None:
-            self._patterns.learn(frame, text, len(fields), (latest.parts[0].choice, made))
+        if (made := of_our_own(out[0], text)) is None:
+            return
+        if text != self._fits:
+            patterns.learn(frame, text, len(fields))
+        patterns.meaning = latest.parts[0].choice, made
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
