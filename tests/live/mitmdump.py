@@ -131,6 +131,12 @@ class Mitmdump:
             self._process.wait()
         self._reader.join(5)
 
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join(5)
+
     def __enter__(self) -> Self:
         return self
 

@@ -70,6 +70,14 @@ def both(plain_upstream: Upstream, mitmdump: GetMitmdump) -> Both:
     return Both(plain_upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
 
 
+@pytest.fixture
+def light(plain_upstream: Upstream, mitmdump: GetMitmdump) -> Both:
+    """A mitmdump of its own: for the other's peak of memory, large bodies count that may."""
+    arguments = ["--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"]
+    arguments += ["--set", "keep_host_header=true"]
+    return Both(plain_upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
+
+
 # What is small and odd.
 
 
@@ -300,15 +308,15 @@ def slow_bomb() -> bytes:
 
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
-def test_a_bomb_is_a_failure_for_a_bridged_client(both: Both, encoding: str, whole: bool) -> None:
+def test_a_bomb_is_a_failure_for_a_bridged_client(light: Both, encoding: str, whole: bool) -> None:
     kind = "application/json" if whole else "text/event-stream"
     reply = Reply(zeros(encoding), kind, headers=(("content-encoding", encoding),))
-    exchange = both.bridge.ask(reply, WHOLE if whole else REQUEST)
+    exchange = light.bridge.ask(reply, WHOLE if whole else REQUEST)
     if whole:
         assert "body is unusable" in exchange.error(502)["message"]
     else:
         assert exchange.story().response["status"] == "failed"
-    assert both.peak() < 700
+    assert light.peak() < 700
 
 
 @pytest.mark.slow

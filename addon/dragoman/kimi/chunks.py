@@ -87,9 +87,9 @@ class ChunkRepair:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
-        if may_hold_marker(raw):
+        if not (self._quiet or self._resting) or may_hold_marker(raw):
             return False
-        if not self._quiet and not (self._resting and not _MAY_HOLD_TEXT.search(raw)):
+        if not self._quiet and _MAY_HOLD_TEXT.search(raw):
             return False
         if b'"tool_calls"' in raw and _CALL_BEGINS.search(raw):
             return False

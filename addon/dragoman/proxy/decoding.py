@@ -140,9 +140,9 @@ def decoder_for(content_encoding: str) -> Decoder | None:
     """A decoder for the value of a Content-Encoding header; None if there is none."""
     name = content_encoding.strip().lower()
     if name in ("gzip", "x-gzip"):
-        return Decoder(partial(zlib.decompressobj, zlib.MAX_WBITS | 16), slice_size=16 * 1024)
+        return Decoder(partial(zlib.decompressobj, zlib.MAX_WBITS | 16), slice_size=1024)
     if name == "deflate":
-        return Decoder(_Deflate, slice_size=16 * 1024)
+        return Decoder(_Deflate, slice_size=1024)
     brotli: Any = getattr(mitmproxy_encoding, "brotli", None)
     if name == "br" and brotli is not None:
         return Decoder(lambda: _Brotli(brotli.Decompressor()), slice_size=16)

@@ -29,6 +29,7 @@ from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp, _events
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import (
     RequestEndOfMessage,
     RequestProtocolError,
@@ -147,11 +148,55 @@ class _Layer(HttpLayer):
             return
         yield from super()._handle_event(event)
 
+    def event_to_child(
+        self, child: layer.Layer, event: events.Event
+    ) -> layer.CommandGenerator[None]:
+        """As its parent does, but what one read of an upstream's socket brings of a live reply
+        comes in one piece: mitmproxy makes one of each chunk of HTTP/1."""
+        if isinstance(event, events.DataReceived) and event.connection != self.context.client:
+            child = cast(layer.Layer, _Joining(child, self.streams))
+        yield from super().event_to_child(child, event)
+
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
         """As its parent does."""
         stream = Stream(self.context.fork(), stream_id, self.interpreter)
         self.streams[stream_id] = stream
         yield from self.event_to_child(stream, events.Start())
+
+
+class _Joining:
+    """A connection whose pieces of a live reply are joined as far as they come together."""
+
+    def __init__(self, connection: layer.Layer, streams: dict[int, HttpStream]) -> None:
+        self._connection = connection
+        self._streams = streams
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """The commands of the connection, joined."""
+        pieces: list[bytes] = []
+        of = 0
+        for command in self._connection.handle_event(event):
+            data = command.event if isinstance(command, ReceiveHttp) else None
+            if isinstance(data, ResponseData) and self._is_live(data.stream_id):
+                if pieces and data.stream_id != of:
+                    yield ReceiveHttp(ResponseData(of, b"".join(pieces)))
+                    pieces = []
+                of = data.stream_id
+                pieces.append(data.data)
+                continue
+            if pieces:
+                yield ReceiveHttp(ResponseData(of, b"".join(pieces)))
+                pieces = []
+            yield command
+        if pieces:
+            yield ReceiveHttp(ResponseData(of, b"".join(pieces)))
+
+    def _is_live(self, stream_id: int) -> bool:
+        stream = self._streams.get(stream_id)
+        return isinstance(stream, Stream) and stream.live is not None
 
 
 class Stream(HttpStream):
@@ -173,7 +218,7 @@ class Stream(HttpStream):
             self._heard_at = time.monotonic()
         yield from super()._handle_event(event)
         if isinstance(event, ResponseData):
-            live = self._live
+            live = self.live
             if live is not None and live.ending:
                 yield from self._say_farewell(live)
         elif isinstance(event, RequestEndOfMessage) and self._unanswered:
@@ -198,7 +243,7 @@ class Stream(HttpStream):
 
     def _wake(self, event: events.Wakeup) -> layer.CommandGenerator[None]:
         """Nothing has come for a while, or somebody has called `wake`."""
-        live = self._live
+        live = self.live
         if event.command is not self._timer or not (live or self._unanswered):
             return
         if live is not None and live.cancelled:
@@ -227,7 +272,7 @@ class Stream(HttpStream):
     def _wait(self) -> layer.CommandGenerator[None]:
         """Ask to be woken when something is due.  mitmproxy counts that as a sign of life, so
         that the patience is lost here, and not first by it, which would tell nobody."""
-        live = self._live
+        live = self.live
         due = live.due if live is not None else None
         delay = min(self._left, self._patience / 2, self._patience if due is None else due)
         self._timer = commands.RequestWakeup(max(0.0, delay))
@@ -238,7 +283,7 @@ class Stream(HttpStream):
     # A reply that is streamed
 
     @property
-    def _live(self) -> LiveStream | None:
+    def live(self) -> LiveStream | None:
         """The stream of the reply while it runs."""
         if self.server_state != self.state_stream_response_body:
             return None
@@ -250,7 +295,7 @@ class Stream(HttpStream):
     def start_response_stream(self) -> layer.CommandGenerator[None]:
         """As its parent does; then the opening, and a timer for the first heartbeat."""
         yield from super().start_response_stream()
-        live = self._live
+        live = self.live
         if live is not None:
             yield from self._send(live.opening())
             yield from self._wait()
@@ -261,7 +306,7 @@ class Stream(HttpStream):
 
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
         """As its parent does, behind the end of the reply."""
-        live = self._live if already_streamed else None
+        live = self.live if already_streamed else None
         if live is not None and live.ending:
             yield from self._say_farewell(live)
         yield from super().send_response(already_streamed)
@@ -289,7 +334,7 @@ class Stream(HttpStream):
 
     def _tell(self, error: str) -> layer.CommandGenerator[bool]:
         """Tell the client what happened to the upstream; False if it cannot be told."""
-        live = self._live
+        live = self.live
         if live is not None:
             self.flow.error = flow.Error(error)
             yield from self._send(live.last_word(error))
