@@ -18,9 +18,8 @@ from fixtures.server import Reply, Upstream
 from tests.kimi.streams import chunk, sse
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import to_last_message
-from tests.live.stored import Client, Item, called, messages_of, outputs_of, said
+from tests.live.stored import CODEX, Client, Item, called, messages_of, outputs_of, said
 
-CODEX = ("x-dragoman-dialect", "codex")
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
 

@@ -25,10 +25,10 @@ def broken_off(error: str) -> str:
     return f"The upstream broke off: {error}"
 
 
-def has_ended(sent: bytes) -> bool:
-    """Whether a stream came to an end of its own, good or bad.  opencode asks again for ever
-    after one that did not.  `sent` is the end of what the client has received."""
-    return bool(_TURN_ENDED.search(sent) or _FAILED.search(sent))
+def ends_early(sent: bytes) -> bool:
+    """Whether a stream has begun a turn, and not come to an end of its own, good or bad.
+    `sent` is the end of what the client has received."""
+    return b'"choices"' in sent and not (_TURN_ENDED.search(sent) or _FAILED.search(sent))
 
 
 def error_frame(message: str, code: str) -> Frame:

@@ -12,7 +12,8 @@ Action = Literal["", "input_items", "cancel", "submit_tool_outputs"]
 
 _RESPONSES = re.compile(
     r"(?P<base>.*)/responses"
-    r"(?:/(?P<id>[\w-]{1,100})(?:/(?P<action>input_items|cancel|submit_tool_outputs))?)?/*"
+    r"(?:/(?P<id>[^/]+)(?:/(?P<action>input_items|cancel|submit_tool_outputs))?)?/*",
+    re.DOTALL,  # such an address is refused, not passed on: see `bridging`
 )
 _METHODS = {
     ("POST", False, ""),

@@ -17,12 +17,6 @@ def encoding_of(message: http.Message) -> str:
     return value
 
 
-def ends_with_connection(response: http.Response) -> bool:
-    """Whether nothing but the end of its connection says that a body is whole."""
-    framed = "content-length" in response.headers or "transfer-encoding" in response.headers
-    return response.http_version.startswith("HTTP/1") and not framed
-
-
 def set_stream_framing(request: http.Request, response: http.Response) -> None:
     """The body that leaves is not encoded, and of unknown length."""
     response.headers.pop("content-encoding", None)

@@ -13,7 +13,7 @@ from ..kimi.headers import Tools
 from ..kimi.message import repair_whole
 from .addresses import is_chat
 from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for, is_unreadable
-from .headers import encoding_of, ends_with_connection, media_type, set_stream_framing
+from .headers import encoding_of, media_type, set_stream_framing
 from .options import Settings
 from .record import record_of
 from .repair_stream import RepairStream
@@ -46,7 +46,7 @@ class RepairJob:
                 name=name_of(flow),
                 record=record,
                 heartbeat=settings.heartbeat if wants_stream else 0,
-                open_ended=is_chat(flow.request) and ends_with_connection(response),
+                has_end=is_chat(flow.request),
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from ..kimi.broken import EARLY, TAIL, broken_off, has_ended, last_frame
+from ..kimi.broken import EARLY, TAIL, broken_off, ends_early, last_frame
 from ..kimi.chunks import ChunkRepair
 from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter
 from .decoding import Decoder, DecodingError
@@ -35,12 +35,12 @@ class RepairStream(LiveStream):
         name: str,
         record: Record,
         heartbeat: float,
-        open_ended: bool = False,
+        has_end: bool = False,
     ) -> None:
-        """`open_ended`: of a chat completion whose upstream closes the connection behind it,
-        be it whole or not; so the client is told if it was not."""
+        """`has_end`: a chat completion tells how it ended, or the client is told that it did
+        not: opencode would ask again for ever."""
         super().__init__(name, record, heartbeat)
-        self._open_ended = open_ended
+        self._has_end = has_end
         self._repair = repair
         self._decoder = decoder
         self._splitter = FrameSplitter()
@@ -113,7 +113,7 @@ class RepairStream(LiveStream):
             self._unrepaired.extend(self._splitter.close())
             self._repair_frames(out)
             out += [frame.raw for frame in self._repair.close()]
-            if self._open_ended and not has_ended(self._sent_last + b"".join(out)[-TAIL:]):
+            if self._has_end and ends_early(self._sent_last + b"".join(out)[-TAIL:]):
                 self._break_off(EARLY, "upstream_error", out)
         self._ended = True
 

@@ -21,7 +21,7 @@ from ..bridge.reply import Reply
 from ..bridge.request import Conversion, convert
 from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
-from ..kimi.broken import EARLY, TAIL, broken_off, error_frame, has_ended, last_frame
+from ..kimi.broken import EARLY, TAIL, broken_off, ends_early, error_frame, last_frame
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_whole
@@ -117,7 +117,7 @@ class _Through:
         begun = _joined(self._pass(self._whole))
         if not self._error:
             out = begun + _joined(self._pass(self._rest) + self._repair.close())
-            if has_ended(out[-TAIL:]):
+            if not ends_early(out[-TAIL:]):
                 return (out,)
             between = b"" if not out or out.endswith(BLANK_LINE_ENDS) else b"\n\n"
             # The error is for chat completions; what else is repaired has other ends.
