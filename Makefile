@@ -3,6 +3,7 @@
 VENV := .venv
 CLIENTS := .venv-clients
 FUZZ := .venv-fuzz
+LITELLM := .venv-litellm
 NODE := tests/clients/node_modules
 HEAVY := tests/clients/heavy/node_modules
 PORT := 8080
@@ -14,10 +15,10 @@ PYTHON :=
 ARGS :=
 
 # An environment whose interpreter has gone (an upgrade, a moved folder) is not ready.
-$(foreach venv,$(VENV) $(CLIENTS) $(FUZZ),$(shell \
+$(foreach venv,$(VENV) $(CLIENTS) $(FUZZ) $(LITELLM),$(shell \
 	$(venv)/bin/python -c 'import pip' >/dev/null 2>&1 || rm -f $(venv)/.ready))
 
-.PHONY: help demo web run test test-clients soak fuzz lint fixtures pictures clean
+.PHONY: help demo web run test test-clients soak bench bench-smoke fuzz lint fixtures pictures clean
 
 help:
 	@echo 'make demo          see both jobs at work: a replayed upstream, mitmdump, a real client'
@@ -26,6 +27,7 @@ help:
 	@echo 'make test          lint and every test but those of the heavy clients'
 	@echo 'make test-clients  install Codex CLI, kimi-code and opencode (some 850 MB); test with them'
 	@echo 'make soak          200 streams at once for a minute (SECONDS=600: longer)'
+	@echo 'make bench         what it costs, against mitmproxy alone and LiteLLM (20 minutes)'
 	@echo 'make fuzz          atheris, five minutes a target (ARGS="--seconds 60 scanner")'
 	@echo 'make lint          ruff and mypy'
 	@echo 'make fixtures      write the expected results of all fixtures anew'
@@ -58,6 +60,12 @@ test-clients: $(VENV)/.ready $(CLIENTS)/.ready node-clients heavy-clients
 
 soak: $(VENV)/.ready
 	$(VENV)/bin/python -m tests.soak --seconds $(SECONDS) $(ARGS)
+
+bench: $(VENV)/.ready $(LITELLM)/.ready
+	$(VENV)/bin/python -m tests.bench $(ARGS)
+
+bench-smoke: $(VENV)/.ready
+	$(VENV)/bin/python -m tests.bench --smoke
 
 fuzz: $(FUZZ)/.ready
 	$(FUZZ)/bin/python -m tests.fuzz $(ARGS)
@@ -95,6 +103,9 @@ $(CLIENTS)/.ready: tests/clients/requirements.txt
 	$(make-venv)
 
 $(FUZZ)/.ready: tests/fuzz/requirements.txt
+	$(make-venv)
+
+$(LITELLM)/.ready: tests/bench/requirements.txt
 	$(make-venv)
 
 .PHONY: node-clients heavy-clients

@@ -15,6 +15,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 _encode_ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
+MAX_VALUES = 1_000_000
+"""Arrays and objects of a text that is read, and a fourth of its values: each takes some
+dozens of bytes of memory, and of the text as few as two."""
 MAX_NESTING = 200
 """Levels of arrays and objects; Python itself reads and writes a few more, or a few
 thousand more, depending on its version and on who calls."""
@@ -26,6 +29,8 @@ class NotJson(ValueError):  # noqa: N818 - the name says what is the matter
 
 def loads(text: bytes | bytearray | str) -> Any:
     """The value of a JSON text; raises `NotJson` and nothing else."""
+    if len(text) > MAX_VALUES and _holds_too_much(text):
+        raise NotJson("more values than are read")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -33,6 +38,11 @@ def loads(text: bytes | bytearray | str) -> Any:
     if _brackets(text) > MAX_NESTING and _nesting_exceeds(value, MAX_NESTING):
         raise NotJson(f"nested more than {MAX_NESTING} levels deep")
     return value
+
+
+def _holds_too_much(text: bytes | bytearray | str) -> bool:
+    commas = text.count(",") if isinstance(text, str) else text.count(b",")
+    return commas > 4 * MAX_VALUES or _brackets(text) > MAX_VALUES
 
 
 def _brackets(text: bytes | bytearray | str) -> int:

@@ -8,6 +8,7 @@ at the first that may not stand where it stands.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -67,12 +68,14 @@ class Story:
     """Every delta of an item, joined."""
 
 
-def check(frames: list[Frame], dialect: Dialect) -> Story:
-    """Follow a whole stream; raises AssertionError where it is not what it must be."""
+def check(frames: list[Frame], dialect: Dialect, prior: Sequence[Json] = ()) -> Story:
+    """Follow a whole stream; raises AssertionError where it is not what it must be.
+
+    `prior` are the items of a response that goes on."""
     frames = list(frames)
     if dialect.done_marker:
         assert frames.pop().raw == b"data: [DONE]\n\n", "the stream ends with [DONE]"
-    checker = _Checker(dialect)
+    checker = _Checker(dialect, prior)
     for number, frame in enumerate(frames):
         checker.event(_parse(frame, number))
     assert checker.ended, "the stream has a terminal event"
@@ -99,9 +102,10 @@ def _parse(frame: Frame, number: int) -> Json:
 
 
 class _Checker:
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, prior: Sequence[Json] = ()) -> None:
         self.dialect = dialect
-        self.story = Story()
+        self.prior = len(prior)
+        self.story = Story(items=list(prior))
         self.ended = False
         self.item: Json | None = None
         self.part: Json | None = None
@@ -181,10 +185,11 @@ class _Checker:
         action = event["required_action"]
         assert event["response"]["required_action"] == action
         waited = [call["id"] for call in action["submit_tool_outputs"]["tool_calls"]]
-        assert waited == [item["call_id"] for item in self.story.items if item["type"] in CALLS]
+        new = self.story.items[self.prior :]
+        assert waited == [item["call_id"] for item in new if item["type"] in CALLS]
 
     def _on_completed(self, event: Json) -> None:
-        called = any(item["type"] in CALLS for item in self.story.items)
+        called = any(item["type"] in CALLS for item in self.story.items[self.prior :])
         waiting = self.dialect.required_action and called
         assert event["response"]["status"] == ("incomplete" if waiting else "completed")
         before = self.story.events[-2]["type"]

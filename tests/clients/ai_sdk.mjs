@@ -12,6 +12,26 @@ function model(api, baseURL) {
   return createOpenAICompatible(settings)("kimi-k2.5");
 }
 
+// Several prompts, with all defaults: the host stores, and is sent references to what it said.
+async function converse(run, settings, prompts) {
+  const messages = [];
+  const texts = [];
+  for (const content of prompts) {
+    messages.push({ role: "user", content });
+    const turn = { ...settings, messages };
+    let result;
+    if (run === "stream") {
+      result = streamText({ ...turn, onError: ({ error }) => { throw error; } });
+      await result.consumeStream();
+    } else {
+      result = await generateText(turn);
+    }
+    texts.push(await result.text);
+    messages.push(...(await result.responseMessages));
+  }
+  return { texts };
+}
+
 for await (const line of createInterface({ input: process.stdin })) {
   const { how, base_url, request } = JSON.parse(line);
   const [api, run] = how.split(".");
@@ -35,7 +55,10 @@ for await (const line of createInterface({ input: process.stdin })) {
   };
   let result;
   try {
-    if (run === "stream") {
+    if (request.prompts) {
+      const { prompt, providerOptions, ...defaults } = settings;
+      result = await converse(run, defaults, request.prompts);
+    } else if (run === "stream") {
       const errors = [];
       const stream = streamText({ ...settings, onError: ({ error }) => errors.push(error) });
       for await (const _ of stream.fullStream);

@@ -13,7 +13,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from openai import DEFAULT_MAX_RETRIES, OpenAI
+from openai import DEFAULT_MAX_RETRIES, NotFoundError, OpenAI
+from openai.types.responses import Response
 from pydantic import BaseModel
 
 RETRIES = " with retries"
@@ -105,6 +106,58 @@ def responses_loop(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:
             history.append({**output, "output": "from-the-tool"})
 
 
+def responses_stored(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:
+    """A conversation that the host keeps, and all that can be asked about its responses."""
+    calling = client.responses.create(**request)
+    previous, executed = calling, []
+    while calls := [item for item in previous.output if item.type == "function_call"]:
+        executed += [json.loads(call.arguments)["command"] for call in calls]
+        outputs: Any = [
+            {"type": "function_call_output", "call_id": call.call_id, "output": "from-the-tool"}
+            for call in calls
+        ]
+        further = request | {"input": outputs, "previous_response_id": previous.id}
+        with client.responses.stream(**further) as stream:
+            types = [event.type for event in stream]
+            previous = stream.get_final_response()
+    again = client.responses.retrieve(previous.id, stream=True)
+    retrieved = client.responses.retrieve(previous.id)
+    result = {
+        "text": previous.output_text,
+        "executed": executed,
+        "retrieved": [item.id for item in retrieved.output] == [x.id for x in previous.output]
+        and (retrieved.usage, retrieved.tools) == (previous.usage, previous.tools),
+        "replayed": [event.type for event in again] == types,
+        "items": [item.type for item in client.responses.input_items.list(previous.id, limit=1)],
+        "cancelled": client.responses.cancel(previous.id).id == previous.id,
+    }
+    client.responses.delete(previous.id)
+    try:
+        client.responses.create(**request, previous_response_id=previous.id)
+    except NotFoundError as error:
+        result["gone"] = [error.code, error.param]
+    return result
+
+
+def responses_submit(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:
+    """The flow of the published description, for which the client has no method."""
+    waiting = client.responses.create(
+        **request, extra_headers={"x-dragoman-dialect": "codex"}
+    ).to_dict()
+    action: Any = waiting["required_action"]
+    outputs = [
+        {"tool_call_id": call["id"], "output": "from-the-tool"}
+        for call in action["submit_tool_outputs"]["tool_calls"]
+    ]
+    path = f"/responses/{waiting['id']}/submit_tool_outputs"
+    response = client.post(path, body={"tool_outputs": outputs}, cast_to=Response)
+    return {
+        "same": response.id == waiting["id"],
+        "statuses": [waiting["status"], response.status],
+        "text": response.output_text,
+    }
+
+
 class Answer(BaseModel):
     """Structured output: the reply must be the JSON of this class."""
 
@@ -150,6 +203,8 @@ JOBS: dict[str, Callable[[OpenAI, dict[str, Any]], dict[str, Any]]] = {
     "responses.loop": responses_loop,
     "responses.parse": responses_parse,
     "responses.stream parse": responses_stream_parse,
+    "responses.stored": responses_stored,
+    "responses.submit": responses_submit,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,14 +54,14 @@ class Exchange:
         assert request.path.partition("?")[0].endswith("/chat/completions")
         return request.json
 
-    def story(self, dialect: str = "openai") -> Story:
-        """The stream, checked event by event."""
+    def story(self, dialect: str = "openai", prior: Sequence[dict[str, Any]] = ()) -> Story:
+        """The stream, checked event by event; `prior` are the items of a response resumed."""
         assert (self.reply.status, self.reply.complete) == (200, True)
         assert self.reply.header("content-type") == "text/event-stream; charset=utf-8"
         splitter = FrameSplitter()
         frames = splitter.feed(self.reply.body)
         assert splitter.empty
-        return check(frames, DIALECTS[dialect])
+        return check(frames, DIALECTS[dialect], prior)
 
     def error(self, status: int) -> dict[str, Any]:
         """The error of a reply that must be one, in the shape that Responses clients read."""

@@ -31,6 +31,7 @@ from tests.state.redis_server import RedisServer
 
 NOT_KEPT = "this response is not kept: "
 WITHOUT_SQLITE = ROOT / "tests" / "live" / "without_sqlite.py"
+WITHOUT_LAYER = ROOT / "tests" / "live" / "without_layer.py"
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
 
@@ -304,15 +305,51 @@ def test_switched_off_nothing_is_kept_and_all_else_works(
         ("dragoman_store=of", "there is no store 'of'; set it to memory, off, a redis:// URL"),
     ],
 )
-def test_an_option_that_makes_no_sense_ends_mitmdump_with_what_to_change(
-    tmp_path: Path, option: str, message: str
+def test_an_option_that_makes_no_sense_is_refused_with_what_to_change(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump], option: str, message: str
 ) -> None:
+    arguments = ["--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"]
+    client = Client(plain_upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
+    kept = client.response(said("Hello."), "Hi.")
+    refused = set_options(client, **dict([option.split("=")]))
+    assert refused.status == 400
+    assert message in refused.body.decode()
+    assert client.get(kept["id"]).json == kept
+
+
+def test_mitmdump_does_not_start_with_such_an_option(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("mitmdump")
-    settings = itertools.chain(
-        *(("--set", setting) for setting in (f"confdir={tmp_path}", "listen_port=0", option))
-    )
+    settings = [f"confdir={tmp_path}", "listen_port=0", "dragoman_store_max=0"]
+    words = itertools.chain(*(("--set", setting) for setting in settings))
     ended = subprocess.run(
-        [program, "-s", ADDON, *settings], capture_output=True, text=True, timeout=30, check=False
+        [program, "-s", ADDON, *words], capture_output=True, text=True, timeout=30, check=False
     )
     assert ended.returncode == 1
-    assert message in re.sub(r"\s+", " ", ended.stdout + ended.stderr)
+    assert "dragoman_store_max is '0'" in re.sub(r"\s+", " ", ended.stdout + ended.stderr)
+
+
+def test_where_the_end_cannot_be_held_responses_are_kept_all_the_same(
+    start: Callable[..., Client],
+) -> None:
+    """As with a mitmproxy whose internals have changed: then the client may hear of the end a
+    moment before it is kept, and a response that is cancelled ends with what comes next."""
+    client = start(scripts=(WITHOUT_LAYER, ADDON))
+    first = client.response(called("ls"), "Hi.", stream=True)
+    eventually(lambda: client.get(first["id"]).reply.status == 200)
+    assert client.get(first["id"]).json == first
+    client.get(first["id"], "?stream=true").error(400)
+    resumed = client.submit(said("Done."), first, outputs_of(first), stream=True)
+    last = resumed.story(prior=first["output"]).response
+    eventually(lambda: client.get(first["id"]).json == last)
+    slow = client.but(options=";cut=event;pace=0.2")
+    with slow.running(reply=said("Slow. " * 9)) as (response_id, stream):
+        cancelled = slow.call("POST", f"/{response_id}/cancel").json
+        assert b'"status":"cancelled"' in stream.read()
+    eventually(lambda: slow.get(response_id).json == cancelled)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

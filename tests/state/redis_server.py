@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import signal
 import socket
 import subprocess
@@ -11,12 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from tests.live.clients import need_command
+from tests.live.clients import cannot_run, need_command
 
 READY = b"+PONG\r\n"
 
 
 def find_redis() -> str:
+    """The program; its client must be there, too."""
+    if importlib.util.find_spec("redis") is None:
+        cannot_run("the package redis is missing: `make test` installs it")
     return need_command("redis-server", install="install redis-server (Debian: redis-server)")
 
 

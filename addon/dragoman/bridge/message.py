@@ -54,11 +54,11 @@ def answer(
         return Answer(told, error_body(status, body, retry_after=retry_after))
     frames = feed_body(reply, body)
     if stream:
-        return Answer(status, b"".join(frame.raw for frame in frames), stream=True)
+        return Answer(200, b"".join(frame.raw for frame in frames), stream=True)
     error = reply.response.get("error")
     if reply.response.get("status") == "failed" and isinstance(error, dict):
         return failed(error["message"], code=error["code"])
-    return Answer(status, dumps(reply.response))
+    return Answer(200, dumps(reply.response))
 
 
 def failed(message: str, *, code: str = "server_error") -> Answer:

@@ -59,6 +59,10 @@ _FINISH: dict[str, Finish | Literal["failed"]] = {
 }
 
 
+MAX_OUTPUT = 32 * 1024 * 1024
+"""Characters of a reply: its end repeats them all, several times."""
+
+
 class Reply:
     """One turn's reply.  Every method returns the frames that are to be sent now."""
 
@@ -99,6 +103,11 @@ class Reply:
         return self._writer.ended
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the upstream's turn is whole, but perhaps for its usage."""
+        return self._finish is not None and self._line.empty
+
+    @property
     def response(self) -> dict[str, Any]:
         """The response object so far; after the terminal, the body of a reply not streamed."""
         return self._writer.response
@@ -118,6 +127,8 @@ class Reply:
         if not self._writer.ended:
             self._writer.start()
             self._read(frame)
+            if self._writer.told > MAX_OUTPUT and not self._writer.ended:
+                self._fail(failure("server_error", "The reply is longer than can be kept."))
         return self._writer.drain()
 
     def message(self, value: Any) -> list[Frame]:
@@ -347,7 +358,7 @@ class Reply:
 
     def _fail(self, error: UpstreamError) -> None:
         """A turn whose finish reason came is whole: all that is lost is its usage."""
-        if self._finish is not None and self._line.empty:
+        if self.has_ended:
             self._evidence.note("ignored", "failure after the finish reason")
             self._end(whole=True)
             return

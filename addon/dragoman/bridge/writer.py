@@ -85,6 +85,8 @@ class Writer:
         self._id = response_id.removeprefix("resp_")
         self._life = _Life.NEW
         self._sequence_number = 0
+        self.told = 0
+        """Characters of all deltas."""
         self.characters = 0
         """How much text the client has been told, for an estimate of its tokens."""
         self._open: _Open | None = None
@@ -292,6 +294,7 @@ class Writer:
     def _delta(self, opened: _Open, delta: str, logprobs: list[Json]) -> None:
         """The path of nearly every event: one frame from prepared bytes, nothing else."""
         opened.texts.append(delta)
+        self.told += len(delta)
         after = opened.after
         if logprobs:
             opened.logprobs += logprobs

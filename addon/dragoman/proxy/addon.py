@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
+from mitmproxy.connection import Client
 from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
@@ -34,6 +35,7 @@ from .witness import Witness, name_of
 logger = logging.getLogger(__name__)
 
 try:
+    from .connecting import connect_when_asked
     from .layer import adopt, close_what_is_left
 except (ImportError, AttributeError) as missing:
     LAYER_MISSING = str(missing)
@@ -100,6 +102,11 @@ class Dragoman:
         self._metrics.stop()
         self._witness.done()
         self._bridge.archive.close()
+
+    def client_connected(self, client: Client) -> None:
+        """A client has come."""
+        if not LAYER_MISSING:
+            connect_when_asked(client)
 
     def next_layer(self, next_layer: NextLayer) -> None:
         """Have the connection's streams speak for themselves: see `layer`."""

@@ -7,6 +7,7 @@ was kept is there for whoever asks next.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,13 +16,15 @@ from typing import TypeVar
 from mitmproxy import http
 
 from ..bridge.errors import Refused
-from ..state.going_on import Earlier, go_on, not_found, previous_id, referenced
-from ..state.keeping import owner
+from ..state.going_on import Earlier, go_on, makers, not_found, previous_id, referenced
+from ..state.keeping import asker, owner
 from ..state.kept import Json, Kept, Unreadable
-from ..state.store import Store
+from ..state.store import Store, StoreError
 from .addresses import base_path
 
 T = TypeVar("T")
+PATIENCE = 3.0
+"""Seconds that a turn waits for the store, together with all that waits for it."""
 _CREDENTIALS = ("authorization", "x-api-key", "api-key")
 
 
@@ -31,7 +34,6 @@ class Archive:
     def __init__(self) -> None:
         self._store: Store | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self._secret: bytes | None = None
 
     @property
     def opened(self) -> bool:
@@ -40,7 +42,7 @@ class Archive:
     def use(self, store: Store | None) -> None:
         """Keep responses in `store` from now on, or not at all."""
         self.close()
-        self._store, self._secret = store, None
+        self._store = store
         if store is not None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="dragoman-store")
 
@@ -52,63 +54,81 @@ class Archive:
             thread.submit(store.close)
             thread.shutdown(wait=True)
 
-    async def owner(self, request: http.Request) -> str:
-        """Whose the responses of this request are; before its path is changed."""
-        store = self._opened_store()
-        if self._secret is None:
-            self._secret = await self._run(store.secret)
-        credentials = [request.headers.get(name, "") for name in _CREDENTIALS]
-        upstream = f"{request.scheme}://{request.host}:{request.port}{base_path(request)}"
-        return owner(self._secret, credentials, upstream)
-
-    async def get(self, owner: str, ids: Sequence[str]) -> list[Kept | None]:
+    async def get(self, asker: bytes, ids: Sequence[str]) -> list[Kept | None]:
         """What is kept of each.  Raises `StoreError`."""
-        store = self._opened_store()
         now = time.time()
-        return await self._run(lambda: _decoded(store.get(owner, ids, now)))
+        return await self._run(asker, lambda store, owner: _decoded(store.get(owner, ids, now)))
 
-    async def chain(self, owner: str, response_id: str, *, previous: bool = False) -> list[Kept]:
-        """A response, behind all those it goes on from.  Raises `Refused` (see `not_found`)
-        if one of them is not there, and `StoreError`."""
-        (kept,) = await self.get(owner, [response_id])
+    async def one(self, asker: bytes, response_id: str, *, previous: bool = False) -> Kept:
+        """A response.  Raises `Refused` (see `not_found`) and `StoreError`."""
+        (kept,) = await self.get(asker, [response_id])
         if kept is None:
             raise not_found(response_id, previous=previous)
-        before = await self.get(owner, kept.before) if kept.before else []
+        return kept
+
+    async def chain(self, asker: bytes, response_id: str, *, previous: bool = False) -> list[Kept]:
+        """A response, behind all those it goes on from.  Raises as `one` does, also if one
+        of those is not there."""
+        kept = await self.one(asker, response_id, previous=previous)
+        before = await self.get(asker, kept.before) if kept.before else []
         chain = [found for found in before if found is not None]
         if len(chain) < len(before):
             raise not_found(response_id, previous=previous)
         return [*chain, kept]
 
-    async def earlier(self, owner: str, body: Json) -> Earlier:
+    async def earlier(self, asker: bytes, body: Json) -> Earlier:
         """What a request goes on from.  Raises `Refused` and `StoreError`."""
         previous = previous_id(body)
-        chain = await self.chain(owner, previous, previous=True) if previous else []
+        chain = await self.chain(asker, previous, previous=True) if previous else []
         ids = sorted(referenced(body))
-        found = await self.get(owner, ids) if ids else []
+        found = await self.get(asker, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
         return go_on(body, chain, others)
 
-    async def keep(self, owner: str, kept: Kept) -> None:
+    async def keep(self, asker: bytes, kept: Kept) -> None:
         """Safe when this returns.  Raises `StoreError`."""
-        store = self._opened_store()
         now = time.time()
         response_id: str = kept.response["id"]
-        await self._run(lambda: store.put(owner, response_id, kept.encoded(), now, kept.before))
+        needed = [*kept.before, *sorted(makers(kept.references))]
+        await self._run(
+            asker, lambda store, owner: store.put(owner, response_id, kept.encoded(), now, needed)
+        )
 
-    async def delete(self, owner: str, response_id: str) -> bool:
+    async def delete(self, asker: bytes, response_id: str) -> bool:
         """Whether it was there.  Raises `StoreError`."""
-        store = self._opened_store()
-        return await self._run(lambda: store.delete(owner, response_id))
+        return await self._run(asker, lambda store, owner: store.delete(owner, response_id))
 
-    def _opened_store(self) -> Store:
-        if self._store is None:
+    async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:
+        """In the store's thread, but not for longer than `PATIENCE`: the end of a reply waits
+        for this.  The store's secret is asked for each time: one that lost all it kept has
+        another."""
+        store, thread = self._store, self._thread
+        if store is None or thread is None:
             raise Refused("Responses are not kept any more.", status=503)
-        return self._store
+        running = asyncio.get_running_loop().run_in_executor(
+            thread, lambda: call(store, owner(store.secret(), asker))
+        )
+        try:
+            return await asyncio.wait_for(running, PATIENCE)
+        except TimeoutError:
+            raise StoreError(f"it has not answered for {PATIENCE:.0f} seconds") from None
 
-    async def _run(self, call: Callable[[], T]) -> T:
-        if self._thread is None:
-            raise Refused("Responses are not kept any more.", status=503)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+def asker_of(request: http.Request) -> bytes:
+    """Whose the responses of this request are; before its path is changed."""
+    credentials = [request.headers.get(name, "") for name in _CREDENTIALS]
+    upstream = f"{request.scheme}://{_host(request)}:{request.port}{base_path(request)}"
+    return asker(credentials, upstream)
+
+
+def _host(request: http.Request) -> str:
+    """The name of the upstream: that of the connection, or the request's where the connection
+    has only an address, which for one name may be another each time."""
+    try:
+        ipaddress.ip_address(request.host)
+    except ValueError:
+        return request.host.lower()
+    return request.pretty_host.lower()
 
 
 def _decoded(blobs: Iterable[bytes | None]) -> list[Kept | None]:

@@ -10,6 +10,8 @@ from mitmproxy import http
 
 from ..bridge.errors import Refused
 from ..evidence import Evidence
+from ..jsonio import NotJson
+from ..state.keeping import Keeping
 from ..state.kept import Kept
 from ..state.store import StoreError
 from .addresses import Address
@@ -48,7 +50,13 @@ class BridgeJob:
         """Send the request as a chat completions request, or have it refused."""
         evidence = Evidence()
         bridged = await send_as_chat(
-            flow, address, settings, self.archive, evidence, dialect=dialect
+            flow,
+            address,
+            settings,
+            self.archive,
+            evidence,
+            dialect=dialect,
+            running=_bridged.values(),
         )
         if bridged is None:
             self._witness.open(flow, "bridge", evidence).answered_here = True
@@ -86,7 +94,7 @@ class BridgeJob:
             return
         response.stream = stream
         if bridged.keeping is not None:
-            self.recall.began(flow, bridged.keeping.owner, stream)
+            self.recall.began(flow, bridged.keeping.asker, stream)
         self._witness.streams(flow, record)
         response.headers["content-type"] = "text/event-stream; charset=utf-8"
         set_stream_framing(flow.request, response)
@@ -97,33 +105,30 @@ class BridgeJob:
         bridged = _bridged.get(flow)
         if bridged is not None and bridged.keeping is not None and isinstance(stream, BridgeStream):
             kept = bridged.keeping.kept(stream.response, stream.events)
-            await self._keep(flow, bridged.keeping.owner, kept)
+            await self._keep(flow, bridged.keeping, kept)
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's reply has ended: convert and keep what was not streamed."""
-        stream = response.stream
-        if isinstance(stream, BridgeStream) and not self._holds:
+        bridged = _bridged[flow]
+        if not response.stream:
+            record = self._witness.of(flow, "bridge")
+            kept = give_whole(bridged, response, name_of(flow), record)
+            if bridged.keeping is not None:
+                await self._keep(flow, bridged.keeping, kept)
+        elif not self._holds:
             await self.keep_stream(flow)
-        bridged = self.forget(flow)
-        if bridged is None or stream:
-            return
-        record = self._witness.of(flow, "bridge")
-        kept = give_whole(bridged, response, name_of(flow), record)
-        if kept is not None and bridged.keeping is not None:
-            await self._keep(flow, bridged.keeping.owner, kept)
+        self.forget(flow)
 
-    async def _keep(self, flow: http.HTTPFlow, owner: str, kept: Kept) -> None:
+    async def _keep(self, flow: http.HTTPFlow, keeping: Keeping, kept: Kept | None) -> None:
         try:
-            await self.archive.keep(owner, kept)
-        except (StoreError, Refused) as error:
+            if kept is not None:
+                await self.archive.keep(keeping.asker, kept)
+        except (StoreError, Refused, NotJson) as error:
             logger.error("%s: this response is not kept: %s", name_of(flow), error)
         except Exception:
             logger.exception("%s: this response is not kept", name_of(flow))
 
-    def forget(self, flow: http.HTTPFlow) -> Bridged | None:
-        """The flow is not bridged any more; what it was, if it was."""
-        bridged = _bridged.pop(flow, None)
-        stream = flow.response.stream if flow.response else None
-        if bridged is not None and bridged.keeping and isinstance(stream, BridgeStream):
-            self.recall.ended(bridged.keeping.owner, stream)
-        return bridged
+    def forget(self, flow: http.HTTPFlow) -> None:
+        """The flow is not bridged any more, if it was."""
+        self.recall.ended(flow)
+        _bridged.pop(flow, None)

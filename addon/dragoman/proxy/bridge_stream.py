@@ -22,6 +22,12 @@ from .stream import LiveStream, decoded
 
 logger = logging.getLogger(__name__)
 
+_ENDS = tuple(
+    f"event: response.{name}\n".encode()
+    for name in ("required_action", "completed", "incomplete", "failed")
+)
+"""Whoever hears one of these may ask for the response."""
+
 
 class BridgeStream(LiveStream):
     """The stream of a bridged reply: ``bytes -> (decoding) -> sse -> kimi -> bridge -> bytes``.
@@ -72,17 +78,23 @@ class BridgeStream(LiveStream):
 
     @property
     def events(self) -> bytes:
-        """The whole stream; empty if it has become too long to be kept."""
-        return b"" if len(self._sent) > MAX_EVENTS else bytes(self._sent) + self._farewell
+        """The whole stream; empty if it was not held, or has become too long to be kept."""
+        if not self._keeps or len(self._sent) > MAX_EVENTS:
+            return b""
+        return bytes(self._sent) + self._farewell
 
     def cancel(self) -> None:
         """End the reply now; `layer` sends the end, and lets go of the upstream."""
-        self._cancelled = not self._reply.finished
+        self._cancelled = self._cancelled or not self._reply.finished
         self._farewell += _joined(self._reply.cancel())
 
     @property
     def cancelled(self) -> bool:
         return self._cancelled
+
+    @property
+    def has_ended(self) -> bool:
+        return self._reply.has_ended
 
     @property
     def ending(self) -> bool:
@@ -97,10 +109,13 @@ class BridgeStream(LiveStream):
         """What is sent of `out`: not the end of a reply that is to be kept first."""
         joined = _joined(out)
         if not self._keeps:
-            return joined
+            # What was said of a cancelled reply, which nobody else sends then.
+            said, self._farewell = self._farewell, b""
+            return said + joined
         if self._reply.finished:
-            self._farewell += joined
-            return b""
+            begins = next((n for n, f in enumerate(out) if f.raw.startswith(_ENDS)), 0)
+            self._farewell += _joined(out[begins:])
+            joined = _joined(out[:begins])
         if len(self._sent) <= MAX_EVENTS:
             self._sent += joined
         return joined

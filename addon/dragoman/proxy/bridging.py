@@ -32,7 +32,7 @@ from ..state.keeping import Keeping
 from ..state.kept import Kept, conversation
 from ..state.store import StoreError
 from .addresses import Address
-from .archive import Archive
+from .archive import Archive, asker_of
 from .bridge_stream import BridgeStream
 from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
 from .options import Settings
@@ -62,6 +62,13 @@ class Bridged:
     """What it takes to keep the response; None if it is not to be kept."""
     repair: bool = True
     """Whether the user wants the reply repaired: known when its headers have come."""
+
+    def resumes(self, asker: bytes, response_id: str) -> bool:
+        """Whether this goes on with that response."""
+        keeping = self.keeping
+        if keeping is None or keeping.resumes is None or keeping.asker != asker:
+            return False
+        return bool(keeping.resumes.response["id"] == response_id)
 
     def reply(self) -> Reply:
         """A reply of this turn that has not begun, or one that goes on."""
@@ -110,19 +117,24 @@ class _Asked:
     keeping: Keeping | None = None
 
 
-async def _asked(address: Address, request: http.Request, archive: Archive) -> _Asked:
-    """Raises `Refused`, and `StoreError`."""
+async def _asked(
+    address: Address, request: http.Request, archive: Archive, running: Iterable[Bridged]
+) -> _Asked:
+    """Raises `Refused`, and `StoreError`.  A request that refers to nothing needs no store."""
     plain = _plain(request)
     body = _value(plain)
     if not archive.opened or not isinstance(body, dict):
         return _Asked(plain, body)
-    owner = await archive.owner(request)
+    asker = asker_of(request)
     if not address.response_id:
-        earlier = await archive.earlier(owner, body)
-        keeping = None if body.get("store") is False else Keeping(owner, plain, earlier)
+        earlier = await archive.earlier(asker, body)
+        keeping = None if body.get("store") is False else Keeping(asker, plain, earlier)
         whole = with_references(body, earlier.references)
         return _Asked(plain, whole, earlier.items, body, keeping)
-    *before, kept = await archive.chain(owner, address.response_id)
+    *before, kept = await archive.chain(asker, address.response_id)
+    # Nothing is awaited from here until this one is among those that run.
+    if any(other.resumes(asker, address.response_id) for other in running):
+        raise Refused("The outputs for this response have been sent, and it runs.", status=409)
     outputs = submitted(body, kept)
     stream = {"stream": body.get("stream") is True}
     earlier = Earlier((), kept.before, kept.references)
@@ -131,7 +143,7 @@ async def _asked(address: Address, request: http.Request, archive: Archive) -> _
         resumed(kept, outputs) | stream,
         conversation(before),
         kept.ask() | stream,
-        Keeping(owner, kept.request, earlier, kept, outputs),
+        Keeping(asker, kept.request, earlier, kept, outputs),
     )
 
 
@@ -143,9 +155,11 @@ async def send_as_chat(
     evidence: Evidence,
     *,
     dialect: str,
+    running: Iterable[Bridged],
 ) -> Bridged | None:
     """Turn the request into a chat completions request; None if it was refused, in which
-    case the flow has its response.  `dialect` is the value of `DIALECT_HEADER`."""
+    case the flow has its response.  `dialect` is the value of `DIALECT_HEADER`; of those
+    that are `running` none is resumed a second time."""
     request = flow.request
     option = dialect.strip().lower() or settings.dialect
     if option not in ("auto", *DIALECTS):
@@ -153,7 +167,7 @@ async def send_as_chat(
         option = settings.dialect
     try:
         _check_address(request)
-        asked = await _asked(address, request, archive)
+        asked = await _asked(address, request, archive, running)
         conversion = convert(
             asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier
         )

@@ -21,5 +21,6 @@ def set_stream_framing(request: http.Request, response: http.Response) -> None:
     """The body that leaves is not encoded, and of unknown length."""
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
+    response.headers.pop("transfer-encoding", None)
     if request.http_version == "HTTP/1.1":
         response.headers["transfer-encoding"] = "chunked"

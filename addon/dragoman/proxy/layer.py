@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -28,8 +29,13 @@ from mitmproxy.net.http import status_codes
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp, _events
-from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http import (
+    GetHttpConnection,
+    HttpLayer,
+    HttpStream,
+    SendHttp,
+    _events,
+)
 from mitmproxy.proxy.layers.http._events import (
     RequestEndOfMessage,
     RequestProtocolError,
@@ -39,6 +45,8 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
+from .connecting import Changed
+from .joining import Joining
 from .stream import LiveStream
 
 PATIENCE = 600.0
@@ -50,7 +58,7 @@ _CANCEL: Any = (
     else status_codes.CLIENT_CLOSED_REQUEST
 )
 _USED = {
-    HttpLayer: ("make_stream", "event_to_child"),
+    HttpLayer: ("make_stream", "event_to_child", "get_connection"),
     HttpStream: (
         "check_body_size",
         "start_response_stream",
@@ -154,57 +162,50 @@ class _Layer(HttpLayer):
         """As its parent does, but what one read of an upstream's socket brings of a live reply
         comes in one piece: mitmproxy makes one of each chunk of HTTP/1."""
         if isinstance(event, events.DataReceived) and event.connection != self.context.client:
-            child = cast(layer.Layer, _Joining(child, self.streams))
+            child = cast(layer.Layer, Joining(child, self._is_live))
         yield from super().event_to_child(child, event)
+
+    def _is_live(self, stream_id: int) -> bool:
+        stream = self.streams.get(stream_id)
+        return isinstance(stream, Stream) and stream.live is not None
+
+    def forget(self, timer: commands.RequestWakeup | None) -> None:
+        """A timer that means nothing any more; mitmproxy cannot stop it."""
+        if timer is not None:
+            self.command_sources.pop(timer, None)
+
+    def get_connection(
+        self, event: GetHttpConnection, *, reuse: bool = True
+    ) -> layer.CommandGenerator[None]:
+        """As its parent does, but one that failed for an earlier request is tried again: the
+        client's connection has stayed open, and clients ask again over the same."""
+        for connection in [each for each in self.connections if each.error]:
+            del self.connections[connection]
+        if self.context.server.error and self.context.server not in self.connections:
+            self.context.server.error = None
+        yield from super().get_connection(event, reuse=reuse)
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
         """As its parent does."""
-        stream = Stream(self.context.fork(), stream_id, self.interpreter)
+        stream = Stream(self.context.fork(), stream_id, self.interpreter, self.forget)
         self.streams[stream_id] = stream
         yield from self.event_to_child(stream, events.Start())
-
-
-class _Joining:
-    """A connection whose pieces of a live reply are joined as far as they come together."""
-
-    def __init__(self, connection: layer.Layer, streams: dict[int, HttpStream]) -> None:
-        self._connection = connection
-        self._streams = streams
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
-
-    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """The commands of the connection, joined."""
-        pieces: list[bytes] = []
-        of = 0
-        for command in self._connection.handle_event(event):
-            data = command.event if isinstance(command, ReceiveHttp) else None
-            if isinstance(data, ResponseData) and self._is_live(data.stream_id):
-                if pieces and data.stream_id != of:
-                    yield ReceiveHttp(ResponseData(of, b"".join(pieces)))
-                    pieces = []
-                of = data.stream_id
-                pieces.append(data.data)
-                continue
-            if pieces:
-                yield ReceiveHttp(ResponseData(of, b"".join(pieces)))
-                pieces = []
-            yield command
-        if pieces:
-            yield ReceiveHttp(ResponseData(of, b"".join(pieces)))
-
-    def _is_live(self, stream_id: int) -> bool:
-        stream = self._streams.get(stream_id)
-        return isinstance(stream, Stream) and stream.live is not None
 
 
 class Stream(HttpStream):
     """One request and its response."""
 
-    def __init__(self, context: Context, stream_id: int, interpreter: Interpreter) -> None:
+    def __init__(
+        self,
+        context: Context,
+        stream_id: int,
+        interpreter: Interpreter,
+        forget: Callable[[commands.RequestWakeup | None], None],
+    ) -> None:
+        """`forget` drops a timer, which else would hold this until it is due."""
         super().__init__(context, stream_id)
         self._interpreter = interpreter
+        self._forget = forget
         self._patience: float = getattr(context.options, "tcp_timeout", PATIENCE)
         self._heard_at = 0.0
         self._timer: commands.RequestWakeup | None = None
@@ -214,13 +215,14 @@ class Stream(HttpStream):
         if isinstance(event, events.Wakeup):
             yield from self._wake(event)
             return
-        if isinstance(event, RequestEndOfMessage | ResponseHeaders | ResponseData):
-            self._heard_at = time.monotonic()
         yield from super()._handle_event(event)
-        if isinstance(event, ResponseData):
-            live = self.live
-            if live is not None and live.ending:
-                yield from self._say_farewell(live)
+        if isinstance(event, RequestEndOfMessage | ResponseHeaders | ResponseData):
+            # Now, and not before hooks and a connection have been waited for.
+            self._heard_at = time.monotonic()
+        if self.server_state in (self.state_done, self.state_errored):
+            self._forget(self._timer)
+        elif isinstance(event, ResponseData):
+            yield from self._end_if_ready()
         elif isinstance(event, RequestEndOfMessage) and self._unanswered:
             yield from self._wait()
 
@@ -250,6 +252,7 @@ class Stream(HttpStream):
             yield from self._let_go("The client has cancelled this response.")
             yield from self.send_response(already_streamed=True)
             return
+        yield from self._end_if_ready()
         if self._left <= 0:
             error = f"nothing came from the upstream for {self._patience:.0f} seconds"
             if (yield from self._tell(error)):
@@ -275,6 +278,7 @@ class Stream(HttpStream):
         live = self.live
         due = live.due if live is not None else None
         delay = min(self._left, self._patience / 2, self._patience if due is None else due)
+        self._forget(self._timer)
         self._timer = commands.RequestWakeup(max(0.0, delay))
         if live is not None:
             live.timer = self._timer
@@ -298,7 +302,13 @@ class Stream(HttpStream):
         live = self.live
         if live is not None:
             yield from self._send(live.opening())
+            yield from self._end_if_ready()
             yield from self._wait()
+
+    def _end_if_ready(self) -> layer.CommandGenerator[None]:
+        live = self.live
+        if live is not None and live.ending:
+            yield from self._say_farewell(live)
 
     def _say_farewell(self, live: LiveStream) -> layer.CommandGenerator[None]:
         yield DragomanKeepHook(self.flow)
@@ -336,7 +346,8 @@ class Stream(HttpStream):
         """Tell the client what happened to the upstream; False if it cannot be told."""
         live = self.live
         if live is not None:
-            self.flow.error = flow.Error(error)
+            if not live.has_ended:
+                self.flow.error = flow.Error(error)
             yield from self._send(live.last_word(error))
             yield from self.send_response(already_streamed=True)
             return True
@@ -353,20 +364,8 @@ class Stream(HttpStream):
         """As its parent does, which starts the streaming unless it sees no such option."""
         options = self.context.options
         if self._interpreter.needs_whole(self.flow, request):
-            self.context.options = cast(Options, _Unstreamed(options))
+            self.context.options = cast(Options, Changed(options, stream_large_bodies=None))
         try:
             return (yield from super().check_body_size(request))
         finally:
             self.context.options = options
-
-
-class _Unstreamed:
-    """The user's options, but for one."""
-
-    stream_large_bodies = None
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._options, name)

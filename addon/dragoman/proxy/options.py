@@ -156,7 +156,7 @@ class Settings:
             store=(
                 options.dragoman_store,
                 _days("dragoman_store_days", options.dragoman_store_days),
-                _size("dragoman_store_max", options.dragoman_store_max),
+                _size("dragoman_store_max", options.dragoman_store_max, least=1),
             ),
             keep=_size("dragoman_keep", options.dragoman_keep),
             capture=_folder(options.dragoman_capture),
@@ -212,14 +212,15 @@ def _days(name: str, value: str) -> float:
     return days
 
 
-def _size(name: str, value: str) -> int:
+def _size(name: str, value: str, *, least: int = 0) -> int:
     try:
         size = human.parse_size(value.strip().lower())
     except ValueError:
         size = None
-    if size is None or size < 0:
+    if size is None or size < least:
         raise exceptions.OptionsError(
-            f"{name} is {value!r}; set it to a number of bytes, such as 500k, 8m or 1g."
+            f"{name} is {value!r}; set it to a number of bytes from {least} up, such as 500k, 8m "
+            "or 1g."
         )
     return size
 

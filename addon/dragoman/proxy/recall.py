@@ -20,7 +20,7 @@ from ..state.going_on import not_found
 from ..state.kept import Json
 from ..state.store import StoreError
 from .addresses import Address
-from .archive import Archive
+from .archive import Archive, asker_of
 from .bridge_stream import BridgeStream
 from .refusals import error_response, refusal
 
@@ -43,44 +43,48 @@ class Recall:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._running: dict[tuple[str, str], _Running] = {}
+        self._running: dict[tuple[bytes, str], _Running] = {}
 
-    def began(self, flow: http.HTTPFlow, owner: str, stream: BridgeStream) -> None:
+    def began(self, flow: http.HTTPFlow, asker: bytes, stream: BridgeStream) -> None:
         """The reply to `flow` runs, and is somebody's."""
-        key = owner, str(stream.response["id"])
+        key = asker, str(stream.response["id"])
         self._running[key] = _Running(weakref.ref(flow), stream)
 
-    def ended(self, owner: str, stream: BridgeStream) -> None:
-        """The reply does not run any more."""
-        self._running.pop((owner, str(stream.response["id"])), None)
+    def ended(self, flow: http.HTTPFlow) -> None:
+        """The reply to `flow` does not run any more."""
+        over = [key for key, running in self._running.items() if running.flow() in (None, flow)]
+        for key in over:
+            del self._running[key]
 
     async def answer(self, request: http.Request, address: Address) -> http.Response:
         """The answer to a request that generates nothing."""
         try:
-            owner = await self._archive.owner(request)
-            return await self._answer(request, address, owner)
+            return await self._answer(request, address)
         except (Refused, StoreError) as error:
             return refusal(error)
         except Exception:
             logger.exception("A request about a kept response could not be answered")
             return error_response(500, "Dragoman could not answer this.", type="server_error")
 
-    async def _answer(self, request: http.Request, address: Address, owner: str) -> http.Response:
-        running = self._running.get((owner, address.response_id))
+    async def _answer(self, request: http.Request, address: Address) -> http.Response:
+        asker, response_id = asker_of(request), address.response_id
+        streams = request.query.get("stream") == "true"
+        plain = request.method == "GET" and not address.action and not streams
+        if (running := self._running.get((asker, response_id))) is not None:
+            if address.action != "cancel" and not plain:
+                raise Refused("This response still runs: cancel it, or wait.", status=409)
+            return _json(dumps(running.stream.response if plain else _cancelled(running)))
         if request.method == "DELETE":
-            if not await self._archive.delete(owner, address.response_id):
-                raise not_found(address.response_id, previous=False)
-            return _json(answers.deleted(address.response_id))
-        if address.action == "cancel" and running is not None:
-            return _json(dumps(_cancelled(running)))
-        if running is not None and not address.action and "stream" not in request.query:
-            return _json(dumps(running.stream.response))
-        chain = await self._archive.chain(owner, address.response_id)
+            if not await self._archive.delete(asker, response_id):
+                raise not_found(response_id, previous=False)
+            return _json(answers.deleted(response_id))
         if address.action == "input_items":
+            chain = await self._archive.chain(asker, response_id)
             return _json(answers.input_items(chain, dict(request.query)))
-        if not address.action and request.query.get("stream") == "true":
-            return _stream(answers.events_after(chain[-1], _starting_after(request)))
-        return _json(dumps(chain[-1].response))
+        kept = await self._archive.one(asker, response_id)
+        if streams and not address.action:
+            return _stream(answers.events_after(kept, _starting_after(request)))
+        return _json(dumps(kept.response))
 
 
 def _cancelled(running: _Running) -> Json:

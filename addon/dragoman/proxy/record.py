@@ -22,7 +22,7 @@ from mitmproxy.flow import Flow
 from ..evidence import Evidence
 from ..report.exchange import Exchange, Job, Step, Timing
 from .decoding import MAX_REQUEST, DecodingError, decode_whole
-from .ledger import Body, Ledger
+from .ledger import TAIL, Body, Ledger
 from .live import Growth
 
 logger = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 KEY = "dragoman"
 """Of the flow's metadata."""
+MAX_LOOKED_AT = 1024 * 1024
+"""Bytes of a reply that are looked at while it grows, twice a second."""
 FIRST_STEPS = 256
 MAX_STEPS = 2048
 """Steps that are kept of a stream: the first ones all, later ones thinned out."""
@@ -153,6 +155,14 @@ class Record:
     def upstream(self) -> tuple[bytearray, bytes]:
         """What has come, as far as it is kept, to be looked at; and its end if not all is."""
         return self._upstream.view, self._upstream.tail
+
+    @property
+    def ends(self) -> tuple[bytearray, bytes]:
+        """The same, but of a long one only the beginning and the end."""
+        body, tail = self.upstream
+        if len(body) <= MAX_LOOKED_AT:
+            return body, tail
+        return body[:TAIL], tail or bytes(body[-TAIL:])
 
     @property
     def client(self) -> bytes:

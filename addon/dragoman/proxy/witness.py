@@ -98,7 +98,7 @@ class Witness:
             return
         try:
             flow.response.data.content = record.client
-            self._sign(flow, record, glance(*record.upstream))
+            self._sign(flow, record, glance(*record.ends))
             show(flow)
         except Exception:
             logger.exception("%s: its growth could not be shown", name_of(flow))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..bridge.errors import Refused
+from ..bridge.fields import label
 from ..jsonio import dumps
 from ..sse import FrameSplitter
 from .kept import Json, Kept
@@ -20,6 +21,8 @@ _PREFIXES = {
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
 }
+_PARTS: dict[str, Json] = {"output_text": {"annotations": []}, "input_image": {"detail": "auto"}}
+"""What the API's own parts have, and a client need not send."""
 
 
 def deleted(response_id: str) -> bytes:
@@ -55,17 +58,18 @@ def input_items(chain: Sequence[Kept], query: Mapping[str, str]) -> bytes:
         listed.reverse()
     after = query.get("after")
     if after is not None:
-        place = next((n for n, item in enumerate(listed) if item["id"] == after), None)
+        # The last of them: a client may have given several items one id.
+        place = next((n for n in reversed(range(len(listed))) if listed[n]["id"] == after), None)
         if place is None:
-            raise Refused(f"No item with id '{after[:100]}' is here.", param="after", status=404)
+            raise Refused(f"No item with id '{label(after)}' is here.", param="after", status=404)
         listed = listed[place + 1 :]
     page = listed[: _limit(query)]
     return dumps(
         {
             "object": "list",
             "data": page,
-            "first_id": page[0]["id"] if page else None,
-            "last_id": page[-1]["id"] if page else None,
+            "first_id": page[0]["id"] if page else "",
+            "last_id": page[-1]["id"] if page else "",
             "has_more": len(page) < len(listed),
         }
     )
@@ -91,13 +95,21 @@ def _own(kept: Kept) -> list[Json]:
 
 
 def _listed(kept: Kept, place: str, item: Json) -> Json:
-    """An item in the form of the API: with an id, a type, and content in parts."""
+    """An item in the form of the API: with an id, a type and a status, and content in parts."""
     kind = item.get("type") or "message"
-    listed: Json = {"id": None, "type": kind, **item}
+    listed: Json = {"id": None, **item, "type": kind, "status": item.get("status") or "completed"}
     if not isinstance(listed["id"], str):
         own = str(kept.response["id"]).removeprefix("resp_")
         listed["id"] = f"{_PREFIXES.get(kind, 'msg')}_{own}_{place}"
-    if kind == "message" and isinstance(item.get("content"), str):
-        part = "output_text" if item.get("role") == "assistant" else "input_text"
-        listed["content"] = [{"type": part, "text": item["content"]}]
-    return {"status": "completed", **listed} if kind == "message" else listed
+    if kind == "message":
+        listed["content"] = _parts(item)
+    return listed
+
+
+def _parts(message: Json) -> list[Json]:
+    content = message.get("content")
+    if isinstance(content, str):
+        kind = "output_text" if message.get("role") == "assistant" else "input_text"
+        content = [{"type": kind, "text": content}]
+    parts = content if isinstance(content, list) else []
+    return [_PARTS.get(part["type"], {}) | part for part in parts]

@@ -8,7 +8,7 @@ messages as one that the client sends whole, and a provider's prefix cache holds
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,12 @@ def previous_id(body: Json) -> str | None:
 
 def referenced(body: Json) -> set[str]:
     """The ids of the responses whose items `body` refers to."""
-    return {response_id for _, (response_id, *_) in _references(body)}
+    return makers(item_id for item_id, _ in _references(body))
+
+
+def makers(item_ids: Iterable[str]) -> set[str]:
+    """The ids of the responses that have these items."""
+    return {f"resp_{found[1]}" for found in map(_ITEM_ID.fullmatch, item_ids) if found}
 
 
 def _references(body: Json) -> Iterator[tuple[str, tuple[str, bool, int]]]:

@@ -14,21 +14,27 @@ MAX_EVENTS = 16 * 1024 * 1024
 """Bytes of a stream that are kept; one that is longer cannot be replayed."""
 
 
-def owner(secret: bytes, credentials: Iterable[str], upstream: str) -> str:
-    """Whose a response is: a hash with the store's `secret`, from which neither can be had
-    back.  `upstream` is scheme, host, port and base path."""
-    digest = hmac.new(secret, digestmod=hashlib.sha256)
+def asker(credentials: Iterable[str], upstream: str) -> bytes:
+    """Who asks, in a form that lives in memory alone: a hash of the `credentials` and of the
+    `upstream`, which is scheme, host, port and base path."""
+    digest = hashlib.sha256()
     for part in (upstream, *credentials):
         text = part.encode("utf-8", "surrogateescape")
         digest.update(len(text).to_bytes(8, "big") + text)
-    return digest.hexdigest()
+    return digest.digest()
+
+
+def owner(secret: bytes, asker: bytes) -> str:
+    """Whose a response is, for a store: a hash with its `secret`, so that a key that is
+    guessed cannot be tried out on what is stored."""
+    return hmac.new(secret, asker, hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
     """What a turn's end needs of its beginning."""
 
-    owner: str
+    asker: bytes
     request: bytes
     """The body as the client sent it."""
     earlier: Earlier = field(default_factory=Earlier)
@@ -42,16 +48,19 @@ class Keeping:
         """The items that the response had before."""
         return self.resumes.response["output"] if self.resumes else ()
 
-    def kept(self, response: Json, events: bytes) -> Kept:
-        """What is to be kept of the ended `response`; `events` is its stream."""
+    def kept(self, response: Json, events: bytes) -> Kept | None:
+        """What is to be kept of the ended `response`; `events` is its stream.  None if it
+        could not be resumed: then it stays as it was, and the outputs can be sent again."""
         said = None
         if self.resumes is not None:
+            if response["status"] == "failed":
+                return None
             before = self.resumes.said or self.prior
             said = [*before, *self.outputs, *response["output"][len(self.prior) :]]
         return Kept(
             response=response,
             request=self.request,
-            before=self.earlier.before,
+            trail=" ".join(self.earlier.before).encode(),
             references=self.earlier.references,
             said=said,
             events=events if len(events) <= MAX_EVENTS else b"",

@@ -10,6 +10,7 @@ conversation is read off a chain of responses, oldest first, and is never kept w
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,8 +33,9 @@ class Kept:
     """The response object as the client got it last."""
     request: bytes
     """The body that asked for it, as the client sent it."""
-    before: tuple[str, ...] = ()
-    """The ids of the responses it goes on from, oldest first."""
+    trail: bytes = b""
+    """The ids of the responses it goes on from, oldest first, with blanks between.  Of a
+    long chain only the last one's is ever read, so it is no part of the JSON."""
     references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which the request's ``item_reference`` items refer, by id."""
     said: Sequence[Json] | None = None
@@ -41,6 +43,11 @@ class Kept:
     tools that were submitted stand between the output items."""
     events: bytes = b""
     """The stream as the client got it; empty if it was not streamed, or too long."""
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The ids of the responses it goes on from, oldest first."""
+        return tuple(self.trail.decode().split())
 
     def ask(self) -> Json:
         """The request's body."""
@@ -60,12 +67,11 @@ class Kept:
         response = dumps(self.response)
         head = {
             "version": _VERSION,
-            "sizes": [len(response), len(self.request)],
-            "before": self.before,
+            "sizes": [len(self.trail), len(response), len(self.request)],
             "references": self.references,
             "said": self.said,
         }
-        return b"".join((dumps(head), b"\n", response, self.request, self.events))
+        return b"".join((dumps(head), b"\n", self.trail, response, self.request, self.events))
 
     @classmethod
     def decoded(cls, blob: bytes) -> Kept:
@@ -75,16 +81,16 @@ class Kept:
             head = loads(head_text)
             if head["version"] != _VERSION:
                 raise Unreadable(f"it is of version {head['version']}")
-            size, asked = head["sizes"]
+            answer, asked, events = itertools.accumulate(head["sizes"])
             return cls(
-                response=loads(rest[:size]),
-                request=rest[size : size + asked],
-                before=tuple(head["before"]),
+                response=loads(rest[answer:asked]),
+                request=rest[asked:events],
+                trail=rest[:answer],
                 references=head["references"],
                 said=head["said"],
-                events=rest[size + asked :],
+                events=rest[events:],
             )
-        except (NotJson, KeyError, TypeError) as error:
+        except (NotJson, KeyError, TypeError, ValueError) as error:
             raise Unreadable(str(error)) from None
 
 

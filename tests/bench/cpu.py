@@ -1,0 +1,65 @@
+"""The CPU time that an event costs: what the system counts for the process of a proxy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from tests.bench.bench import Bench
+from tests.bench.client import CHAT, RESPONSES, fetch, request
+from tests.bench.figures import Goal, Row, Samples
+from tests.bench.processes import Proxy
+
+EVENTS = 20_000
+PACED_EVENTS, PACE = 2_000, 2_000
+ROUNDS = 14
+_AFTERWARDS = 0.03
+"""Seconds in which a proxy does what is left to do behind a stream."""
+_STREAMS = (
+    ("repair, clean chat", "clean", CHAT, 1.05),
+    ("repair, a call every 70 events", "calls", CHAT, 1.3),
+    ("repair, one long call", "long_call", CHAT, 1.3),
+    ("bridge, reasoning and text", "thinking", RESPONSES, 1.5),
+    ("bridge, native calls", "native", RESPONSES, 1.5),
+    ("bridge, calls that leak", "calls", RESPONSES, 1.5),
+)
+
+
+def cpu_of(proxy: Proxy, asked: bytes) -> float:
+    """Seconds of CPU time that a whole stream takes."""
+    before = proxy.cpu_time
+    fetch(proxy.port, asked)
+    time.sleep(_AFTERWARDS)
+    return proxy.cpu_time - before
+
+
+def cpu(bench: Bench) -> Iterator[Row]:
+    """As fast as the upstream can."""
+    yield from _cpu(bench, "CPU per event", EVENTS, "0")
+
+
+def cpu_paced(bench: Bench) -> Iterator[Row]:
+    """An event in each write, so that none arrives with another."""
+    yield from _cpu(bench, "CPU per event that comes alone", PACED_EVENTS, str(PACE))
+
+
+def _cpu(bench: Bench, what: str, events: int, pace: str) -> Iterator[Row]:
+    plain, dragoman = bench.proxy(plain=True), bench.proxy()
+    asked = {}
+    for _, stream, api, _ in _STREAMS:
+        asked["plain", stream] = plain, request(f"{stream}-{events}", CHAT, pace=pace)
+        asked[api, stream] = dragoman, request(f"{stream}-{events}", api, pace=pace)
+    sides = {key: partial(cpu_of, proxy, body) for key, (proxy, body) in asked.items()}
+    _check(*asked["plain", "calls"], leaks=True)
+    _check(*asked[CHAT, "calls"], leaks=False)
+    found = bench.rounds(what, sides, rounds=ROUNDS)
+    for name, stream, api, limit in _STREAMS:
+        baseline = Samples.of(found["plain", stream], 1e6 / events)
+        measured = Samples.of(found[api, stream], 1e6 / events)
+        yield Row(f"{what}: {name}", "µs", baseline, measured, "ratio", Goal(limit))
+
+
+def _check(proxy: Proxy, asked: bytes, *, leaks: bool) -> None:
+    """What is compared must be what it is taken for."""
+    assert (b"<|tool_call_begin|>" in fetch(proxy.port, asked)) == leaks

@@ -1,0 +1,121 @@
+"""The stages alone, in this process: what they do in a second, without any proxy.
+
+CI runs this to see that the benchmark still works; what it says depends on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from dragoman.bridge.dialects import OPENAI
+from dragoman.bridge.reply import Reply
+from dragoman.bridge.request import convert
+from dragoman.bridge.turn import Turn
+from dragoman.evidence import Evidence
+from dragoman.jsonio import dumps, loads
+from dragoman.kimi.chunks import ChunkRepair
+from dragoman.kimi.headers import Tools
+from dragoman.kimi.parts import Policy
+from dragoman.sse import Frame, FrameSplitter
+from tests.bench.bench import Bench
+from tests.bench.figures import Goal, Row, Samples
+from tests.bench.streams import TOOLS, frames
+
+EVENTS = 5_000
+HISTORY, ITEMS = 2_000_000, 500
+"""Bytes and items of a long conversation."""
+
+
+def _repair() -> ChunkRepair:
+    return ChunkRepair(Tools.of_request({"tools": TOOLS}), Policy(), Evidence(), 1)
+
+
+def _reply() -> Reply:
+    turn = Turn({}, "kimi-k2.5", True, {})
+    clock = time.time
+    return Reply(turn, OPENAI, Evidence(), response_id="resp_1", created_at=1, clock=clock)
+
+
+def _splitting(pieces: Iterable[bytes]) -> list[Frame]:
+    splitter = FrameSplitter()
+    return [frame for piece in pieces for frame in splitter.feed(piece)]
+
+
+def _repairing(pieces: Iterable[bytes]) -> list[Frame]:
+    repair = _repair()
+    return [done for frame in _splitting(pieces) for done in repair.feed(frame)] + repair.close()
+
+
+def _bridging(pieces: Iterable[bytes]) -> list[Frame]:
+    reply = _reply()
+    out = [event for frame in _repairing(pieces) for event in reply.feed(frame)] + reply.close()
+    assert b'"type":"response.completed"' in out[-1].raw
+    return out
+
+
+_STAGES: tuple[tuple[str, Callable[[Iterable[bytes]], list[Frame]], tuple[str, ...]], ...] = (
+    ("sse", _splitting, ("clean",)),
+    ("sse, kimi", _repairing, ("clean", "calls", "long_call", "native")),
+    ("sse, kimi, bridge", _bridging, ("thinking", "calls", "native")),
+)
+
+
+def stages(bench: Bench | None = None) -> Iterator[Row]:
+    """Events a second, each stage with those in front of it."""
+    del bench
+    for stage, run, streams in _STAGES:
+        for stream in streams:
+            pieces = frames(f"{stream}-{EVENTS}")
+            speeds = [len(pieces) / _seconds(run, pieces) / 1000 for _ in range(7)][2:]
+            what = f"stages alone: {stage}; {stream.replace('_', ' ')}"
+            yield Row(what, "1,000 events/s", None, Samples(speeds), "value", None, "–")
+
+
+def conversion(bench: Bench) -> Iterator[Row]:
+    """A request with a long history, from its bytes to those that go upstream."""
+    body = history()
+
+    sides = {"": partial(_seconds, _converting, body)}
+    found = bench.rounds("request conversion", sides, rounds=60, warm_up=5)
+    milliseconds = Samples.of(found[""], 1e3)
+    what = f"request conversion, {len(body) / 1e6:.1f} MB with {ITEMS} items"
+    yield Row(what, "ms", None, milliseconds, "value", Goal(40), "–")
+
+
+def _converting(body: bytes) -> None:
+    """What is done to a request, but for what the proxy does with any."""
+    converted = convert(loads(body), unsupported="drop", evidence=Evidence())
+    Tools.of_request(converted.chat)
+    assert len(dumps(converted.chat)) > HISTORY * 0.9
+
+
+def history() -> bytes:
+    """A conversation in which an agent reads files and says what it sees."""
+    items: list[dict[str, Any]] = []
+    text = 'The assembler headers are in /usr/include/asm: «errno.h» says "1".\n'
+    long = text * (HISTORY * 4 // 3 // ITEMS // len(text.encode()))
+    while len(items) < ITEMS:
+        number = len(items)
+        call = {"call_id": f"call_{number}", "type": "function_call"}
+        said = {"type": "output_text", "text": long, "annotations": []}
+        items += [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": long}]},
+            {"type": "function_call", "name": "bash", **call, "arguments": json.dumps({"a": text})},
+            {**call, "type": "function_call_output", "output": long},
+            {"type": "message", "role": "assistant", "content": [said]},
+        ]
+    tools = [{"type": "function", **tool["function"]} for tool in TOOLS]
+    return json.dumps(
+        {"model": "kimi-k2.5", "input": items[:ITEMS], "tools": tools, "stream": True},
+        ensure_ascii=False,
+    ).encode()
+
+
+def _seconds(run: Callable[[Any], Any], argument: Any) -> float:
+    began = time.perf_counter()
+    run(argument)
+    return time.perf_counter() - began

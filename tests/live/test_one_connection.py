@@ -1,0 +1,121 @@
+"""What happens to the requests of one connection, one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fixtures.server import Upstream
+from tests.kimi.streams import chunk, sse
+from tests.live.chat import CONTROLS
+from tests.live.mitmdump import ADDON, Mitmdump
+
+GetMitmdump = Callable[..., Mitmdump]
+CHAT = {"model": "m", "stream": True, "messages": []}
+RESPONSES = {"model": "m", "stream": True, "input": "Hi"}
+STREAM = sse([chunk({"content": "early"}), chunk({"content": "late"}), chunk({}, "stop")])
+
+
+def ask(connection: http.client.HTTPConnection, path: str, body: object) -> tuple[int, bytes]:
+    headers = {"content-type": "application/json"}
+    connection.request("POST", path, json.dumps(body), headers)
+    response = connection.getresponse()
+    return response.status, response.read()
+
+
+@contextlib.contextmanager
+def answering(raw: bytes, address: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[int]:
+    """An upstream that answers every request with these bytes."""
+    with socket.create_server(address) as server:
+        server.settimeout(0.1)
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.is_set():
+                with contextlib.suppress(TimeoutError, ConnectionError):
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.settimeout(5)
+                        connection.recv(65536)
+                        connection.sendall(raw)
+                        connection.settimeout(0.2)
+                        with contextlib.suppress(TimeoutError):
+                            connection.recv(1)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            ended.set()
+            thread.join()
+
+
+def chunked(body: bytes, trailers: bytes = b"") -> bytes:
+    head = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    pieces = [piece + b"\n\n" for piece in body.removesuffix(b"\n\n").split(b"\n\n")]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    return head + chunks + b"0\r\n" + trailers + b"\r\n"
+
+
+def test_a_client_that_asks_again_over_its_connection_reaches_an_upstream_that_is_back(
+    mitmdump: GetMitmdump,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments = "--mode", f"reverse:http://127.0.0.1:{port}", "--set", "dragoman_bridge=~all"
+    proxy = mitmdump(*arguments)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
+    status, body = ask(connection, "/v1/responses", RESPONSES)
+    assert status == 502
+    assert json.loads(body)["error"]["code"] == "upstream_unreachable"
+    with answering(chunked(STREAM), ("127.0.0.1", port)):
+        for _ in range(2):
+            status, body = ask(connection, "/v1/responses", RESPONSES)
+            assert status == 200
+            assert b"response.completed" in body
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_trailers_behind_a_stream_lose_nothing(mitmdump: GetMitmdump, path: str) -> None:
+    with answering(chunked(STREAM, b"x-checksum: 1\r\n")) as port:
+        arguments = "--mode", f"reverse:http://127.0.0.1:{port}", "--set", "dragoman_bridge=~all"
+        proxy = mitmdump(*arguments)
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=5)
+        body = ask(connection, path, CHAT if "chat" in path else RESPONSES)[1]
+    assert b"early" in body
+    assert b"late" in body
+    assert (b"[DONE]" if "chat" in path else b"response.completed") in body
+
+
+def test_flows_that_have_ended_are_not_held_by_their_connection(
+    plain_upstream: Upstream, mitmdump: GetMitmdump
+) -> None:
+    plain_upstream.replies["short"] = plain_upstream.replies.get("short") or _reply()
+    arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
+    proxy = mitmdump(*arguments, scripts=(ADDON, CONTROLS))
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
+    for number in range(60):
+        path, body = (
+            ("/short/v1/responses", RESPONSES)
+            if number % 2
+            else ("/short/v1/chat/completions", CHAT)
+        )
+        assert ask(connection, path, body)[0] == 200
+    status, held = ask(connection, "/controls/held", {})
+    assert status == 200
+    assert json.loads(held)["HTTPFlow"] <= 5, held
+
+
+def _reply() -> object:
+    from fixtures.server import Reply  # noqa: PLC0415
+
+    return Reply(STREAM)

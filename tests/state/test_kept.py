@@ -1,0 +1,157 @@
+"""What is kept of a response, and the conversation that is read off a chain of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.jsonio import dumps
+from dragoman.proxy import archive as archives
+from dragoman.proxy.archive import Archive
+from dragoman.proxy.stores import open_store
+from dragoman.state.answers import events_after, input_items
+from dragoman.state.going_on import Earlier, go_on, makers
+from dragoman.state.keeping import Keeping, asker, owner
+from dragoman.state.kept import Kept, Unreadable, conversation
+from tests.state.backends import Backend
+
+JSONS: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(st.text(max_size=4), JSONS, max_size=4)
+IDS = st.from_regex(r"resp_[0-9a-f]{32}", fullmatch=True)
+KEPT = st.builds(
+    Kept,
+    response=OBJECTS,
+    request=st.binary(max_size=40),
+    trail=st.lists(IDS, max_size=4).map(lambda ids: " ".join(ids).encode()),
+    references=st.dictionaries(st.text(max_size=4), OBJECTS, max_size=2),
+    said=st.none() | st.lists(OBJECTS, max_size=2),
+    events=st.binary(max_size=40),
+)
+NOW = 1_700_000_000.0
+
+
+@given(kept=KEPT)
+def test_what_is_kept_is_read_again(kept: Kept) -> None:
+    assert Kept.decoded(kept.encoded()) == kept
+
+
+@given(blob=st.binary(max_size=200) | KEPT.map(Kept.encoded).map(lambda blob: blob[:-20]))
+def test_bytes_of_something_else_are_unreadable_or_read(blob: bytes) -> None:
+    with contextlib.suppress(Unreadable):
+        Kept.decoded(blob)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"{}",
+        b"[]",
+        b"1",
+        b'{"version":2}',
+        b'{"version":1,"sizes":[1]}',
+        b'{"version":1,"sizes":0}',
+    ],
+)
+def test_another_version_is_as_good_as_not_there(head: bytes) -> None:
+    with pytest.raises(Unreadable):
+        Kept.decoded(head + b"\nrest")
+
+
+def made(number: int, *, before: tuple[str, ...] = (), **request: Any) -> Kept:
+    own = f"{number:032x}"
+    output = [{"type": "message", "role": "assistant", "id": f"msg_{own}_0", "content": []}]
+    return Kept(
+        response={"id": f"resp_{own}", "output": output},
+        request=dumps({"input": f"ask {number}"} | request),
+        trail=" ".join(before).encode(),
+    )
+
+
+def test_a_chain_is_a_conversation() -> None:
+    first = made(1)
+    second = made(2, before=(first.response["id"],))
+    earlier = go_on({}, [first, second], {})
+    assert earlier.before == (first.response["id"], second.response["id"])
+    assert [item.get("content") for item in conversation([first, second])] == [
+        *("ask 1", [], "ask 2", []),
+    ]
+    assert earlier.items == conversation([first, second])
+
+
+@given(text=st.text(max_size=60) | IDS.map(lambda name: f"msg_{name[5:]}_0"))
+def test_items_name_their_makers_or_nobody(text: str) -> None:
+    assert makers([text]) in (set(), {f"resp_{text[4:36]}"})
+
+
+@given(
+    parts=st.lists(st.text(max_size=5), min_size=1, max_size=4),
+    others=st.lists(st.text(max_size=5), min_size=1, max_size=4),
+)
+def test_two_who_ask_are_one_only_if_all_is_the_same(parts: list[str], others: list[str]) -> None:
+    same = parts == others
+    one, other = (asker(each[1:], each[0]) for each in (parts, others))
+    assert (one == other) == same
+    assert (owner(b"secret", one) == owner(b"secret", other)) == same
+    assert owner(b"secret", one) != owner(b"other", one)
+
+
+def test_a_failed_resumption_is_not_kept() -> None:
+    keeping = Keeping(b"", b"{}", Earlier(), resumes=made(1))
+    failed = {"id": "resp_1", "status": "failed", "output": []}
+    assert keeping.kept(failed, b"") is None
+    assert Keeping(b"", b"{}").kept(failed, b"") is not None
+
+
+def test_events_that_quote_numbers_are_counted_by_their_own() -> None:
+    frames = [
+        b'event: a\ndata: {"type":"a","sequence_number":%d,"delta":"\\"sequence_number\\":9"}\n\n'
+        % n
+        for n in range(3)
+    ]
+    kept = Kept(response={}, request=b"{}", events=b"".join(frames))
+    assert events_after(kept, 0) == b"".join(frames[1:])
+    assert events_after(kept, 2) == b""
+
+
+def test_a_listing_asks_for_nothing_that_items_need_not_have() -> None:
+    items = [{}, {"type": "message", "content": None}, {"type": "new"}, {"id": 5, "content": []}]
+    assert input_items([made(1, input=items)], {}).count(b'"status":"completed"') == len(items)
+
+
+# What is used does not grow old
+
+
+def test_what_a_response_goes_on_from_lives_as_long_as_it(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its previous responses, and those whose items it refers to."""
+    monkeypatch.setattr(archives, "time", type("Clock", (), {"time": lambda: backend.now}))
+    opened = Archive()
+    opened.use(open_store(backend.value, confdir=backend.confdir, days=1, max_bytes=10**7))
+    first, referred, alone = made(1), made(2), made(3)
+
+    async def live() -> list[bool]:
+        for kept in (first, referred, alone):
+            await opened.keep(b"me", kept)
+        for number in range(4, 7):
+            backend.advance(50_000)
+            last = made(number, before=(first.response["id"],))
+            reference = referred.response["output"][0]
+            await opened.keep(
+                b"me", Kept(last.response, last.request, last.trail, {reference["id"]: reference})
+            )
+        ids = [kept.response["id"] for kept in (first, referred, alone)]
+        assert await opened.get(b"somebody else", ids) == [None] * 3
+        return [found is not None for found in await opened.get(b"me", ids)]
+
+    assert asyncio.run(live()) == [True, True, False]
+    opened.close()
