@@ -88,7 +88,7 @@ def _calls(_: int) -> Iterator[Group]:
 
 def _long_call(events: int) -> Iterator[Group]:
     """One call that leaks."""
-    call = _leaked_call(0, events - 20)
+    call = _leaked_call(0, max(0, events - 20))
     section = (" <|tool_calls_section_begin|>", *call, " <|tool_calls_section_end|>")
     yield [_reasoning(text) for text in section]
 

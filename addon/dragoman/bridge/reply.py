@@ -59,7 +59,7 @@ _FINISH: dict[str, Finish | Literal["failed"]] = {
 }
 
 
-MAX_OUTPUT = 32 * 1024 * 1024
+MAX_OUTPUT = 64 * 1024 * 1024
 """Characters of a reply: its end repeats them all, several times."""
 
 
@@ -101,11 +101,6 @@ class Reply:
     def finished(self) -> bool:
         """Whether the terminal event has been given out."""
         return self._writer.ended
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the upstream's turn is whole, but perhaps for its usage."""
-        return self._finish is not None and self._line.empty
 
     @property
     def response(self) -> dict[str, Any]:
@@ -358,7 +353,7 @@ class Reply:
 
     def _fail(self, error: UpstreamError) -> None:
         """A turn whose finish reason came is whole: all that is lost is its usage."""
-        if self.has_ended:
+        if self._finish is not None and self._line.empty:
             self._evidence.note("ignored", "failure after the finish reason")
             self._end(whole=True)
             return

@@ -31,11 +31,6 @@ def ends_early(sent: bytes) -> bool:
     return b'"choices"' in sent and not (_TURN_ENDED.search(sent) or _FAILED.search(sent))
 
 
-def ended_well(sent: bytes) -> bool:
-    """Whether a turn has ended with a finish reason, or `[DONE]`."""
-    return _ENDED.search(sent) is not None
-
-
 def error_frame(message: str, code: str) -> Frame:
     """An error event in OpenAI's form."""
     error = {"message": message, "type": "upstream_error", "param": None, "code": code}

@@ -93,10 +93,6 @@ class BridgeStream(LiveStream):
         return self._cancelled
 
     @property
-    def has_ended(self) -> bool:
-        return self._reply.has_ended
-
-    @property
     def ending(self) -> bool:
         return bool(self._farewell)
 

@@ -49,6 +49,9 @@ from .connecting import Changed
 from .joining import Joining
 from .stream import LiveStream
 
+LOOK_AGAIN = 10.0
+"""Seconds after which a stream without heartbeats is looked after: a timer cannot be stopped,
+so none is for long."""
 PATIENCE = 600.0
 """Seconds of silence after which mitmproxy gives a connection up, where no option says."""
 # mitmproxy 11 has the status for it.
@@ -277,7 +280,7 @@ class Stream(HttpStream):
         that the patience is lost here, and not first by it, which would tell nobody."""
         live = self.live
         due = live.due if live is not None else None
-        delay = min(self._left, self._patience / 2, self._patience if due is None else due)
+        delay = min(self._left, self._patience / 2, LOOK_AGAIN if due is None else due)
         self._forget(self._timer)
         self._timer = commands.RequestWakeup(max(0.0, delay))
         if live is not None:
@@ -346,8 +349,7 @@ class Stream(HttpStream):
         """Tell the client what happened to the upstream; False if it cannot be told."""
         live = self.live
         if live is not None:
-            if not live.has_ended:
-                self.flow.error = flow.Error(error)
+            self.flow.error = flow.Error(error)
             yield from self._send(live.last_word(error))
             yield from self.send_response(already_streamed=True)
             return True

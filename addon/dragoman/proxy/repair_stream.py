@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from ..kimi.broken import EARLY, TAIL, broken_off, ended_well, ends_early, last_frame
+from ..kimi.broken import EARLY, TAIL, broken_off, ends_early, last_frame
 from ..kimi.chunks import ChunkRepair
 from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter
 from .decoding import Decoder, DecodingError
@@ -83,10 +83,6 @@ class RepairStream(LiveStream):
             logger.exception("%s: repair failed at the end of a broken stream", self._name)
             out += [frame.raw for frame in self._leftovers()]
         return self._joined(out)
-
-    @property
-    def has_ended(self) -> bool:
-        return ended_well(self._sent_last)
 
     @property
     def _in_event(self) -> bool:

@@ -61,11 +61,6 @@ class LiveStream(ABC):
         return self._say(self._give_up(error))
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the client has all of a reply that was whole."""
-        return False
-
-    @property
     def ending(self) -> bool:
         """Whether the end of the reply is ready, and waits for `farewell`."""
         return False
