@@ -122,7 +122,8 @@ def a_reply_can_answer(conversion: Conversion, dialect: Dialect = OPENAI) -> Non
     events = [json.loads(frame.data or b"", parse_constant=_none_such) for frame in frames]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert events[-1]["type"] == "response.completed"
-    assert events[-1]["response"].keys() == events[0]["response"].keys()
+    keys = events[-1]["response"].keys() - {"required_action"}  # of one dialect
+    assert keys == events[0]["response"].keys()
 
 
 _CALL = {"index": 0, "id": "c", "function": {"name": "bash", "arguments": "{}"}}

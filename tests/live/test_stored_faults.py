@@ -220,7 +220,7 @@ def test_a_redis_that_is_away_breaks_no_turn(
     begun = time.monotonic()
     lost = client.response(said("Hello."), "Hi.", stream=stream)
     assert time.monotonic() - begun < 3
-    assert client.proxy.log.count(NOT_KEPT) == 1
+    assert client.proxy.wait_for_log(NOT_KEPT).count(NOT_KEPT) == 1
     exchange = client.ask(said("No."), "Hi.", previous_response_id=lost["id"])
     assert exchange.error(503)["code"] == "store_unavailable"
     assert exchange.sent == []

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from mitmproxy import http
@@ -21,6 +23,8 @@ from ..state.keeping import asker, owner
 from ..state.kept import Json, Kept, Unreadable
 from ..state.store import Store, StoreError
 from .addresses import base_path
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PATIENCE = 3.0
@@ -86,13 +90,27 @@ class Archive:
         return go_on(body, chain, others)
 
     async def keep(self, asker: bytes, kept: Kept) -> None:
-        """Safe when this returns.  Raises `StoreError`."""
+        """Safe when this returns, but for the events, which are written behind it: a replay
+        of them is not worth waiting for.  Raises `StoreError`."""
         now = time.time()
         response_id: str = kept.response["id"]
         needed = [*kept.before, *sorted(makers(kept.references))]
+        bare = replace(kept, events=b"")
         await self._run(
-            asker, lambda store, owner: store.put(owner, response_id, kept.encoded(), now, needed)
+            asker, lambda store, owner: store.put(owner, response_id, bare.encoded(), now, needed)
         )
+        if kept.events:
+            self._later(
+                asker, lambda store, owner: store.put(owner, response_id, kept.encoded(), now)
+            )
+
+    def _later(self, asker: bytes, call: Callable[[Store, str], None]) -> None:
+        """In the store's thread, in front of all that is asked from now on."""
+        store, thread = self._store, self._thread
+        if store is not None and thread is not None:
+            thread.submit(lambda: call(store, owner(store.secret(), asker))).add_done_callback(
+                _told_if_failed
+            )
 
     async def delete(self, asker: bytes, response_id: str) -> bool:
         """Whether it was there.  Raises `StoreError`."""
@@ -112,6 +130,11 @@ class Archive:
             return await asyncio.wait_for(running, PATIENCE)
         except TimeoutError:
             raise StoreError(f"it has not answered for {PATIENCE:.0f} seconds") from None
+
+
+def _told_if_failed(written: Future[None]) -> None:
+    if error := written.exception():
+        logger.error("The events of a response are not kept: %s", error)
 
 
 def asker_of(request: http.Request) -> bytes:
