@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from mitmproxy import contentviews, http
 from mitmproxy.flow import Flow
@@ -22,9 +22,6 @@ from ..report.request_page import request_page
 from ..report.turn_page import turn_page
 from ..report.upstream_page import upstream_page
 from .record import exchange_of, is_watched
-
-if TYPE_CHECKING:
-    from mitmproxy.contentviews import Metadata
 
 logger = logging.getLogger(__name__)
 
@@ -70,33 +67,36 @@ LOOKS = (
 
 def install() -> None:
     """Add the views, in place of those of an earlier load of the script."""
-    if hasattr(contentviews, "registry"):
-        for look in LOOKS:
-            contentviews.add(_prettifying(look))
-        return
-    eleven: Any = contentviews
+    views: Any = contentviews  # of either generation
     for look in LOOKS:
-        earlier = eleven.get(look.name)
+        if hasattr(views, "registry"):
+            views.add(_Prettifying(look))
+            continue
+        earlier = views.get(look.name)
         if earlier is not None:
-            eleven.remove(earlier)
-        eleven.add(_styling(look))
+            views.remove(earlier)
+        views.add(_styling(look))
 
 
-def _prettifying(look: _Look) -> contentviews.Contentview:
-    """The view for mitmproxy 12 and later."""
+class _Prettifying:
+    """The view for mitmproxy 12 and later: its protocol `Contentview`."""
 
-    class Prettifying(contentviews.Contentview):
-        name = look.name
-        syntax_highlight = "none"
+    syntax_highlight = "none"
 
-        def prettify(self, data: bytes, metadata: Metadata) -> str:  # noqa: ARG002
-            # mitmweb gives an empty line no height.
-            return "\n".join(line.text or " " for line in look.lines(metadata.flow))
+    def __init__(self, look: _Look) -> None:
+        self._look = look
+        self.name = look.name
 
-        def render_priority(self, data: bytes, metadata: Metadata) -> float:  # noqa: ARG002
-            return look.priority(metadata.flow, metadata.http_message)
+    def prettify(self, data: bytes, metadata: Any) -> str:  # noqa: ARG002
+        """The page; `metadata` names the flow."""
+        # mitmweb gives an empty line no height.
+        return "\n".join(line.text or " " for line in self._look.lines(metadata.flow))
 
-    return Prettifying()
+    def render_priority(self, data: bytes, metadata: Any) -> float:  # noqa: ARG002
+        return self._look.priority(metadata.flow, metadata.http_message)
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.name < other.name)
 
 
 def _styling(look: _Look) -> Any:
