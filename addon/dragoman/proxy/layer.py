@@ -12,8 +12,8 @@ replaced by `Stream`, which also acts when nothing does, or when all is over:
   which that option would stream past every hook.
 
 This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are
-used in this file alone; it cannot be imported where one is missing, and all else works
-without it.
+used here, in `joining` and in `connecting` alone; where one is missing they cannot be
+imported, and all else works without them.
 """
 
 from __future__ import annotations
