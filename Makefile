@@ -25,7 +25,7 @@ help:
 	@echo 'make web           the same in mitmweb: look at flows that were repaired and bridged'
 	@echo 'make run           start the proxy for daily use (PORT=8080)'
 	@echo 'make test          lint and every test but those of the heavy clients'
-	@echo 'make test-clients  install Codex CLI, kimi-code and opencode (some 850 MB); test with them'
+	@echo 'make test-clients  install Codex CLI, kimi-code and opencode (some 700 MB); test with them'
 	@echo 'make soak          200 streams at once for a minute (SECONDS=600: longer)'
 	@echo 'make bench         what it costs, against mitmproxy alone and LiteLLM (20 minutes)'
 	@echo 'make fuzz          atheris, five minutes a target (ARGS="--seconds 60 scanner")'
