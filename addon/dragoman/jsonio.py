@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -77,6 +78,14 @@ def dumps(value: Any) -> bytes:
         return _encode_ascii(_finite(value)).encode()
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
+
+
+def quoted(text: str) -> bytes:
+    """The JSON string of a text: what `dumps` gives for it, sooner."""
+    try:
+        return encode_basestring(text).encode()
+    except UnicodeEncodeError:
+        return encode_basestring_ascii(text).encode()
 
 
 def _finite(value: Any) -> Any:

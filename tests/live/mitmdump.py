@@ -98,7 +98,7 @@ class Mitmdump:
             self._mark = len(self._log)
         self.expected_tracebacks = 0
 
-    def wait_for_log(self, pattern: str, timeout: float = 5) -> str:
+    def wait_for_log(self, pattern: str, timeout: float = 30) -> str:
         """The log once `pattern` is in it; fails after `timeout` seconds or if mitmdump ends."""
         deadline = time.monotonic() + timeout
         expression = re.compile(pattern, re.MULTILINE)

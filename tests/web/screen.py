@@ -18,6 +18,8 @@ from playwright.sync_api import Browser, Locator, Page, WebSocket, expect, sync_
 from tests.live.clients import need_command
 
 SIZE = {"width": 1280, "height": 800}
+PATIENCE = 20_000
+"""Milliseconds for what is to appear, on a machine that has much else to do."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = (
     "--disable-gpu",
@@ -39,6 +41,7 @@ def chromium() -> Iterator[Browser]:
     """A headless Chromium."""
     program = find_chromium()
     no_sandbox = ("--no-sandbox",) if os.geteuid() == 0 else ()
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=program, args=[*_ARGUMENTS, *no_sandbox]
@@ -52,7 +55,7 @@ class Screen:
 
     def __init__(self, browser: Browser, url: str) -> None:
         self.page: Page = browser.new_page(viewport=SIZE)
-        self.page.set_default_timeout(5000)
+        self.page.set_default_timeout(PATIENCE)
         self.updates: list[dict[str, Any]] = []
         """The changed flows that mitmweb told the window of."""
         self.page.on("websocket", self._listen)

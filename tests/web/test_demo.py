@@ -29,8 +29,14 @@ def test_make_web_gives_a_mitmweb_with_traffic_until_it_is_interrupted(browser: 
     )
     try:
         assert process.stdout
-        url = next(filter(None, (re.match(r"Open (\S+)", line) for line in process.stdout)))[1]
-        screen = Screen(browser, url)
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if opened := re.match(r"Open (\S+)", line):
+                break
+        else:
+            pytest.fail("".join(said))
+        screen = Screen(browser, opened[1])
         rows = screen.page.locator(".flow-table tbody tr:has(td)")
         expect(rows).to_have_count(len(demo.TRAFFIC) + 1)
         expect(screen.comment("clean_native_tools")).to_contain_text("clean · ")
