@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dragoman.evidence import Evidence
+from dragoman.jsonio import dumps
 from dragoman.kimi.chunks import ChunkRepair
 from dragoman.kimi.headers import Tools
 from dragoman.kimi.parts import Policy
-from dragoman.pattern import MAX_MISSES, Pattern, Patterns, learn, of_our_own
+from dragoman.pattern import MAX_KNOWN, MAX_MISSES, Patterns, learn, of_our_own
 from dragoman.sse import Frame, FrameSplitter, encode
 from fixtures.regenerate import chat_fixtures, upstream
 from tests.bridge.replying import new_reply
@@ -24,6 +26,8 @@ from tests.kimi.turns import REQUEST, Turn, cut, turns
 
 FIELDS = [("content",), ("reasoning",), ("reasoning", "reasoning_content")]
 TEXTS = st.text(min_size=1, max_size=12) | st.sampled_from(['"', "\\", '\\"', "é\u2028", "kimi"])
+POLICY = Policy()
+POLICIES = st.sampled_from([POLICY, Policy(text="field"), Policy(finish="keep")])
 
 
 def frame_of(fields: tuple[str, ...], text: str, **dumps: Any) -> Frame:
@@ -73,33 +77,55 @@ def test_a_text_that_stands_elsewhere_too_makes_no_pattern(frame: Frame) -> None
 
 
 def test_a_frame_of_our_own_is_a_pattern_without_a_trial() -> None:
-    frame = frame_of(("content",), "word")
-    assert of_our_own(frame, "word") == learn(frame, "word", 1)
-    assert of_our_own(frame, "kimi") == Pattern(*_around(frame, b'"kimi"'))
-    assert of_our_own(frame, "") is None
+    frame = Frame(frame_of(("content",), "word", separators=(",", ":")).raw)
+    assert of_our_own(frame, "content", "word") == learn(frame, "word", 1)
+    assert of_our_own(frame, "model", "kimi") == learn(frame, "kimi", 1)
+    assert of_our_own(frame, "content", "") is None
+    twice = encode(dumps([{"content": "word"}, {"content": "word"}]))
+    assert of_our_own(twice, "content", "word") is None
 
 
-def _around(frame: Frame, literal: bytes) -> tuple[bytes, None, bytes]:
-    head, tail = frame.raw.split(literal)
-    return head, None, tail
+JSON_TEXTS = TEXTS | st.text('":,[]{}\\ax', max_size=6)
+
+
+@given(st.lists(st.tuples(JSON_TEXTS, JSON_TEXTS), max_size=3), JSON_TEXTS, JSON_TEXTS)
+def test_in_a_frame_of_our_own_only_the_member_is_replaced(
+    others: list[tuple[str, str]], text: str, other: str
+) -> None:
+    value = {f"{name}.": said for name, said in others}
+    pattern = of_our_own(encode(dumps({**value, "content": text, "z": text})), "content", text)
+    if text:
+        assert pattern is not None
+        frame = Frame(pattern.around(dumps(other)))
+        assert json.loads(frame.data or b"") == {**value, "content": other, "z": text}
 
 
 def test_a_stream_that_changes_in_every_chunk_teaches_nothing() -> None:
-    patterns = Patterns()
+    patterns: Patterns[None] = Patterns()
     for number in range(MAX_MISSES):
         assert patterns.wanted
         raw = json.dumps({"obfuscation": str(number), "content": "word"}).encode()
-        assert patterns.text_in(encode(raw).raw) is None
-        patterns.learn(encode(raw), "word", 1)
+        assert patterns.match(encode(raw).raw) is None
+        patterns.learn(encode(raw), "word", 1, None)
     assert not patterns.wanted
+
+
+def test_the_latest_patterns_are_known() -> None:
+    patterns: Patterns[int] = Patterns()
+    frames = [frame_of((f"field{number}",), "word") for number in range(MAX_KNOWN + 1)]
+    for number, frame in enumerate(frames):
+        patterns.learn(frame, "word", 1, number)
+    assert patterns.match(frames[0].raw) is None
+    for number, frame in reversed([*enumerate(frames)][1:]):
+        assert patterns.match(frame.raw) == ("word", number)
 
 
 # The short way and the long way
 
 
-def through(stream: bytes, *, bridge: bool) -> list[bytes]:
+def through(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[bytes]:
     """What leaves for each frame of a stream."""
-    repair = ChunkRepair(Tools.of_request(REQUEST), Policy(), Evidence(), 1)
+    repair = ChunkRepair(Tools.of_request(REQUEST), policy, Evidence(), 1)
     evidence = Evidence()
     reply = new_reply(evidence) if bridge else None
     splitter = FrameSplitter()
@@ -111,20 +137,45 @@ def through(stream: bytes, *, bridge: bool) -> list[bytes]:
     return [*out, *(frame.raw for frame in repair.close()), *(map(str.encode, evidence.lines()))]
 
 
-def the_long_way(stream: bytes, *, bridge: bool) -> list[bytes]:
-    with mock.patch.object(Patterns, "text_in", lambda *_: None):
-        return through(stream, bridge=bridge)
+def the_long_way(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[bytes]:
+    with mock.patch.object(Patterns, "match", lambda *_: None):
+        return through(stream, bridge=bridge, policy=policy)
 
 
 @pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
-@given(st.data(), turns(), st.sampled_from(FIELDS))
-@settings(max_examples=150, deadline=None)
+@given(st.data(), turns(), st.lists(st.sampled_from(FIELDS), min_size=1, max_size=4), POLICIES)
+@settings(max_examples=200, deadline=None)
 def test_the_short_way_leads_where_the_long_way_does(
-    bridge: bool, data: st.DataObject, turn: Turn, fields: tuple[str, ...]
+    bridge: bool,
+    data: st.DataObject,
+    turn: Turn,
+    fields: list[tuple[str, ...]],
+    policy: Policy,
 ) -> None:
-    deltas = [dict.fromkeys(fields, piece) for piece in data.draw(cut(turn.written))]
+    role = data.draw(st.sampled_from([{}, {"role": "assistant"}, {"role": None}]))
+    pieces = data.draw(cut(turn.written))
+    # A field goes on for some pieces, as one does in a stream.
+    lasts = 1 + len(pieces) // len(fields)
+    deltas = [dict.fromkeys(fields[at // lasts], piece) | role for at, piece in enumerate(pieces)]
     stream = sse([*map(chunk, deltas), chunk({}, "stop")])
-    assert through(stream, bridge=bridge) == the_long_way(stream, bridge=bridge)
+    short = through(stream, bridge=bridge, policy=policy)
+    assert short == the_long_way(stream, bridge=bridge, policy=policy)
+
+
+@given(st.data(), turns(), turns())
+@settings(max_examples=100, deadline=None)
+def test_choices_that_take_turns_lead_the_same_way(
+    data: st.DataObject, one: Turn, other: Turn
+) -> None:
+    pieces = [data.draw(cut(turn.written)) for turn in (one, other)]
+    said = [
+        {**chunk({"content": piece}), "choices": [{"index": index, "delta": {"content": piece}}]}
+        for both in itertools.zip_longest(*pieces)
+        for index, piece in enumerate(both)
+        if piece
+    ]
+    stream = sse(said)
+    assert through(stream, bridge=False) == the_long_way(stream, bridge=False)
 
 
 @pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
@@ -145,8 +196,8 @@ def test_the_short_way_is_the_usual_one() -> None:
     ]
     for deltas in ([{"content": text} for text in leaked], native):
         fitted = []
-        real = Patterns.text_in
+        real = Patterns.match
         counting = lambda self, raw: fitted.append(real(self, raw)) or fitted[-1]  # noqa: E731, B023
-        with mock.patch.object(Patterns, "text_in", counting):
+        with mock.patch.object(Patterns, "match", counting):
             through(sse(list(map(chunk, deltas))), bridge=True)
         assert sum(text is not None for text in fitted) > 90

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from .jsonio import NotJson, dumps, loads
+from .jsonio import NotJson, loads, quoted
 from .sse import Frame
 
 MAX_FRAME = 4096
@@ -24,7 +24,11 @@ MAX_FRAME = 4096
 MAX_MISSES = 16
 """Patterns in a row that fitted no frame, after which no more are learned: the stream has
 something else that changes in every chunk."""
+MAX_KNOWN = 3
+"""Patterns of a stream that are kept: those of its reasoning, its text, and of a call."""
 _PROBE = "another text"
+
+Meaning = TypeVar("Meaning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,15 @@ class Pattern:
         return b"".join((self.head, literal, self.between, literal, self.tail))
 
 
-def of_our_own(frame: Frame, text: str) -> Pattern | None:
-    """The pattern of a frame that `dumps` has written, in which `text` is a value for
-    certain; None if the same string stands elsewhere, too."""
-    pieces = frame.raw.split(dumps(text))
-    return Pattern(pieces[0], None, pieces[1]) if text and len(pieces) == 2 else None
+def of_our_own(frame: Frame, name: str, text: str) -> Pattern | None:
+    """The pattern of a frame that `dumps` has written, in which the value of a member `name`
+    is `text` for certain; None if there is more than one such member.
+
+    No other bytes can be taken for it: the first quote of a name opens a string.
+    """
+    member = quoted(name) + b":"
+    pieces = frame.raw.split(member + quoted(text))
+    return Pattern(pieces[0] + member, None, pieces[1]) if text and len(pieces) == 2 else None
 
 
 def learn(frame: Frame, text: str, times: int) -> Pattern | None:
@@ -74,12 +82,12 @@ def learn(frame: Frame, text: str, times: int) -> Pattern | None:
     raw = frame.raw
     if not text or len(raw) > MAX_FRAME:
         return None
-    pieces = raw.split(dumps(text))
+    pieces = raw.split(quoted(text))
     if len(pieces) != times + 1 or times not in (1, 2):
         return None
     head, tail = pieces[0], pieces[-1]
     pattern = Pattern(head, pieces[1] if times == 2 else None, tail)
-    probed = Frame(pattern.around(dumps(_PROBE)))
+    probed = Frame(pattern.around(quoted(_PROBE)))
     try:
         was, now = loads(frame.data or b""), loads(probed.data or b"")
     except NotJson:
@@ -103,33 +111,52 @@ def _sum(numbers: Any) -> int:
     return sum(numbers)
 
 
-class Patterns:
-    """What one stream has taught: the latest pattern, and whether to go on learning."""
+@dataclass(slots=True)
+class _Known(Generic[Meaning]):
+    pattern: Pattern
+    meaning: Meaning
 
-    __slots__ = ("_misses", "latest", "meaning")
+
+class Patterns(Generic[Meaning]):
+    """What one stream has taught: some patterns, and whether to go on learning.
+
+    The meaning of a pattern is what the learner knows of the frames that fit.
+    """
+
+    __slots__ = ("_known", "_misses")
 
     def __init__(self) -> None:
-        self.latest: Pattern | None = None
-        self.meaning: Any = None
-        """What the learner knows of the frames that fit."""
+        self._known: list[_Known[Meaning]] = []
+        """The one that fitted last is the first."""
         self._misses = 0
 
-    def text_in(self, raw: bytes) -> str | None:
-        """The text of a frame that fits the latest pattern."""
-        if self.latest is None:
-            return None
-        text = self.latest.text_in(raw)
-        if text is not None:
-            self._misses = 0
-        return text
+    def match(self, raw: bytes) -> tuple[str, Meaning] | None:
+        """The text of a frame that fits a pattern, and the meaning of that."""
+        for place, known in enumerate(self._known):
+            text = known.pattern.text_in(raw)
+            if text is not None:
+                self._misses = 0
+                if place:
+                    self._known.insert(0, self._known.pop(place))
+                return text, known.meaning
+        return None
 
     @property
     def wanted(self) -> bool:
         """Whether it is worth learning from a frame that did not fit."""
         return self._misses < MAX_MISSES
 
-    def learn(self, frame: Frame, text: str, times: int) -> None:
+    def learn(self, frame: Frame, text: str, times: int, meaning: Meaning) -> None:
         """Remember `frame`, in which `text` is the value so many times."""
+        self.add(learn(frame, text, times), meaning)
+
+    def add(self, pattern: Pattern | None, meaning: Meaning) -> None:
+        """Remember a pattern; None if a frame had none."""
         self._misses += 1
-        self.latest = learn(frame, text, times)
-        self.meaning = None
+        if pattern is not None:
+            self._known.insert(0, _Known(pattern, meaning))
+            del self._known[MAX_KNOWN:]
+
+    def now(self, meaning: Meaning) -> None:
+        """What the pattern that fitted last, or was learned since, means from now on."""
+        self._known[0].meaning = meaning

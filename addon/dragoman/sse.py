@@ -43,14 +43,22 @@ class Frame:
     def data(self) -> bytes | None:
         """The joined ``data`` lines; None if the frame has none (a comment, say)."""
         raw = self.raw
-        if raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and b"\r" not in raw:
+        if self._plain:
             return raw[6:-2]
         values = [value for name, value in _fields(raw) if name == b"data"]
         return b"\n".join(values) if values else None
 
     @property
+    def _plain(self) -> bool:
+        """Whether this is one line ``data: …``, as nearly all frames are."""
+        raw = self.raw
+        return raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and b"\r" not in raw
+
+    @property
     def other_lines(self) -> bytes:
         """Every line that is not ``data`` (event, id, retry, comments), LF-ended."""
+        if self._plain:
+            return b""
         lines = _EOL.split(self.raw.removeprefix(_BOM))
         return b"".join(line + b"\n" for line in lines if line and _field(line)[0] != b"data")
 
@@ -81,6 +89,17 @@ def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
     for start in range(0, len(stream), _STEP):
         yield from splitter.feed(stream[start : start + _STEP])
     yield from splitter.close()
+
+
+def _ends(data: bytes) -> Iterator[int]:
+    """The offsets behind all blank lines."""
+    if b"\r" in data:
+        yield from (blank.end() for blank in _BLANK_LINE.finditer(data))
+        return
+    # Hardly any host sends a CR, and so it takes a tenth of the time.
+    end = 0
+    while at := data.find(b"\n\n", end) + 1:
+        yield (end := at + 1)
 
 
 class FrameSplitter:
@@ -123,10 +142,12 @@ class FrameSplitter:
             self._held.clear()
         frames: list[Frame] = []
         start = 0
-        for blank in _BLANK_LINE.finditer(data):
-            frames.append(Frame(data[start : blank.end()], not self._oversize))
+        for end in _ends(data):
+            frames.append(Frame(data[start:end], not self._oversize))
             self._oversize = False
-            start = blank.end()
+            start = end
+        if start == len(data):
+            return frames
         self._held += data[start:]
         return frames + self._wait()
 

@@ -16,6 +16,9 @@ from dragoman.sse import Frame
 from tests.kimi.streams import NOW, chunk, read, repair, sse
 
 BEGIN = "<|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
+CLEARLY_LINEAR = 15
+"""Times as long for ten times as much, at the best of three tries: it takes 10 to 12, as ten
+megabytes fit no cache, and a busy machine adds to it; what is quadratic takes 100."""
 
 
 def _seconds(megabytes: int, piece: str) -> float:
@@ -33,8 +36,7 @@ def _seconds(megabytes: int, piece: str) -> float:
     "piece", ["x" * 1000, "\\n" * 50, "<b>" * 300], ids=["text", "escapes", "tags"]
 )
 def test_ten_times_the_arguments_cost_about_ten_times_as_much(piece: str) -> None:
-    # The best of three: a busy machine only ever makes it worse.
-    assert min(_seconds(10, piece) / _seconds(1, piece) for _ in range(3)) <= 12
+    assert min(_seconds(10, piece) / _seconds(1, piece) for _ in range(3)) <= CLEARLY_LINEAR
 
 
 @pytest.mark.slow
@@ -47,7 +49,7 @@ def test_ten_megabytes_in_one_delta_cost_about_ten_times_one() -> None:
         assert len(read(out).calls) == 1
         return time.process_time() - started
 
-    assert min(seconds(10) / seconds(1) for _ in range(3)) <= 12
+    assert min(seconds(10) / seconds(1) for _ in range(3)) <= CLEARLY_LINEAR
 
 
 def _held(texts: list[str]) -> int:

@@ -120,6 +120,10 @@ class Calls:
             call.fragments.append(delta.arguments)
         return call, begun
 
+    def at(self, index: int | None) -> Call | None:
+        """The call that deltas continue which say nothing but this index."""
+        return self._by_index.get(index) if index is not None else None
+
     def _continued(self, delta: CallDelta) -> Call | None:
         """The call that the delta continues; None if it begins one."""
         call = self._by_id.get(delta.id) if delta.id else None

@@ -101,6 +101,16 @@ class Line:
             self._evidence.note("dropped", "arguments after the end of their call")
         self._advance()
 
+    def more(self, index: int | None, arguments: str) -> bool:
+        """The short way of `call` for more arguments of the call of an index, if that is the
+        one being told and nothing waits behind it; else False, and nothing is done."""
+        call = self._waiting[0] if len(self._waiting) == 1 else None
+        if self._delivery is None or call is None or call is not self._calls.at(index):
+            return False
+        call.fragments.append(arguments)
+        self._delivery.pass_on()
+        return True
+
     def settle(self, *, cut: bool) -> None:
         """The turn is over: everything is told and closed; `cut` if it was cut short."""
         self._advance(final=True, cut=cut)

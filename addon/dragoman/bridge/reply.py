@@ -95,7 +95,7 @@ class Reply:
         self._counts: Counts | None = None
         self._finish: Finish | None = None
         self._heard = False
-        self._patterns = Patterns()
+        self._patterns: Patterns[chunks.Said] = Patterns()
 
     @property
     def finished(self) -> bool:
@@ -162,9 +162,9 @@ class Reply:
 
     def _read(self, frame: Frame) -> None:
         """Most frames are like the one before, with another text for the same field."""
-        text = self._patterns.text_in(frame.raw)
-        if text:
-            self._say(self._patterns.meaning, text)
+        text, said = self._patterns.match(frame.raw) or ("", None)
+        if text and said is not None:
+            self._say(said, text)
         else:
             self._read_json(frame)
 
@@ -176,7 +176,8 @@ class Reply:
                 self._think_aloud(text)
             case "arguments":
                 self._end_content()
-                self._line.call(CallDelta(said.index, "", "", text), whole=False)
+                if not self._line.more(said.index, text):
+                    self._line.call(CallDelta(said.index, "", "", text), whole=False)
 
     def _read_json(self, frame: Frame) -> None:
         if not frame.whole:
@@ -195,8 +196,7 @@ class Reply:
             return
         self._chunk(value, named=_names_itself_error(frame))
         if self._patterns.wanted and (said := chunks.only_text(value)) is not None:
-            self._patterns.learn(frame, said.text, said.times)
-            self._patterns.meaning = said
+            self._patterns.learn(frame, said.text, said.times, said)
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         error = stream_error(value, named=named)

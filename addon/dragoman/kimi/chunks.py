@@ -10,17 +10,17 @@ thing it said, each with the metadata of the original.
 from __future__ import annotations
 
 import itertools
-import re
 from collections import deque
 from typing import Any
 
 from ..evidence import Evidence
-from ..jsonio import NotJson, dumps, loads
-from ..pattern import Patterns, of_our_own
+from ..jsonio import NotJson, loads, quoted
+from ..pattern import Patterns
 from ..sse import BLANK_LINE_ENDS, Frame, FrameSplitter, split
 from .calls import Calls
 from .fields import CONTENT, Span, by_field, passages
 from .headers import AT_END, Tools
+from .like import Like, only_text
 from .markers import may_hold_marker
 from .parts import (
     Choice,
@@ -30,11 +30,11 @@ from .parts import (
     chunk_like,
     delta_of,
     finish_after,
-    only_arguments,
     render,
 )
 from .pieces import Arguments, CallEnd, CallStart, Piece, Text
 from .scanner import HEADER_LIMIT, Scanner
+from .skim import TEXTS, begins_call, begins_text, may_hold_text
 
 MAX_CHOICES = 128
 """Choices of one reply that are scanned; further ones are forwarded as they are."""
@@ -53,12 +53,6 @@ MAX_LIKE = 64 * 1024
 
 _REMEMBERED = 16
 _REMEMBERED_BYTES = 8 * 1024
-# The first delta of a native call; the others need not be read.
-_CALL_BEGINS = re.compile(rb'"(?:name|type)"|"tool_calls"\s*:\s*\[\s*\{[^{}]*"id"')
-_MAY_HOLD_TEXT = re.compile(
-    rb'"(?:content|reasoning_content|reasoning)"\s*:\s*(?!""|null)|"reasoning_details"|\\u00'
-)
-_TEXT_BEGINS = re.compile(rb'"(content|reasoning_content|reasoning)"\s*:\s*"(?!")')
 
 
 class ChunkRepair:
@@ -75,13 +69,12 @@ class ChunkRepair:
         self._current: Frame | None = None
         self._recent: deque[bytes] = deque(maxlen=_REMEMBERED)
         # Fields whose text has not begun: a stripped header may stand at their start.
-        self._unread = {b"content", b"reasoning_content", b"reasoning"} if tools else set()
+        self._unread = set(TEXTS) if tools else set()
         self._quiet = self._resting = True
         self._gave_up = False
         self._failed = False
         self._open_ended = False
-        self._patterns = Patterns()
-        self._fits: str | None = None
+        self._patterns: Patterns[Like] = Patterns()
 
     def ignores(self, raw: bytes) -> bool:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
@@ -89,14 +82,10 @@ class ChunkRepair:
             return True
         if not (self._quiet or self._resting) or may_hold_marker(raw):
             return False
-        if not self._quiet and _MAY_HOLD_TEXT.search(raw):
+        if not self._quiet and may_hold_text(raw):
             return False
-        if b'"tool_calls"' in raw and _CALL_BEGINS.search(raw):
+        if begins_call(raw) or begins_text(raw, self._unread):
             return False
-        if self._unread:
-            begun = {match[1] for match in _TEXT_BEGINS.finditer(raw)}
-            if begun & self._unread:
-                return False
         self._recent.append(raw[-_REMEMBERED_BYTES:])
         return True
 
@@ -105,10 +94,14 @@ class ChunkRepair:
         if self._gave_up or self.ignores(frame.raw) or not (frame.whole or self._waiting):
             return [frame]
         self._current = frame
-        if (more := self._more_arguments(frame)) is not None:
-            self._current = None
-            return [more]
-        self._take_in(frame)
+        text, like = self._patterns.match(frame.raw) or ("", None)
+        if text and like and like.fields == like.choice.fields:
+            if (more := self._more(frame, text, like)) is not None:
+                return [more]
+            self._take_in_text(frame, text, like)
+        else:
+            like = None
+            self._take_in(frame)
         latest = self._waiting[-1] if self._waiting else None
         self._drain()
         self._current = None
@@ -119,35 +112,31 @@ class ChunkRepair:
             self._give_up()
         self._quiet = not self._waiting and all(c.quiet for c in self._choices.values())
         self._resting = not self._waiting and all(c.resting for c in self._choices.values())
-        out = self._take()
-        self._learn(frame, latest, out)
-        return out
+        self._learn(like, latest)
+        return self._take()
 
-    def _more_arguments(self, frame: Frame) -> Frame | None:
-        """The short way for a frame that is like the one before, which only went on with the
-        arguments of a call, if this one does."""
-        self._fits = self._patterns.text_in(frame.raw)
-        if not self._fits or self._patterns.meaning is None:
+    def _more(self, frame: Frame, text: str, like: Like) -> Frame | None:
+        """The short way for a frame like the one before, if all it says is more of the same."""
+        choice = like.choice
+        if like.written is None or like.call != choice.open_call or self._waiting:
             return None
-        text, (choice, out) = self._fits, self._patterns.meaning
-        if not choice.scanner.takes(text):
+        if not (like.call or self._policy.moves(text)) or not choice.scanner.takes(text):
             return None
+        more = Frame(like.written.around(quoted(text)))
         choice.end += len(text)
         self._recent.append(frame.raw[-_REMEMBERED_BYTES:])
-        return Frame(out.around(dumps(text)))
+        self._current = None
+        return more
 
-    def _learn(self, frame: Frame, latest: Waiting | None, out: list[Frame]) -> None:
-        """Remember a frame that went on with the arguments of a call, and what became of it."""
-        patterns = self._patterns
-        patterns.meaning = None
-        if latest is None or self._waiting or len(out) != 1 or not patterns.wanted:
+    def _learn(self, like: Like | None, latest: Waiting | None) -> None:
+        """Remember what a frame said, and what took its place; `like` if it fitted."""
+        if latest is None or self._waiting:
             return
-        text, fields = only_arguments(latest)
-        if (made := of_our_own(out[0], text)) is None:
-            return
-        if text != self._fits:
-            patterns.learn(frame, text, len(fields))
-        patterns.meaning = latest.parts[0].choice, made
+        if like is not None:
+            self._patterns.now(like.now(latest.parts[0], self._out))
+        elif self._patterns.wanted and (said := only_text(latest)) is not None:
+            like = Like(latest.parts[0].choice, said.fields).now(latest.parts[0], self._out)
+            self._patterns.learn(latest.frame, said.text, len(said.fields), like)
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
@@ -215,9 +204,9 @@ class ChunkRepair:
             if isinstance(chunk, dict) and chunk.get("error"):
                 self._failed = True
                 self._end()
-            self._waiting.append(Waiting(frame))
+            self._waiting.append(Waiting(frame, []))
             return
-        waiting = Waiting(frame, chunk)
+        waiting = Waiting(frame, [], chunk)
         for position, value in enumerate(chunk["choices"]):
             choice = self._choice_of(value, position)
             if choice is not None:
@@ -225,6 +214,14 @@ class ChunkRepair:
                     choice.last_chunk = {**chunk, "choices": [value]}
                 waiting.parts.append(self._scan(choice, position, value))
         self._waiting.append(waiting)
+
+    def _take_in_text(self, frame: Frame, text: str, like: Like) -> None:
+        """Take in a frame that says this text, and nothing else."""
+        part = Part(0, like.choice, [])
+        like.choice.open_parts.append(part)
+        self._scan_text(part, like.fields, text)
+        like.choice.decide()
+        self._waiting.append(Waiting(frame, [part]))
 
     def _choice_of(self, value: object, position: int) -> Choice | None:
         if not isinstance(value, dict):
@@ -249,26 +246,29 @@ class ChunkRepair:
             if passage.fields != choice.fields:
                 choice.fields = passage.fields
                 choice.scanner.fresh()
-                self._unread -= {name.encode() for name in passage.fields}
-            end = choice.end + len(passage.text)
-            part.spans.append(Span(choice.end, end, passage.fields))
-            choice.end = end
-            self._place(part, choice.scanner.feed(passage.text))
+                self._unread -= {b'"%b"' % name.encode() for name in passage.fields}
+            self._scan_text(part, passage.fields, passage.text)
         natives = delta.get("tool_calls")
         if isinstance(natives, list) and natives:
             part.natives = [_renumbered(native, choice.calls) for native in natives]
+            part.changed |= part.natives != natives
         part.finish = value.get("finish_reason")
         if part.finish:  # some hosts send "" for none
             self._place(part, choice.scanner.close())
             part.finish = finish_after(
                 part.finish, choice.calls.repaired > 0, self._is_cut(choice), self._policy
             )
+            part.changed |= part.finish != value["finish_reason"]
             choice.finished = True
-        decided = choice.end - choice.scanner.undecided
-        for open_part in choice.open_parts:
-            open_part.open = bool(open_part.spans) and open_part.spans[-1].end > decided
-        choice.open_parts = [p for p in choice.open_parts if p.open]
+        choice.decide()
         return part
+
+    def _scan_text(self, part: Part, fields: tuple[str, ...], text: str) -> None:
+        choice = part.choice
+        end = choice.end + len(text)
+        part.spans.append(Span(choice.end, end, fields))
+        choice.end = end
+        self._place(part, choice.scanner.feed(text))
 
     def _is_cut(self, choice: Choice) -> bool:
         return choice.cut or choice.scanner.cut_in_header

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..jsonio import dumps
+from ..jsonio import dumps, loads
 from ..sse import Frame, encode
 from .calls import Calls
 from .fields import CONTENT, Span, without_text, written
@@ -60,6 +60,18 @@ class Choice:
         self.held_call = self.calls.held
 
     @property
+    def open_call(self) -> int:
+        """Which call out of repair is open: the first is 1; 0 for none."""
+        return self.calls.repaired if self.scanner.in_call else 0
+
+    def decide(self) -> None:
+        """Text was scanned: see which parts' ends are still undecided."""
+        decided = self.end - self.scanner.undecided
+        for part in self.open_parts:
+            part.open = bool(part.spans) and part.spans[-1].end > decided
+        self.open_parts = [part for part in self.open_parts if part.open]
+
+    @property
     def quiet(self) -> bool:
         """Whether a frame without ``<`` needs no repair as far as this choice goes."""
         return self.scanner.idle and (self.finished or not self.calls.repaired)
@@ -88,6 +100,11 @@ class Part:
     def text_size(self) -> int:
         return sum(span.end - span.begin for span in self.spans)
 
+    @property
+    def touched(self) -> bool:
+        """Whether its frame has to be written anew."""
+        return self.changed or self.plain != self.text_size
+
     def add(self, delta: dict[str, Any]) -> None:
         """Append a delta, joining text with text and arguments with arguments."""
         last = self.deltas[-1] if self.deltas else {}
@@ -110,8 +127,16 @@ class Waiting:
     """A frame whose fate is open while a part's text is undecided."""
 
     frame: Frame
-    chunk: dict[str, Any] | None = None
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Part]
+    read: dict[str, Any] | None = None
+    """What it says, if that has been read."""
+
+    @property
+    def chunk(self) -> dict[str, Any]:
+        """What it says; only for one that has parts."""
+        if self.read is None:
+            self.read = loads(self.frame.data or b"")
+        return self.read
 
     @property
     def decided(self) -> bool:
@@ -125,9 +150,9 @@ def delta_of(choice: dict[str, Any]) -> dict[str, Any]:
 
 def render(waiting: Waiting, policy: Policy) -> list[Frame]:
     """The frames that take the place of a decided one: itself, if nothing changed."""
-    chunk = waiting.chunk
-    if chunk is None or not any(_touched(chunk, part) for part in waiting.parts):
+    if not any(part.touched for part in waiting.parts):
         return [waiting.frame]
+    chunk = waiting.chunk
     chunks: list[dict[str, Any]] = []
     without_usage = {k: v for k, v in chunk.items() if k != "usage" or v is None}
     for part in waiting.parts:
@@ -142,16 +167,6 @@ def render(waiting: Waiting, policy: Policy) -> list[Frame]:
         chunks.append({**chunk, "choices": [value for value, _ in rest]})
     others = waiting.frame.other_lines
     return [encode(dumps(c), other_lines=b"" if n else others) for n, c in enumerate(chunks)]
-
-
-def _touched(chunk: dict[str, Any], part: Part) -> bool:
-    value = chunk["choices"][part.position]
-    return (
-        part.changed
-        or part.plain != part.text_size
-        or part.finish != value.get("finish_reason")
-        or (part.natives is not None and part.natives != value["delta"]["tool_calls"])
-    )
 
 
 def _deltas(part: Part, value: dict[str, Any], policy: Policy) -> list[dict[str, Any]]:
@@ -201,19 +216,3 @@ def chunk_like(like: dict[str, Any], delta: dict[str, Any], finish: str | None =
     value.pop("usage", None)
     metadata = {k: v for k, v in like.items() if k != "usage" or v is None}
     return encode(dumps({**metadata, "choices": [_without_logprobs(value)]}))
-
-
-def only_arguments(waiting: Waiting) -> tuple[str, tuple[str, ...]]:
-    """The text of a frame all of which was more arguments of a call, and its fields."""
-    chunk, parts = waiting.chunk, waiting.parts
-    if chunk is None or len(chunk["choices"]) != 1 or len(parts) != 1:
-        return "", ()
-    part = parts[0]
-    if len(part.deltas) != 1 or len(part.spans) != 1 or part.finish or part.natives is not None:
-        return "", ()
-    (call, *others) = part.deltas[0].get("tool_calls", [None])
-    if call is None or others or call.keys() != {"index", "function"}:
-        return "", ()
-    text: str = call["function"]["arguments"]
-    (span,) = part.spans
-    return (text, span.fields) if len(text) == span.end - span.begin else ("", ())

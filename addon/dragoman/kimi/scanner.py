@@ -137,9 +137,17 @@ class Scanner:
         return self._take()
 
     def takes(self, text: str) -> bool:
-        """Take `text` if it is nothing but more arguments of the open call, which `feed`
-        would have told too; otherwise nothing is taken."""
-        if self._state is not _State.ARGUMENTS or self._buffer or "<" in text:
+        """Take `text` if it is nothing but more of what came before, be it text or arguments
+        of the open call, and `feed` would have told all of it, too; else nothing is taken."""
+        if "<" in text or not (self.idle or self._goes_on(text)):
+            return False
+        self._offset += len(text)
+        return True
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether `text`, without a marker, is more of the open call's arguments; if so it
+        has been followed."""
+        if self._state is not _State.ARGUMENTS or self._buffer:
             return False
         if self._quoted_at is not None or not self._arguments_seen:
             return False
@@ -149,7 +157,6 @@ class Scanner:
             if followed.status is not Status.OPEN:
                 return False
             self._json = followed
-        self._offset += len(text)
         return True
 
     def close(self) -> list[Piece]:

@@ -1,0 +1,42 @@
+"""What the bytes of frames tell, before they are read.
+
+Nearly all frames need no repair, and that shows: they hold no ``<`` and begin nothing.
+The invariant: a doubt counts as a yes.  Looking for a word takes a tenth of the time of
+a regular expression, so that one is asked only where the word is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+TEXTS = (b'"content"', b'"reasoning_content"', b'"reasoning"')
+"""The fields in which a stripped header may stand."""
+_CALL_BEGINS = re.compile(rb'"(?:name|type)"|"tool_calls"\s*:\s*\[\s*\{[^{}]*"id"')
+_MAY_HOLD_TEXT = re.compile(
+    rb'"(?:content|reasoning_content|reasoning)"\s*:\s*(?!""|null)|"reasoning_details"|\\u00'
+)
+_TEXT_BEGINS = re.compile(rb'("(?:content|reasoning_content|reasoning)")\s*:\s*"(?!")')
+
+
+def may_hold_text(raw: bytes) -> bool:
+    """Whether some text of the model may stand in `raw`."""
+    there = b'"content"' in raw or b'"reasoning' in raw or b"\\u00" in raw
+    return there and _MAY_HOLD_TEXT.search(raw) is not None
+
+
+def begins_call(raw: bytes) -> bool:
+    """Whether the first delta of a native call may stand in `raw`; the others need not be
+    read."""
+    start = raw.find(b'"tool_calls"')
+    if start < 0:
+        return False
+    behind = raw[start:]
+    there = b'"id"' in behind or b'"name"' in behind or b'"type"' in behind
+    return there and _CALL_BEGINS.search(behind) is not None
+
+
+def begins_text(raw: bytes, fields: Iterable[bytes]) -> bool:
+    """Whether `raw` has text in one of the fields (of `TEXTS`)."""
+    there = [name for name in fields if name in raw]
+    return bool(there) and any(match[1] in there for match in _TEXT_BEGINS.finditer(raw))
