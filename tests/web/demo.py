@@ -40,6 +40,8 @@ running all the time: watch it grow.  Ctrl-C ends this.
 
 
 def main() -> None:
+    # A shell that starts this in the background has it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), mitmweb_with_traffic() as proxy:
         print(INTRODUCTION.format(url=proxy.web_url), flush=True)
         try:

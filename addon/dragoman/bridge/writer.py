@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .. import sse
-from ..jsonio import dumps
+from ..jsonio import dumps, quoted
 from ..sse import Frame
 from . import output_items as items
 from .dialects import Dialect
@@ -301,7 +301,7 @@ class Writer:
             after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
         number = b"%d" % self._sequence_number
         self._sequence_number += 1
-        raw = b"".join((opened.before, number, opened.between, dumps(delta), after))
+        raw = b"".join((opened.before, number, opened.between, quoted(delta), after))
         self._frames.append(Frame(raw))
 
     def _close_part(self, opened: _Open) -> str:
