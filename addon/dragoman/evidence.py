@@ -19,7 +19,8 @@ OTHERS = "others"
 
 def printable(text: str) -> str:
     """`text` as it may stand in a log line: what a model wrote may hold anything."""
-    return "".join(c if c.isprintable() else "?" for c in text[:MAX_DETAIL])
+    text = text[:MAX_DETAIL]
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 @dataclass(slots=True)

@@ -80,7 +80,7 @@ class ChunkRepair:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
-        if not (self._quiet or self._resting) or may_hold_marker(raw):
+        if not self._resting or may_hold_marker(raw):
             return False
         if not self._quiet and may_hold_text(raw):
             return False
@@ -108,10 +108,11 @@ class ChunkRepair:
         for choice in self._choices.values():
             choice.settle()
         self._recent.append(frame.raw[-_REMEMBERED_BYTES:])
-        if self._holds_too_much:
+        if self._waiting and self._holds_too_much:
             self._give_up()
-        self._quiet = not self._waiting and all(c.quiet for c in self._choices.values())
-        self._resting = not self._waiting and all(c.resting for c in self._choices.values())
+        choices = self._choices.values()
+        self._resting = not self._waiting and all(choice.resting for choice in choices)
+        self._quiet = self._resting and all(choice.quiet for choice in choices)
         self._learn(like, latest)
         return self._take()
 

@@ -6,7 +6,7 @@ of such a frame when it was read the long way serves for those that fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..pattern import Pattern, of_our_own
 from ..sse import Frame
@@ -29,8 +29,10 @@ class Like:
     def now(self, part: Part, out: list[Frame]) -> Like:
         """What is known now that `part`, all of the latest frame, was made into `out`."""
         name, text = _only_delta(part) if len(out) == 1 else ("", "")
+        if not text and self.written is None:
+            return self
         written = of_our_own(out[0], name, text) if text else None
-        return replace(self, call=self.choice.open_call, written=written)
+        return Like(self.choice, self.fields, self.choice.open_call, written)
 
 
 def only_text(waiting: Waiting) -> Passage | None:

@@ -152,6 +152,8 @@ def render(waiting: Waiting, policy: Policy) -> list[Frame]:
     """The frames that take the place of a decided one: itself, if nothing changed."""
     if not any(part.touched for part in waiting.parts):
         return [waiting.frame]
+    if waiting.read is None and not waiting.parts[0].deltas:
+        return []  # it said one text and nothing else, and all of that is held or dropped
     chunk = waiting.chunk
     chunks: list[dict[str, Any]] = []
     without_usage = {k: v for k, v in chunk.items() if k != "usage" or v is None}
