@@ -3,18 +3,19 @@
 What leaves is compact, in the key order of the value, UTF-8; a lone surrogate,
 which UTF-8 cannot carry, is escaped as it was in the input.  A value that was read can
 be written, and walked by functions that call themselves, wherever it comes to stand.
+
+Where orjson is installed it reads and writes what the standard library would read and
+write the same, to the byte; all else is left to that.  So nothing but time depends on it.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from importlib import import_module
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-_encode_ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-
 
 MAX_VALUES = 1_000_000
 """Arrays and objects of a text that is read, and a fourth of its values: each takes some
@@ -22,35 +23,32 @@ dozens of bytes of memory, and of the text as few as two."""
 MAX_NESTING = 200
 """Levels of arrays and objects; Python itself reads and writes a few more, or a few
 thousand more, depending on its version and on who calls."""
+_Text = bytes | bytearray | str
 
 
 class NotJson(ValueError):  # noqa: N818 - the name says what is the matter
     """The text is not JSON, or nested too deeply to be read."""
 
 
-def loads(text: bytes | bytearray | str) -> Any:
+def loads(text: _Text) -> Any:
     """The value of a JSON text; raises `NotJson` and nothing else."""
-    if len(text) > MAX_VALUES and _holds_too_much(text):
+    # A text that is too much of anything is long.
+    opened = _count(text, "[") + _count(text, "{") if len(text) > 2 * MAX_NESTING else 0
+    commas = _count(text, ",") if len(text) > 4 * MAX_VALUES else 0
+    if opened > MAX_VALUES or commas > 4 * MAX_VALUES:
         raise NotJson("more values than are read")
     try:
-        value = json.loads(text)
+        value = _read(text)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
-    if _brackets(text) > MAX_NESTING and _nesting_exceeds(value, MAX_NESTING):
+    if opened > MAX_NESTING and _nesting_exceeds(value, MAX_NESTING):
         raise NotJson(f"nested more than {MAX_NESTING} levels deep")
     return value
 
 
-def _holds_too_much(text: bytes | bytearray | str) -> bool:
-    commas = text.count(",") if isinstance(text, str) else text.count(b",")
-    return commas > 4 * MAX_VALUES or _brackets(text) > MAX_VALUES
-
-
-def _brackets(text: bytes | bytearray | str) -> int:
-    """How often something opens in a text, or seems to."""
-    if isinstance(text, str):
-        return text.count("[") + text.count("{")
-    return text.count(b"[") + text.count(b"{")
+def _count(text: _Text, mark: str) -> int:
+    """How often a mark stands in a text, as part of a string or of what holds it."""
+    return text.count(mark) if isinstance(text, str) else text.count(mark.encode())
 
 
 def _nesting_exceeds(value: Any, limit: int) -> bool:
@@ -69,15 +67,21 @@ def dumps(value: Any) -> bytes:
     """Compact JSON.  Numbers too large to be read (``1e999``) become null.  Raises
     `NotJson` for a value nested too deeply."""
     try:
-        return _encode(value).encode()
-    except UnicodeEncodeError:
-        return _encode_ascii(value).encode()
+        return _write(value)
     except (ValueError, RecursionError):
         pass
     try:
-        return _encode_ascii(_finite(value)).encode()
+        return _write(_finite(value))
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(member) for key, member in value.items()}
+    return [_finite(member) for member in value] if isinstance(value, list) else value
 
 
 def quoted(text: str) -> bytes:
@@ -88,9 +92,81 @@ def quoted(text: str) -> bytes:
         return encode_basestring_ascii(text).encode()
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(member) for key, member in value.items()}
-    return [_finite(member) for member in value] if isinstance(value, list) else value
+# With the standard library alone
+
+_raw_decode = json.JSONDecoder().raw_decode
+
+
+def _read_alone(text: _Text) -> Any:
+    """What `json.loads` reads, sooner where it is UTF-8."""
+    try:
+        string = (text if isinstance(text, str) else text.decode()).strip(" \t\n\r")
+        value, end = _raw_decode(string)
+    except ValueError:
+        return json.loads(text)
+    return value if end == len(string) else json.loads(text)
+
+
+# A value that holds itself is found by its depth.
+_STYLE: Any = {"separators": (",", ":"), "allow_nan": False, "check_circular": False}
+_encode = json.JSONEncoder(ensure_ascii=False, **_STYLE).encode
+_encode_ascii = json.JSONEncoder(**_STYLE).encode
+
+
+def _write_alone(value: Any) -> bytes:
+    try:
+        return _encode(value).encode()
+    except UnicodeEncodeError:
+        return _encode_ascii(value).encode()
+
+
+# With orjson
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+def _is_the_same(value: Any) -> bool:
+    """Whether the standard library would have read this value where orjson has, and writes
+    what orjson writes for it.
+
+    orjson reads an integer of more than 64 bits as a float, and spells small floats, and
+    in some of its versions large ones, in its own way: 0.00001, not 1e-05.
+    """
+    values = [value]
+    for one in values:  # which grows
+        kind = type(one)
+        if kind in _PLAIN:
+            continue
+        if kind is dict:
+            values += one.values()
+        elif kind is list:
+            values += one
+        elif kind is not float or not (1e-4 <= abs(one) < 1e16 or one == 0):
+            return False
+    return True
+
+
+def _read_with_orjson(text: _Text) -> Any:
+    try:
+        value = _orjson.loads(text)
+    except ValueError:  # NaN, 1e999, a lone surrogate, a mark of byte order, or no JSON
+        return json.loads(text)
+    return value if _is_the_same(value) else json.loads(text)
+
+
+def _write_with_orjson(value: Any) -> bytes:
+    try:
+        written: bytes = _orjson.dumps(value)
+    except TypeError:  # an integer of more than 64 bits, a lone surrogate, too deep
+        return _write_alone(value)
+    return written if _is_the_same(value) else _write_alone(value)
+
+
+_read: Callable[[_Text], Any] = _read_alone
+_write: Callable[[Any], bytes] = _write_alone
+try:
+    _orjson: Any = import_module("orjson")
+except ImportError:
+    pass
+else:
+    _read, _write = _read_with_orjson, _write_with_orjson

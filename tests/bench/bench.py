@@ -26,25 +26,26 @@ class Bench:
         self.quick = quick
         self.stack = ExitStack()
         self._folder = folder
-        self._started: dict[tuple[bool, tuple[str, ...]], Proxy] = {}
+        self._started: dict[tuple[bool, bool, tuple[str, ...]], Proxy] = {}
         self._count = 0
         self._rng = random.Random(7)
         self.upstream = self.stack.enter_context(Upstream())
 
-    def proxy(self, *options: str, plain: bool = False) -> Proxy:
+    def proxy(self, *options: str, plain: bool = False, orjson: bool = False) -> Proxy:
         """The mitmdump with these options; all rows share it."""
-        key = plain, options
+        key = plain, orjson, options
         if key not in self._started:
-            self._started[key] = self.stack.enter_context(self.new_proxy(*options, plain=plain))
+            proxy = self.new_proxy(*options, plain=plain, orjson=orjson)
+            self._started[key] = self.stack.enter_context(proxy)
         return self._started[key]
 
     def of_job(self, job: str) -> Proxy:
         """The mitmdump that does one of `JOBS`."""
         return self.proxy(plain=job == "plain")
 
-    def new_proxy(self, *options: str, plain: bool = False) -> Proxy:
+    def new_proxy(self, *options: str, plain: bool = False, orjson: bool = False) -> Proxy:
         """A mitmdump of one's own, which has to be stopped."""
-        return Proxy(self.confdir(), self.upstream.url, *options, plain=plain)
+        return Proxy(self.confdir(), self.upstream.url, *options, plain=plain, orjson=orjson)
 
     def confdir(self) -> Path:
         """A new one, with a certificate authority."""

@@ -45,21 +45,28 @@ def cpu_paced(bench: Bench) -> Iterator[Row]:
 
 
 def _cpu(bench: Bench, what: str, events: int, pace: str) -> Iterator[Row]:
-    plain, dragoman = bench.proxy(plain=True), bench.proxy()
-    asked = {}
+    proxies = {
+        "plain": bench.proxy(plain=True),
+        "dragoman": bench.proxy(),
+        "orjson": bench.proxy(orjson=True),
+    }
+    sides = {}
     for _, stream, api, _ in _STREAMS:
-        asked["plain", stream] = plain, request(f"{stream}-{events}", CHAT, pace=pace)
-        asked[api, stream] = dragoman, request(f"{stream}-{events}", api, pace=pace)
-    sides = {key: partial(cpu_of, proxy, body) for key, (proxy, body) in asked.items()}
-    _check(*asked["plain", "calls"], leaks=True)
-    _check(*asked[CHAT, "calls"], leaks=False)
+        for side, proxy in proxies.items():
+            body = request(f"{stream}-{events}", CHAT if side == "plain" else api, pace=pace)
+            sides[side, stream, api] = partial(cpu_of, proxy, body)
+    for side, proxy in proxies.items():
+        _check(side, proxy, request(f"calls-{events}", CHAT, pace=pace))
     found = bench.rounds(what, sides, rounds=ROUNDS)
     for name, stream, api, limit in _STREAMS:
-        baseline = Samples.of(found["plain", stream], 1e6 / events)
-        measured = Samples.of(found[api, stream], 1e6 / events)
-        yield Row(f"{what}: {name}", "µs", baseline, measured, "ratio", Goal(limit))
+        plain, dragoman, orjson = (
+            Samples.of(found[side, stream, api], 1e6 / events) for side in proxies
+        )
+        goal = Goal(limit)
+        yield Row(f"{what}: {name}", "µs", plain, dragoman, "ratio", goal, orjson=orjson)
 
 
-def _check(proxy: Proxy, asked: bytes, *, leaks: bool) -> None:
+def _check(side: str, proxy: Proxy, asked: bytes) -> None:
     """What is compared must be what it is taken for."""
-    assert (b"<|tool_call_begin|>" in fetch(proxy.port, asked)) == leaks
+    assert (b"<|tool_call_begin|>" in fetch(proxy.port, asked)) == (side == "plain")
+    assert proxy.has_loaded("orjson") == (side == "orjson")

@@ -6,6 +6,7 @@ and everything else the others.
 
 from __future__ import annotations
 
+import compileall
 import ctypes
 import os
 import subprocess
@@ -33,6 +34,12 @@ def give_own_core(pid: int) -> None:
     os.sched_setaffinity(pid, {max(os.cpu_count() or 1, 1) - 1})
 
 
+def write_bytecode() -> None:
+    """Have the addon's there, as after its first start: compiling takes as long as importing,
+    and megabytes.  Python may have been told not to write it (PYTHONDONTWRITEBYTECODE)."""
+    compileall.compile_dir(ADDON.parent, quiet=1)
+
+
 def cpu_clock(pid: int) -> int:
     """The clock of the CPU time that a process has used, with all its threads."""
     clock = ctypes.c_int()
@@ -50,12 +57,20 @@ def memory_of(pid: int) -> float:
 class Proxy(Measured):
     """A mitmdump that is measured."""
 
-    def __init__(self, confdir: Path, upstream: str, *options: str, plain: bool = False) -> None:
+    def __init__(
+        self,
+        confdir: Path,
+        upstream: str,
+        *options: str,
+        plain: bool = False,
+        orjson: bool = False,
+    ) -> None:
         """With Dragoman, bridging all that asks for the Responses API, or `plain`."""
+        write_bytecode()
         bridge = () if plain else ("--set", "dragoman_bridge=~all")
         scripts = (PLAIN if plain else ADDON, SETTLE)
         mode = ("--mode", f"reverse:{upstream}")
-        super().__init__(confdir, *mode, *bridge, *options, scripts=scripts)
+        super().__init__(confdir, *mode, *bridge, *options, scripts=scripts, orjson=orjson)
         give_own_core(self.pid)
         self._clock = cpu_clock(self.pid)
 
@@ -67,6 +82,10 @@ class Proxy(Measured):
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def has_loaded(self, library: str) -> bool:
+        """Whether a library written in another language is part of the process."""
+        return library in Path(f"/proc/{self.pid}/maps").read_text()
 
 
 class Upstream:

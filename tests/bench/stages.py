@@ -16,7 +16,6 @@ from dragoman.bridge.reply import Reply
 from dragoman.bridge.request import convert
 from dragoman.bridge.turn import Turn
 from dragoman.evidence import Evidence
-from dragoman.jsonio import dumps, loads
 from dragoman.kimi.chunks import ChunkRepair
 from dragoman.kimi.headers import Tools
 from dragoman.kimi.parts import Policy
@@ -24,6 +23,7 @@ from dragoman.sse import Frame, FrameSplitter
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
 from tests.bench.streams import TOOLS, frames
+from tests.jsonio_copies import installed_orjson, jsonio_that_finds
 
 EVENTS = 5_000
 HISTORY, ITEMS = 2_000_000, 500
@@ -79,18 +79,21 @@ def conversion(bench: Bench) -> Iterator[Row]:
     """A request with a long history, from its bytes to those that go upstream."""
     body = history()
 
-    sides = {"": partial(_seconds, _converting, body)}
+    copies = {"without": jsonio_that_finds(None), "with": jsonio_that_finds(installed_orjson())}
+    sides = {
+        key: partial(_seconds, partial(_converting, copy), body) for key, copy in copies.items()
+    }
     found = bench.rounds("request conversion", sides, rounds=60, warm_up=5)
-    milliseconds = Samples.of(found[""], 1e3)
+    without, with_orjson = (Samples.of(found[key], 1e3) for key in copies)
     what = f"request conversion, {len(body) / 1e6:.1f} MB with {ITEMS} items"
-    yield Row(what, "ms", None, milliseconds, "value", Goal(40), "–")
+    yield Row(what, "ms", None, without, "value", Goal(40), "–", orjson=with_orjson)
 
 
-def _converting(body: bytes) -> None:
+def _converting(jsonio: Any, body: bytes) -> None:
     """What is done to a request, but for what the proxy does with any."""
-    converted = convert(loads(body), unsupported="drop", evidence=Evidence())
+    converted = convert(jsonio.loads(body), unsupported="drop", evidence=Evidence())
     Tools.of_request(converted.chat)
-    assert len(dumps(converted.chat)) > HISTORY * 0.9
+    assert len(jsonio.dumps(converted.chat)) > HISTORY * 0.9
 
 
 def history() -> bytes:
