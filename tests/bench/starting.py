@@ -9,11 +9,13 @@ from pathlib import Path
 
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
+from tests.bench.processes import write_bytecode
 from tests.live.mitmdump import ADDON, Mitmdump
 
 
 def start(bench: Bench) -> Iterator[Row]:
     """From the command until it listens."""
+    write_bytecode()
     confdir = bench.confdir()
     sides = {scripts: partial(_seconds, confdir, scripts) for scripts in ((), (ADDON,))}
     found = bench.rounds("start-up", sides, rounds=14)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
 from mitmproxy import http
 from mitmproxy.test import tflow
 
-from dragoman.proxy.ledger import TAIL, Body, Ledger
+from dragoman.proxy.ledger import TAIL, Body, Ledger, Tail
 
 
 def test_one_body_keeps_its_beginning_and_its_end() -> None:
@@ -110,3 +111,29 @@ def test_all_that_is_kept_is_never_more_than_the_limit(
         assert body.total == len(whole) == len(body.kept) + body.missing
         if body.missing:
             assert whole.endswith(body.tail)
+
+
+@given(st.integers(1, 300), st.lists(st.binary(max_size=200)))
+def test_a_tail_is_the_last_bytes_of_all_that_passed(limit: int, pieces: list[bytes]) -> None:
+    tail = Tail(limit)
+    for piece in pieces:
+        tail.add(piece)
+    assert tail.kept == b"".join(pieces)[-limit:]
+
+
+def test_a_side_that_loses_its_beginning_as_well_keeps_its_last_bytes() -> None:
+    ledger = Ledger(30)
+    body = Body(ledger)
+    body.add(b"a" * 40)
+    body.add(b"b" * 10)
+    ledger.limit = 20
+    assert (body.kept, body.tail) == (b"", b"a" * 40 + b"b" * 10)
+
+
+def test_a_piece_that_is_kept_twice_takes_its_memory_once() -> None:
+    piece = bytes(1000)
+    sides = Body(Ledger(10_000)), Body(Ledger(10_000))
+    before = sys.getrefcount(piece)
+    for side in sides:
+        side.add(piece)
+    assert sys.getrefcount(piece) == before + 2

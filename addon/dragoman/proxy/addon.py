@@ -19,12 +19,13 @@ from mitmproxy.connection import Client
 from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
-from . import bridging, options, refusals, views
+from . import bridging, garbage, options, refusals, views
 from .addresses import Address, is_chat, is_upgrade, responses_address
 from .bridge_job import BridgeJob
 from .commands import Commands
 from .headers import media_type
 from .hosts import ChatOnlyHosts
+from .live import watched_by_somebody
 from .metrics import Metrics
 from .record import record_of
 from .repair_job import RepairJob
@@ -96,6 +97,8 @@ class Dragoman:
     def running(self) -> None:
         """From now on mitmproxy refuses invalid options, and shows why."""
         self._running = True
+        if not watched_by_somebody():
+            garbage.spare_what_is_loaded()
 
     def done(self) -> None:
         """mitmproxy ends, or the script is loaded anew."""

@@ -50,7 +50,8 @@ class BridgeStream(LiveStream):
         """`keeps`: the reply is to be kept, and before the client hears of its end."""
         super().__init__(name, record, heartbeat)
         self._keeps = keeps
-        self._sent = bytearray()
+        self._sent: list[bytes] = []
+        self._sent_size = 0
         self._farewell = b""
         self._cancelled = False
         self._reply = reply
@@ -79,9 +80,9 @@ class BridgeStream(LiveStream):
     @property
     def events(self) -> bytes:
         """The whole stream; empty if it was not held, or has become too long to be kept."""
-        if not self._keeps or len(self._sent) > MAX_EVENTS:
+        if not self._keeps or self._sent_size > MAX_EVENTS:
             return b""
-        return bytes(self._sent) + self._farewell
+        return b"".join([*self._sent, self._farewell])
 
     def cancel(self) -> None:
         """End the reply now; `layer` sends the end, and lets go of the upstream."""
@@ -98,7 +99,7 @@ class BridgeStream(LiveStream):
 
     def farewell(self) -> bytes:
         said, self._farewell = self._farewell, b""
-        self._sent += said
+        self._sent.append(said)
         return self._say(said)
 
     def _given(self, out: list[Frame]) -> bytes:
@@ -112,8 +113,9 @@ class BridgeStream(LiveStream):
             begins = next((n for n, f in enumerate(out) if f.raw.startswith(_ENDS)), 0)
             self._farewell += _joined(out[begins:])
             joined = _joined(out[:begins])
-        if len(self._sent) <= MAX_EVENTS:
-            self._sent += joined
+        self._sent_size += len(joined)
+        if joined and self._sent_size <= MAX_EVENTS:
+            self._sent.append(joined)
         return joined
 
     def _open(self) -> bytes:

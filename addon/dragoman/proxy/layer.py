@@ -49,9 +49,10 @@ from .connecting import Changed
 from .joining import Joining
 from .stream import LiveStream
 
-LOOK_AGAIN = 10.0
+LOOK_AGAIN = 5.0
 """Seconds after which a stream without heartbeats is looked after: a timer cannot be stopped,
-so none is for long."""
+so none is for long.  The one for an answer then serves for the first heartbeat, too, where
+those have their usual pace: each is a task of mitmproxy's."""
 PATIENCE = 600.0
 """Seconds of silence after which mitmproxy gives a connection up, where no option says."""
 # mitmproxy 11 has the status for it.
@@ -213,6 +214,7 @@ class Stream(HttpStream):
         self._heard_at = 0.0
         self._timer: commands.RequestWakeup | None = None
         """The one that counts: none can be cancelled."""
+        self._wakes_at = 0.0
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Wakeup):
@@ -251,6 +253,7 @@ class Stream(HttpStream):
         live = self.live
         if event.command is not self._timer or not (live or self._unanswered):
             return
+        self._wakes_at = 0.0
         if live is not None and live.cancelled:
             yield from self._let_go("The client has cancelled this response.")
             yield from self.send_response(already_streamed=True)
@@ -281,11 +284,14 @@ class Stream(HttpStream):
         live = self.live
         due = live.due if live is not None else None
         delay = min(self._left, self._patience / 2, LOOK_AGAIN if due is None else due)
-        self._forget(self._timer)
-        self._timer = commands.RequestWakeup(max(0.0, delay))
+        now = time.monotonic()
+        if self._timer is None or not now < self._wakes_at <= now + delay:
+            self._forget(self._timer)
+            self._timer = commands.RequestWakeup(max(0.0, delay))
+            self._wakes_at = now + delay
+            yield self._timer
         if live is not None:
             live.timer = self._timer
-        yield self._timer
 
     # A reply that is streamed
 

@@ -14,6 +14,8 @@ from mitmproxy import http
 
 TAIL = 64 * 1024
 """Bytes that are kept of the end of a side that is too long: they hold the usage."""
+_SMALL = 128
+"""Bytes of a piece that is not worth an object of its own."""
 
 
 class Ledger:
@@ -65,53 +67,94 @@ class Ledger:
             self._ended[body] = None
 
 
+def _append(pieces: list[bytes], data: bytes) -> None:
+    """Pieces stay the objects that passed: what others keep as well takes memory once."""
+    if pieces and len(pieces[-1]) + len(data) < _SMALL:
+        pieces[-1] += data
+    else:
+        pieces.append(data)
+
+
+class Tail:
+    """The last `limit` bytes of what passes."""
+
+    __slots__ = ("_limit", "_pieces", "_size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, data: bytes) -> None:
+        """This passes."""
+        data = data[-self._limit :]
+        _append(self._pieces, data)
+        self._size += len(data)
+        while self._size - len(self._pieces[0]) >= self._limit:
+            self._size -= len(self._pieces.pop(0))
+
+    @property
+    def kept(self) -> bytes:
+        return b"".join(self._pieces)[-self._limit :]
+
+
 class Body:
     """One side of one flow: its bytes, as far as they are kept."""
 
+    __slots__ = ("_ledger", "_pieces", "_tail", "_taken_back", "ended", "size", "total")
+
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._data = bytearray()
+        self._pieces: list[bytes] = []
+        self._tail: Tail | None = None
         self._taken_back: Callable[[], None] | None = None
         self.ended = False
         self.size = 0
         """Bytes that count in the ledger."""
         self.total = 0
         """Bytes that passed."""
-        self.tail = b""
-        """The last bytes, if some before them are missing."""
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
         if self.total - len(data) > self.size:
-            self.tail = (self.tail + data)[-TAIL:]
+            self._begin_tail().add(data)
             return
-        self._data += data
+        _append(self._pieces, data)
         self.size += len(data)
         self._ledger.grew(self, len(data))
 
+    def _begin_tail(self) -> Tail:
+        if self._tail is None:
+            self._tail = Tail(TAIL)
+            self._tail.add(self.kept)
+        return self._tail
+
     def cut(self, size: int) -> int:
         """Give up `size` bytes at the end; returns how many that were."""
-        self.tail = bytes(self._data[-TAIL:])
-        del self._data[-size:]
+        self._begin_tail()
+        self._pieces = [self.kept[:-size]]
         self.size -= size
         return size
 
     def drop(self) -> None:
         """Give up everything."""
-        self.tail = self.tail or bytes(self._data[-TAIL:])
-        self._data = bytearray()
+        self._begin_tail()
+        self._pieces = []
         self.size = 0
         if self._taken_back:
             self._taken_back()
 
     @property
     def kept(self) -> bytes:
-        return bytes(self._data)
+        """The bytes that are kept; looked at again, they need not be joined again."""
+        joined = b"".join(self._pieces)
+        self._pieces = [joined]
+        return joined
 
     @property
-    def view(self) -> bytearray:
-        """What is kept, not copied: not to be changed."""
-        return self._data
+    def tail(self) -> bytes:
+        """The last bytes, if some before them are missing."""
+        return self._tail.kept if self._tail else b""
 
     @property
     def missing(self) -> int:
@@ -120,14 +163,14 @@ class Body:
     def release(self) -> None:
         """Keep nothing any more: the same bytes are kept elsewhere."""
         self._ledger.forget(self)
-        self._data = bytearray()
+        self._pieces = []
 
     def hand_over(
         self, flow: http.HTTPFlow, ledger: Ledger, take_back: Callable[[http.HTTPFlow], None]
     ) -> bytes:
         """The bytes, which from now on `flow` holds; they count in `ledger` until
         `take_back(flow)` takes them from it."""
-        kept, self._data = self.kept, bytearray()
+        kept, self._pieces = self.kept, []
         reference = weakref.ref(flow, lambda _: ledger.forget(self))
 
         def taken_back() -> None:

@@ -152,17 +152,17 @@ class Record:
         self._stride *= 2
 
     @property
-    def upstream(self) -> tuple[bytearray, bytes]:
+    def upstream(self) -> tuple[bytes, bytes]:
         """What has come, as far as it is kept, to be looked at; and its end if not all is."""
-        return self._upstream.view, self._upstream.tail
+        return self._upstream.kept, self._upstream.tail
 
     @property
-    def ends(self) -> tuple[bytearray, bytes]:
+    def ends(self) -> tuple[bytes, bytes]:
         """The same, but of a long one only the beginning and the end."""
         body, tail = self.upstream
         if len(body) <= MAX_LOOKED_AT:
             return body, tail
-        return body[:TAIL], tail or bytes(body[-TAIL:])
+        return body[:TAIL], tail or body[-TAIL:]
 
     @property
     def client(self) -> bytes:
@@ -235,12 +235,17 @@ class Record:
         upstream, client = self._upstream, self._client
         if not self.streamed:
             return not upstream.total and not self.answered_here
-        return not upstream.missing and upstream.view == client.view
+        return not upstream.missing and upstream.kept == client.kept
 
 
 def record_of(flow: Flow) -> Record | None:
     """The record of a flow that still runs."""
     return _running.get(flow)
+
+
+def nothing_runs() -> bool:
+    """Whether no flow has a record that still runs."""
+    return not _running
 
 
 def is_watched(flow: Flow) -> bool:

@@ -8,13 +8,13 @@ is released, and the rest goes through as it comes.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
 
 from ..kimi.broken import EARLY, TAIL, broken_off, ends_early, last_frame
 from ..kimi.chunks import ChunkRepair
 from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter
 from .decoding import Decoder, DecodingError
+from .ledger import Tail
 from .record import Record
 from .stream import LiveStream, decoded
 
@@ -45,8 +45,8 @@ class RepairStream(LiveStream):
         self._decoder = decoder
         self._splitter = FrameSplitter()
         self._unsplit = b""
-        self._unrepaired: deque[Frame] = deque()
-        self._sent_last = b""
+        self._unrepaired: list[Frame] = []
+        self._sent = Tail(TAIL)
         self._verbatim = False
         self._ended = False
 
@@ -63,7 +63,7 @@ class RepairStream(LiveStream):
 
     def _joined(self, out: list[bytes]) -> bytes:
         joined = b"".join(out)
-        self._sent_last = (self._sent_last + joined[-TAIL:])[-TAIL:]
+        self._sent.add(joined)
         return joined
 
     def _open(self) -> bytes:
@@ -71,7 +71,8 @@ class RepairStream(LiveStream):
 
     def _beat(self) -> bytes:
         """A comment, between two events: no client's parser shows it to anybody."""
-        silent = self._ended or self._in_event or self._sent_last.rstrip().endswith(b"[DONE]")
+        sent = self._sent.kept
+        silent = self._ended or _is_in_event(sent) or sent.rstrip().endswith(b"[DONE]")
         return b"" if silent else HEARTBEAT.raw
 
     def _give_up(self, error: str) -> bytes:
@@ -84,9 +85,9 @@ class RepairStream(LiveStream):
             out += [frame.raw for frame in self._leftovers()]
         return self._joined(out)
 
-    @property
-    def _in_event(self) -> bool:
-        return bool(self._sent_last) and not self._sent_last.endswith(BLANK_LINE_ENDS)
+    def _end_with(self, out: list[bytes]) -> bytes:
+        """The end of what the client has received once `out` is sent."""
+        return (self._sent.kept + b"".join(out))[-TAIL:]
 
     def _run(self, data: bytes, out: list[bytes]) -> None:
         try:
@@ -104,7 +105,7 @@ class RepairStream(LiveStream):
     def _close(self, out: list[bytes]) -> None:
         if self._decoder and not self._decoder.complete:
             what = "The upstream's compressed body ends too early."
-            if not self._splitter.empty or not self._sent_last:
+            if not self._splitter.empty or not self._sent.kept:
                 self._break_off(what, "bad_encoding", out)
                 return
             # All events are whole: some servers only flush their compressor.
@@ -113,7 +114,7 @@ class RepairStream(LiveStream):
             self._unrepaired.extend(self._splitter.close())
             self._repair_frames(out)
             out += [frame.raw for frame in self._repair.close()]
-            if self._has_end and ends_early(self._sent_last + b"".join(out)[-TAIL:]):
+            if self._has_end and ends_early(self._end_with(out)):
                 self._break_off(EARLY, "upstream_error", out)
         self._ended = True
 
@@ -123,9 +124,10 @@ class RepairStream(LiveStream):
             return
         self._unsplit = plain
         self._pass_frames(out)
-        self._unrepaired.extend(self._splitter.feed(self._unsplit))
-        self._unsplit = b""
-        self._repair_frames(out)
+        if self._unsplit:
+            self._unrepaired.extend(self._splitter.feed(self._unsplit))
+            self._unsplit = b""
+            self._repair_frames(out)
 
     def _pass_frames(self, out: list[bytes]) -> None:
         """Let all whole frames through at once, if none of them needs repair."""
@@ -140,23 +142,26 @@ class RepairStream(LiveStream):
 
     def _repair_frames(self, out: list[bytes]) -> None:
         repaired: list[bytes] = []
+        done = 0
         try:
-            while self._unrepaired:
-                repaired += [done.raw for done in self._repair.feed(self._unrepaired[0])]
-                self._unrepaired.popleft()
+            for frame in self._unrepaired:
+                repaired += [each.raw for each in self._repair.feed(frame)]
+                done += 1
         finally:
-            # One object for what may be thousands of tiny frames.
-            out.append(b"".join(repaired))
+            del self._unrepaired[:done]
+            if repaired:
+                # One object for what may be thousands of tiny frames.
+                out.append(b"".join(repaired))
 
     def _break_off(self, message: str, code: str, out: list[bytes]) -> None:
         """Nothing more can be read: the stream ends as if the upstream had said so."""
         unfinished = sum(len(frame.raw) for frame in self._splitter.close())
         dropped = f" An unfinished event of {unfinished} bytes is dropped." if unfinished else ""
         logger.error("%s: %s%s", self._name, message, dropped)
-        self._sent_last = (self._sent_last + b"".join(out)[-TAIL:])[-TAIL:]
-        if self._in_event:
+        end = self._end_with(out)
+        if _is_in_event(end):
             out.append(b"\n\n")
-        last = last_frame(self._sent_last, message, code)
+        last = last_frame(end, message, code)
         if last is None:
             pass
         elif self._verbatim:
@@ -171,9 +176,9 @@ class RepairStream(LiveStream):
         if self._verbatim:
             return []
         repaired = self._released(self._repair.release)
-        unrepaired, self._unrepaired = self._unrepaired, deque()
+        unrepaired, self._unrepaired = self._unrepaired, []
         if unrepaired and any(frame is unrepaired[0] for frame in repaired):
-            unrepaired.popleft()  # the frame in which the fault was
+            del unrepaired[0]  # the frame in which the fault was
         unsplit = self._released(self._splitter.close)
         return [*repaired, *unrepaired, *unsplit, Frame(self._unsplit)]
 
@@ -183,3 +188,8 @@ class RepairStream(LiveStream):
         except Exception:
             logger.exception("%s: held text could not be released", self._name)
             return []
+
+
+def _is_in_event(sent: bytes) -> bool:
+    """Whether an event has begun, and not ended."""
+    return bool(sent) and not sent.endswith(BLANK_LINE_ENDS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mitmproxy.proxy.commands import RequestWakeup
 
@@ -121,12 +121,14 @@ class WatchedStream:
         return [data] if data else []
 
 
-def decoded(decoder: Decoder | None, data: bytes, name: str) -> Iterator[bytes]:
+def decoded(decoder: Decoder | None, data: bytes, name: str) -> Iterable[bytes]:
     """What a piece of the body holds; raises `DecodingError` and nothing else."""
     if decoder is None:
-        if data:
-            yield data
-        return
+        return (data,) if data else ()
+    return _decoded(decoder, data, name)
+
+
+def _decoded(decoder: Decoder, data: bytes, name: str) -> Iterator[bytes]:
     try:
         yield from decoder.feed(data)
     except DecodingError:

@@ -7,6 +7,7 @@ knows which one runs.
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,12 +16,8 @@ from typing import Any, Literal
 from mitmproxy import contentviews, http
 from mitmproxy.flow import Flow
 
-from ..report.diff_page import diff_page
 from ..report.exchange import Exchange
 from ..report.page import Line, Page
-from ..report.request_page import request_page
-from ..report.turn_page import turn_page
-from ..report.upstream_page import upstream_page
 from .record import exchange_of, is_watched
 
 logger = logging.getLogger(__name__)
@@ -57,11 +54,23 @@ class _Look:
         return PRIORITY if message is not None and message is shown else -1.0
 
 
+def _late(name: str) -> Callable[[Exchange], Page]:
+    """A page of `report`, imported when somebody looks at it: most runs of mitmdump show none,
+    and would start later for them."""
+
+    def page(exchange: Exchange) -> Page:
+        module = importlib.import_module(f"...report.{name}", __name__)
+        shown: Page = getattr(module, name)(exchange)
+        return shown
+
+    return page
+
+
 LOOKS = (
-    _Look("LLM stream", turn_page, "response"),
-    _Look("LLM upstream", upstream_page),
-    _Look("LLM diff", diff_page),
-    _Look("LLM request", request_page, "request"),
+    _Look("LLM stream", _late("turn_page"), "response"),
+    _Look("LLM upstream", _late("upstream_page")),
+    _Look("LLM diff", _late("diff_page")),
+    _Look("LLM request", _late("request_page"), "request"),
 )
 
 

@@ -21,9 +21,10 @@ from ..report.glance import Glance, glance
 from ..report.headline import headline
 from ..report.stats import Stats, Summary, counted
 from .capture import Capture
+from .garbage import Collector
 from .ledger import Ledger
 from .live import Growth, show, watched_by_somebody
-from .record import Record, exchange_of, readable, record_of
+from .record import Record, exchange_of, nothing_runs, readable, record_of
 from .stream import LiveStream, WatchedStream
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Witness:
         self.capture_into: Path | None = None
         """The folder into which every watched flow is written."""
         self._capture = Capture()
+        self._collector = Collector(nothing_runs)
         self._ledgers = (Ledger(0), Ledger(0))
         self._unread: Counter[str] = Counter()
 
@@ -120,6 +122,8 @@ class Witness:
                 show(flow)
             if self.capture_into is not None and (exchange := exchange_of(flow)) is not None:
                 self._capture.keep(self.capture_into, flow, exchange)
+            if not watched_by_somebody():
+                self._collector.ended()
         except Exception:
             logger.exception("%s: what was done could not be told", name_of(flow))
         finally:
@@ -129,6 +133,7 @@ class Witness:
 
     def done(self) -> None:
         """mitmproxy ends: finish what is being written."""
+        self._collector.stop()
         self._capture.done()
 
     @staticmethod

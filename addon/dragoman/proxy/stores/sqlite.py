@@ -42,6 +42,8 @@ SMALL = 200
 HEADER = 100
 """Bytes: SQLite takes a file that is shorter for an empty one, and writes over it."""
 SPARE_PAGES, VACUUMED_PAGES = 1024, 64
+CACHE = 256
+"""Kilobytes of pages in memory: what is put is hardly ever read again."""
 
 _SCHEMA = (
     # The blobs are apart, for to change `used` rewrites a row.
@@ -202,6 +204,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     if new:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA cache_size = {-CACHE}")
     db.execute("PRAGMA synchronous = NORMAL")
     db.execute("PRAGMA wal_autocheckpoint = 0")  # the thread does it
     db.execute(f"PRAGMA journal_size_limit = {2 * LOG}")
