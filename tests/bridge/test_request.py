@@ -43,13 +43,26 @@ def test_there_are_fixtures() -> None:
     assert len(PAIRS) >= 8
 
 
-def test_the_client_body_is_not_changed_and_goes_to_the_reply_side() -> None:
+def test_the_client_body_is_not_changed_and_goes_to_the_reply_side_without_its_input() -> None:
     body = json.loads((FIXTURES / "bridge_codex_second_turn" / "request.json").read_text())
     before = copy.deepcopy(body)
     conversion = convert(body, unsupported="drop", evidence=Evidence())
     assert body == before
-    assert conversion.turn.request is body
+    del before["input"]
+    assert conversion.turn.request == before
     assert (conversion.turn.model, conversion.turn.stream) == ("kimi-k2.5", True)
+
+
+def test_the_tokens_that_the_upstream_is_sent_are_estimated() -> None:
+    def estimate(content: Any, earlier: Any = ()) -> int:
+        body = {"model": "kimi-k2", "input": [{"role": "user", "content": content}]}
+        conversion = convert(body, unsupported="drop", evidence=Evidence(), earlier=earlier)
+        return conversion.turn.estimate
+
+    assert 900 < estimate("x " * 2000) < 1100
+    assert 900 < estimate("x", [{"role": "user", "content": "x " * 2000}]) < 1100
+    image = {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 4_000_000}
+    assert 100 < estimate([image]) < 5000, "not by its base64"
 
 
 def test_the_second_turn_of_codex_begins_with_the_bytes_of_the_first() -> None:

@@ -362,8 +362,7 @@ class Reply:
         self._writer.fail(error, self._usage())
 
     def _usage(self) -> dict[str, Any]:
-        written = self._writer.characters
-        found, estimated = usage(self._counts, dict(self._turn.request), written)
+        found, estimated = usage(self._counts, self._turn.estimate, self._writer.characters)
         if estimated:
             self._evidence.note("estimated", "usage")
         return found

@@ -20,6 +20,7 @@ from .fields import Fields, label, missing
 from .tool_choice import read_choice
 from .tools import Toolbox
 from .turn import Turn
+from .usage import estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ def convert(
     if stream:
         chat |= {"stream": True, "stream_options": {"include_usage": True}}
     _record_ignored(request, evidence)
-    return Conversion(chat, Turn(body, model, stream, toolbox.table))
+    echoed = {name: value for name, value in body.items() if name != "input"}
+    return Conversion(chat, Turn(echoed, model, stream, toolbox.table, estimate(chat)))
 
 
 def _refuse_unservable(request: Fields, *, stores: bool) -> None:

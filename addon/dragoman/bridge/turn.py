@@ -28,9 +28,12 @@ class Turn:
     """One Responses request, seen from its reply."""
 
     request: Mapping[str, Any]
-    """The client's body, from which every response snapshot echoes its fields."""
+    """The client's body without its ``input``, which may be large and is done with; every
+    response snapshot echoes its fields."""
     model: str
     stream: bool
     """Whether the client asked for a stream (the body's ``stream``, absent: no)."""
     tools: Mapping[str, Tool]
     """The tools by the function name they have upstream."""
+    estimate: int = 0
+    """Tokens that the upstream is sent, for one that does not count them."""

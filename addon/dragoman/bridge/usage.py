@@ -72,13 +72,12 @@ def counts(value: Any) -> Counts | None:
     )
 
 
-def usage(counted: Counts | None, request: Any, written: int) -> tuple[Json, bool]:
-    """The Responses ``usage``, and whether any of it had to be estimated.
-
-    The estimate is made from the client's `request` and the characters `written` to it.
+def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
+    """The Responses ``usage``, and whether any of it had to be estimated: from the tokens that
+    were probably `sent`, and the characters `written` to the client.
     """
     known = counted or Counts(None, None, None, 0, 0, 0)
-    read = known.input if known.input is not None else estimate(request)
+    read = known.input if known.input is not None else sent
     wrote = known.output if known.output is not None else written // _CHARACTERS_A_TOKEN + 1
     return {
         "input_tokens": read,

@@ -34,7 +34,7 @@ from .parts import (
 )
 from .pieces import Arguments, CallEnd, CallStart, Piece, Text
 from .scanner import HEADER_LIMIT, Scanner
-from .skim import TEXTS, begins_call, begins_text, may_hold_text
+from .skim import TEXTS, begins_call, begins_text, holds_text, may_name_text
 
 MAX_CHOICES = 128
 """Choices of one reply that are scanned; further ones are forwarded as they are."""
@@ -64,7 +64,7 @@ class ChunkRepair:
         self._evidence = evidence
         self._now = now
         self._choices: dict[int, Choice] = {}
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: list[Waiting] = []
         self._out: list[Frame] = []
         self._current: Frame | None = None
         self._recent: deque[bytes] = deque(maxlen=_REMEMBERED)
@@ -80,12 +80,13 @@ class ChunkRepair:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
-        if not self._resting or may_hold_marker(raw):
+        if not self._resting or may_hold_marker(raw) or begins_call(raw):
             return False
-        if not self._quiet and may_hold_text(raw):
-            return False
-        if begins_call(raw) or begins_text(raw, self._unread):
-            return False
+        if may_name_text(raw):
+            if not self._quiet and holds_text(raw):
+                return False
+            if begins_text(raw, self._unread):
+                return False
         self._recent.append(raw[-_REMEMBERED_BYTES:])
         return True
 
@@ -347,7 +348,7 @@ class ChunkRepair:
         if len(decided) == len(self._waiting):
             self._waiting.clear()
         elif decided:
-            self._waiting = deque(w for w in self._waiting if w not in decided)
+            self._waiting = [w for w in self._waiting if w not in decided]
 
     # The end
 

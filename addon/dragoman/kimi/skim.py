@@ -19,10 +19,14 @@ _MAY_HOLD_TEXT = re.compile(
 _TEXT_BEGINS = re.compile(rb'("(?:content|reasoning_content|reasoning)")\s*:\s*"(?!")')
 
 
-def may_hold_text(raw: bytes) -> bool:
+def may_name_text(raw: bytes) -> bool:
+    """Whether `raw` may name a field of text; of others nothing else need be asked of that."""
+    return b'"content"' in raw or b'"reasoning' in raw or b"\\u00" in raw
+
+
+def holds_text(raw: bytes) -> bool:
     """Whether some text of the model may stand in `raw`."""
-    there = b'"content"' in raw or b'"reasoning' in raw or b"\\u00" in raw
-    return there and _MAY_HOLD_TEXT.search(raw) is not None
+    return _MAY_HOLD_TEXT.search(raw) is not None
 
 
 def begins_call(raw: bytes) -> bool:
