@@ -16,6 +16,7 @@ from dragoman.evidence import Evidence
 from dragoman.jsonio import dumps
 from dragoman.kimi.chunks import ChunkRepair
 from dragoman.kimi.headers import Tools
+from dragoman.kimi.like import text_of
 from dragoman.kimi.parts import Policy
 from dragoman.pattern import MAX_KNOWN, MAX_MISSES, Patterns, learn, of_our_own
 from dragoman.sse import Frame, FrameSplitter, encode
@@ -30,6 +31,22 @@ POLICY = Policy()
 POLICIES = st.sampled_from([POLICY, Policy(text="field"), Policy(finish="keep")])
 
 
+METADATA = st.sampled_from([{}, {"system_fingerprint": "fp"}, {"model": "kimi"}])
+BESIDES: list[dict[str, Any]] = [
+    {},
+    {},
+    {"role": "assistant"},
+    {"role": None, "refusal": None, "tool_calls": []},
+    {"prefix": False},
+    {"reasoning_details": [{"type": "reasoning.encrypted", "data": "d"}]},
+]
+
+
+def any_text(_: Any) -> str:
+    """Reads the probe wherever it stands."""
+    return "another text"
+
+
 def frame_of(fields: tuple[str, ...], text: str, **dumps: Any) -> Frame:
     return encode(json.dumps(chunk(dict.fromkeys(fields, text)), **dumps).encode())
 
@@ -38,7 +55,7 @@ def frame_of(fields: tuple[str, ...], text: str, **dumps: Any) -> Frame:
 def test_a_frame_that_differs_in_its_text_alone_fits(
     fields: tuple[str, ...], one: str, other: str, ascii_only: bool
 ) -> None:
-    pattern = learn(frame_of(fields, one, ensure_ascii=False), one, len(fields))
+    pattern = learn(frame_of(fields, one, ensure_ascii=False), one, len(fields), text_of)
     assume(pattern is not None)
     assert pattern is not None
     raw = frame_of(fields, other, ensure_ascii=ascii_only).raw
@@ -49,7 +66,7 @@ def test_a_frame_that_differs_in_its_text_alone_fits(
 def test_what_fits_is_what_json_reads(
     fields: tuple[str, ...], inserted: bytes, replaced: bytes, at: int
 ) -> None:
-    pattern = learn(frame_of(fields, "first words"), "first words", len(fields))
+    pattern = learn(frame_of(fields, "first words"), "first words", len(fields), text_of)
     assert pattern is not None
     good = pattern.around(b'"second"')
     for raw in (pattern.around(inserted), good[:at] + replaced + good[at + len(replaced) :]):
@@ -70,7 +87,7 @@ def test_what_fits_is_what_json_reads(
     ],
 )
 def test_a_text_that_stands_elsewhere_too_makes_no_pattern(frame: Frame) -> None:
-    pattern = learn(frame, "word", 1)
+    pattern = learn(frame, "word", 1, any_text)
     assert pattern is None or pattern.text_in(frame.raw) == "word"
     if pattern is not None:
         assert json.loads(Frame(pattern.around(b'"x"')).data or b"") == {"content": "x"}
@@ -78,8 +95,8 @@ def test_a_text_that_stands_elsewhere_too_makes_no_pattern(frame: Frame) -> None
 
 def test_a_frame_of_our_own_is_a_pattern_without_a_trial() -> None:
     frame = Frame(frame_of(("content",), "word", separators=(",", ":")).raw)
-    assert of_our_own(frame, "content", "word") == learn(frame, "word", 1)
-    assert of_our_own(frame, "model", "kimi") == learn(frame, "kimi", 1)
+    assert of_our_own(frame, "content", "word") == learn(frame, "word", 1, any_text)
+    assert of_our_own(frame, "model", "kimi") == learn(frame, "kimi", 1, any_text)
     assert of_our_own(frame, "content", "") is None
     twice = encode(dumps([{"content": "word"}, {"content": "word"}]))
     assert of_our_own(twice, "content", "word") is None
@@ -105,8 +122,8 @@ def test_a_stream_that_changes_in_every_chunk_teaches_nothing() -> None:
     for number in range(MAX_MISSES):
         assert patterns.wanted
         raw = json.dumps({"obfuscation": str(number), "content": "word"}).encode()
-        assert patterns.match(encode(raw).raw) is None
-        patterns.learn(encode(raw), "word", 1, None)
+        assert patterns.match(encode(raw)) is None
+        patterns.learn(encode(raw), "word", 1, any_text, None)
     assert not patterns.wanted
 
 
@@ -114,10 +131,12 @@ def test_the_latest_patterns_are_known() -> None:
     patterns: Patterns[int] = Patterns()
     frames = [frame_of((f"field{number}",), "word") for number in range(MAX_KNOWN + 1)]
     for number, frame in enumerate(frames):
-        patterns.learn(frame, "word", 1, number)
-    assert patterns.match(frames[0].raw) is None
+        patterns.learn(frame, "word", 1, any_text, number)
+    assert patterns.match(frames[0]) is None
     for number, frame in reversed([*enumerate(frames)][1:]):
-        assert patterns.match(frame.raw) == ("word", number)
+        text, known = patterns.match(frame) or ("", None)
+        assert known is not None
+        assert (text, known.meaning) == ("word", number)
 
 
 # The short way and the long way
@@ -152,12 +171,22 @@ def test_the_short_way_leads_where_the_long_way_does(
     fields: list[tuple[str, ...]],
     policy: Policy,
 ) -> None:
-    role = data.draw(st.sampled_from([{}, {"role": "assistant"}, {"role": None}]))
     pieces = data.draw(cut(turn.written))
     # A field goes on for some pieces, as one does in a stream.
     lasts = 1 + len(pieces) // len(fields)
-    deltas = [dict.fromkeys(fields[at // lasts], piece) | role for at, piece in enumerate(pieces)]
-    stream = sse([*map(chunk, deltas), chunk({}, "stop")])
+    besides = st.lists(st.sampled_from(BESIDES), min_size=1, max_size=4)
+    chunks = [
+        chunk(dict.fromkeys(fields[at // lasts], piece) | more) | metadata
+        for at, (piece, more, metadata) in enumerate(
+            zip(
+                pieces,
+                itertools.cycle(data.draw(besides)),
+                itertools.cycle(data.draw(st.lists(METADATA, min_size=1, max_size=4))),
+                strict=False,
+            )
+        )
+    ]
+    stream = sse([*chunks, chunk({}, "stop")])
     short = through(stream, bridge=bridge, policy=policy)
     assert short == the_long_way(stream, bridge=bridge, policy=policy)
 
@@ -197,7 +226,7 @@ def test_the_short_way_is_the_usual_one() -> None:
     for deltas in ([{"content": text} for text in leaked], native):
         fitted = []
         real = Patterns.match
-        counting = lambda self, raw: fitted.append(real(self, raw)) or fitted[-1]  # noqa: E731, B023
+        counting = lambda self, frame: fitted.append(real(self, frame)) or fitted[-1]  # noqa: E731, B023
         with mock.patch.object(Patterns, "match", counting):
             through(sse(list(map(chunk, deltas))), bridge=True)
         assert sum(text is not None for text in fitted) > 90

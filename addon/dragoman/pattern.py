@@ -7,11 +7,12 @@ later frame that fits around its own text would have been read the same way, but
 
 The invariant: a pattern that fits gives exactly what JSON would.  Its text is a string
 of the JSON by itself, and it was tried, when it was learned, that another string in its
-place changes those values that hold the text, and nothing else.
+place changes those values that hold the text, and nothing else, and is what is read then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
@@ -21,6 +22,8 @@ from .sse import Frame
 
 MAX_FRAME = 4096
 """Bytes of a frame that is worth remembering."""
+MAX_FITTING = 64 * 1024
+"""Bytes of a frame that may fit one: a larger one is worth reading, and may be refused then."""
 MAX_MISSES = 16
 """Patterns in a row that fitted no frame, after which no more are learned: the stream has
 something else that changes in every chunk."""
@@ -69,16 +72,17 @@ def of_our_own(frame: Frame, name: str, text: str) -> Pattern | None:
     """The pattern of a frame that `dumps` has written, in which the value of a member `name`
     is `text` for certain; None if there is more than one such member.
 
-    No other bytes can be taken for it: the first quote of a name opens a string.
+    What is found once is that member: its name's first quote either opens the name, or is
+    an escaped one in another name or string, which would make two.
     """
     member = quoted(name) + b":"
     pieces = frame.raw.split(member + quoted(text))
     return Pattern(pieces[0] + member, None, pieces[1]) if text and len(pieces) == 2 else None
 
 
-def learn(frame: Frame, text: str, times: int) -> Pattern | None:
+def learn(frame: Frame, text: str, times: int, reads: Callable[[Any], str]) -> Pattern | None:
     """The pattern of a frame in whose JSON `text` is the value so many times, once or twice;
-    None if it has none."""
+    None if it has none.  `reads` gives the text of such a JSON value."""
     raw = frame.raw
     if not text or len(raw) > MAX_FRAME:
         return None
@@ -92,7 +96,8 @@ def learn(frame: Frame, text: str, times: int) -> Pattern | None:
         was, now = loads(frame.data or b""), loads(probed.data or b"")
     except NotJson:
         return None
-    return pattern if _replaced(was, text, now) == times and len(head) > len(b"data:") else None
+    fits = _replaced(was, text, now) == times and reads(now) == _PROBE
+    return pattern if fits and len(head) > len(b"data:") else None
 
 
 def _replaced(was: Any, text: str, now: Any) -> int:
@@ -112,33 +117,33 @@ def _sum(numbers: Any) -> int:
 
 
 @dataclass(slots=True)
-class _Known(Generic[Meaning]):
+class Known(Generic[Meaning]):
+    """A pattern, and what its learner knows of the frames that fit."""
+
     pattern: Pattern
     meaning: Meaning
 
 
 class Patterns(Generic[Meaning]):
-    """What one stream has taught: some patterns, and whether to go on learning.
-
-    The meaning of a pattern is what the learner knows of the frames that fit.
-    """
+    """What one stream has taught: some patterns, and whether to go on learning."""
 
     __slots__ = ("_known", "_misses")
 
     def __init__(self) -> None:
-        self._known: list[_Known[Meaning]] = []
+        self._known: list[Known[Meaning]] = []
         """The one that fitted last is the first."""
         self._misses = 0
 
-    def match(self, raw: bytes) -> tuple[str, Meaning] | None:
-        """The text of a frame that fits a pattern, and the meaning of that."""
+    def match(self, frame: Frame) -> tuple[str, Known[Meaning]] | None:
+        """The text of a frame that fits a pattern, and that; None if it has none."""
+        if not frame.whole or len(frame.raw) > MAX_FITTING:
+            return None
         for place, known in enumerate(self._known):
-            text = known.pattern.text_in(raw)
-            if text is not None:
+            if text := known.pattern.text_in(frame.raw):
                 self._misses = 0
                 if place:
                     self._known.insert(0, self._known.pop(place))
-                return text, known.meaning
+                return text, known
         return None
 
     @property
@@ -146,17 +151,12 @@ class Patterns(Generic[Meaning]):
         """Whether it is worth learning from a frame that did not fit."""
         return self._misses < MAX_MISSES
 
-    def learn(self, frame: Frame, text: str, times: int, meaning: Meaning) -> None:
-        """Remember `frame`, in which `text` is the value so many times."""
-        self.add(learn(frame, text, times), meaning)
-
-    def add(self, pattern: Pattern | None, meaning: Meaning) -> None:
-        """Remember a pattern; None if a frame had none."""
+    def learn(
+        self, frame: Frame, text: str, times: int, reads: Callable[[Any], str], meaning: Meaning
+    ) -> None:
+        """Remember a frame, as `learn` does, and its meaning."""
         self._misses += 1
+        pattern = learn(frame, text, times, reads)
         if pattern is not None:
-            self._known.insert(0, _Known(pattern, meaning))
+            self._known.insert(0, Known(pattern, meaning))
             del self._known[MAX_KNOWN:]
-
-    def now(self, meaning: Meaning) -> None:
-        """What the pattern that fitted last, or was learned since, means from now on."""
-        self._known[0].meaning = meaning

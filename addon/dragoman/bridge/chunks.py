@@ -64,6 +64,12 @@ def only_text(chunk: Any) -> Said | None:
     return Said("reasoning", values[0], len(values)) if isinstance(values[0], str) else None
 
 
+def text_of(chunk: Any) -> str:
+    """The text of a chunk that says nothing else; empty for any other."""
+    said = only_text(chunk)
+    return said.text if said else ""
+
+
 def _only_arguments(call: Json, index: int, function: Any) -> Said | None:
     if not isinstance(function, dict) or call.get("id") or function.get("name"):
         return None

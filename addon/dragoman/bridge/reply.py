@@ -162,11 +162,12 @@ class Reply:
 
     def _read(self, frame: Frame) -> None:
         """Most frames are like the one before, with another text for the same field."""
-        text, said = self._patterns.match(frame.raw) or ("", None)
-        if text and said is not None:
-            self._say(said, text)
-        else:
+        fitting = self._patterns.match(frame)
+        if fitting is None:
             self._read_json(frame)
+        else:
+            text, known = fitting
+            self._say(known.meaning, text)
 
     def _say(self, said: chunks.Said, text: str) -> None:
         match said.what:
@@ -196,7 +197,7 @@ class Reply:
             return
         self._chunk(value, named=_names_itself_error(frame))
         if self._patterns.wanted and (said := chunks.only_text(value)) is not None:
-            self._patterns.learn(frame, said.text, said.times, said)
+            self._patterns.learn(frame, said.text, said.times, chunks.text_of, said)
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         error = stream_error(value, named=named)

@@ -15,12 +15,12 @@ from typing import Any
 
 from ..evidence import Evidence
 from ..jsonio import NotJson, loads, quoted
-from ..pattern import Patterns
+from ..pattern import Known, Patterns
 from ..sse import BLANK_LINE_ENDS, Frame, FrameSplitter, split
 from .calls import Calls
 from .fields import CONTENT, Span, by_field, passages
 from .headers import AT_END, Tools
-from .like import Like, only_text
+from .like import Like, one_text, text_of
 from .markers import may_hold_marker
 from .parts import (
     Choice,
@@ -95,34 +95,38 @@ class ChunkRepair:
         if self._gave_up or self.ignores(frame.raw) or not (frame.whole or self._waiting):
             return [frame]
         self._current = frame
-        text, like = self._patterns.match(frame.raw) or ("", None)
-        if text and like and like.fields == like.choice.fields:
-            if (more := self._more(frame, text, like)) is not None:
-                return [more]
-            self._take_in_text(frame, text, like)
+        fitting = self._patterns.match(frame)
+        if fitting is None:
+            self._read(frame)
         else:
-            like = None
-            self._take_in(frame)
-        latest = self._waiting[-1] if self._waiting else None
-        self._drain()
+            text, known = fitting
+            known.meaning.choice.last_chunk = known.meaning.chunk
+            if (more := self._more(frame, text, known.meaning)) is not None:
+                return [more]
+            self._read_text(frame, text, known)
+        self._settle(frame)
+        return self._take()
+
+    def _settle(self, frame: Frame) -> None:
+        """A frame is done with."""
         self._current = None
-        for choice in self._choices.values():
+        choices = self._choices.values()
+        for choice in choices:
             choice.settle()
         self._recent.append(frame.raw[-_REMEMBERED_BYTES:])
         if self._waiting and self._holds_too_much:
             self._give_up()
-        choices = self._choices.values()
         self._resting = not self._waiting and all(choice.resting for choice in choices)
         self._quiet = self._resting and all(choice.quiet for choice in choices)
-        self._learn(like, latest)
-        return self._take()
 
     def _more(self, frame: Frame, text: str, like: Like) -> Frame | None:
         """The short way for a frame like the one before, if all it says is more of the same."""
         choice = like.choice
         if like.written is None or like.call != choice.open_call or self._waiting:
             return None
-        if not (like.call or self._policy.moves(text)) or not choice.scanner.takes(text):
+        if like.fields != choice.fields or not (like.call or self._policy.moves(text)):
+            return None
+        if not choice.scanner.takes(text):
             return None
         more = Frame(like.written.around(quoted(text)))
         choice.end += len(text)
@@ -130,15 +134,29 @@ class ChunkRepair:
         self._current = None
         return more
 
-    def _learn(self, like: Like | None, latest: Waiting | None) -> None:
-        """Remember what a frame said, and what took its place; `like` if it fitted."""
-        if latest is None or self._waiting:
-            return
-        if like is not None:
-            self._patterns.now(like.now(latest.parts[0], self._out))
-        elif self._patterns.wanted and (said := only_text(latest)) is not None:
-            like = Like(latest.parts[0].choice, said.fields).now(latest.parts[0], self._out)
-            self._patterns.learn(latest.frame, said.text, len(said.fields), like)
+    def _read_text(self, frame: Frame, text: str, known: Known[Like]) -> None:
+        """The way of a frame that says this text and nothing else, as it fits a pattern."""
+        like = known.meaning
+        before = like.choice.open_call
+        part = Part(0, like.choice, [])
+        like.choice.open_parts.append(part)
+        self._scan_text(part, like.fields, text)
+        like.choice.decide()
+        self._waiting.append(Waiting(frame, [part]))
+        self._drain()
+        if not self._waiting:
+            known.meaning = like.now(text, before, part, self._out)
+
+    def _read(self, frame: Frame) -> None:
+        """The long way.  A frame that says one text and nothing else is remembered."""
+        self._take_in(frame)
+        latest = self._waiting[-1] if self._waiting else None
+        said = one_text(latest) if latest and self._patterns.wanted else None
+        self._drain()
+        if latest and said and not self._waiting:
+            choice = latest.parts[0].choice
+            like = Like(choice, said.fields, choice.last_chunk)
+            self._patterns.learn(latest.frame, said.text, len(said.fields), text_of, like)
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
@@ -217,14 +235,6 @@ class ChunkRepair:
                 waiting.parts.append(self._scan(choice, position, value))
         self._waiting.append(waiting)
 
-    def _take_in_text(self, frame: Frame, text: str, like: Like) -> None:
-        """Take in a frame that says this text, and nothing else."""
-        part = Part(0, like.choice, [])
-        like.choice.open_parts.append(part)
-        self._scan_text(part, like.fields, text)
-        like.choice.decide()
-        self._waiting.append(Waiting(frame, [part]))
-
     def _choice_of(self, value: object, position: int) -> Choice | None:
         if not isinstance(value, dict):
             return None
@@ -245,10 +255,6 @@ class ChunkRepair:
         part = Part(position, choice, [])
         choice.open_parts.append(part)
         for passage in passages(delta):
-            if passage.fields != choice.fields:
-                choice.fields = passage.fields
-                choice.scanner.fresh()
-                self._unread -= {b'"%b"' % name.encode() for name in passage.fields}
             self._scan_text(part, passage.fields, passage.text)
         natives = delta.get("tool_calls")
         if isinstance(natives, list) and natives:
@@ -267,6 +273,10 @@ class ChunkRepair:
 
     def _scan_text(self, part: Part, fields: tuple[str, ...], text: str) -> None:
         choice = part.choice
+        if fields != choice.fields:
+            choice.fields = fields
+            choice.scanner.fresh()
+            self._unread -= {b'"%b"' % name.encode() for name in fields}
         end = choice.end + len(text)
         part.spans.append(Span(choice.end, end, fields))
         choice.end = end

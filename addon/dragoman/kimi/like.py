@@ -6,12 +6,13 @@ of such a frame when it was read the long way serves for those that fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..pattern import Pattern, of_our_own
 from ..sse import Frame
-from .fields import CONTENT, Passage, passages
-from .parts import Choice, Part, Waiting, delta_of
+from .fields import CONTENT, Passage, passages, without_text
+from .parts import Choice, Part, Waiting, delta_of, says_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,45 +22,61 @@ class Like:
     choice: Choice
     fields: tuple[str, ...]
     """Those that carry the text."""
+    chunk: dict[str, Any]
+    """One of them, see `Choice.last_chunk`."""
     call: int = 0
     written: Pattern | None = None
     """What takes the place of a frame that only goes on with the arguments of `call` (see
     `Choice.open_call`), or if that is 0 with text that is moved to ``content``."""
 
-    def now(self, part: Part, out: list[Frame]) -> Like:
-        """What is known now that `part`, all of the latest frame, was made into `out`."""
-        name, text = _only_delta(part) if len(out) == 1 else ("", "")
-        if not text and self.written is None:
-            return self
-        written = of_our_own(out[0], name, text) if text else None
-        return Like(self.choice, self.fields, self.choice.open_call, written)
+    def now(self, text: str, before: int, part: Part, out: list[Frame]) -> Like:
+        """What is known now that a frame that said `text` was made into `out`; `part` is all
+        of it, and `before` the call that was open before it."""
+        member, told = _only_delta(part) if len(out) == 1 else ("", "")
+        call = self.choice.open_call
+        if told == text and call == before:
+            return replace(self, call=call, written=of_our_own(out[0], member, text))
+        return self if self.written is None else replace(self, written=None)
 
 
-def only_text(waiting: Waiting) -> Passage | None:
-    """What a frame says that says nothing but one text of one choice; None for any other."""
-    if len(waiting.parts) != 1 or len(waiting.chunk["choices"]) != 1 or waiting.chunk.get("usage"):
+def one_text(waiting: Waiting) -> Passage | None:
+    """What a frame says that says one text and nothing else, if those like it are written
+    alike: the first frame that is written anew tells the role."""
+    if len(waiting.parts) != 1 or (said := _only_text(waiting.chunk)) is None:
         return None
-    (value,) = waiting.chunk["choices"]
-    if any(value.get(name) for name in ("finish_reason", "logprobs", "usage")):
+    (choice,), (part,) = waiting.chunk["choices"], waiting.parts
+    return None if "role" in choice["delta"] and not part.choice.role_seen else said
+
+
+def text_of(chunk: Any) -> str:
+    """The text of a chunk that says nothing else; empty for any other."""
+    said = _only_text(chunk)
+    return said.text if said else ""
+
+
+def _only_text(chunk: dict[str, Any]) -> Passage | None:
+    if len(chunk["choices"]) != 1 or chunk.get("usage"):
         return None
-    delta = delta_of(value)
+    (choice,) = chunk["choices"]
+    if any(choice.get(name) for name in ("finish_reason", "logprobs", "usage")):
+        return None
+    delta = delta_of(choice)
     said = passages(delta)
-    if len(said) != 1 or ("role" in delta and not waiting.parts[0].choice.role_seen):
+    if len(said) != 1:
         return None
-    others = delta.keys() - {"role", *said[0].fields}
-    return None if any(delta[name] for name in others) else said[0]
+    others = (delta[name] for name in delta.keys() - {"role", *said[0].fields})
+    besides = (without_text(name, delta[name]) for name in said[0].fields)
+    return said[0] if all(map(says_nothing, others)) and not any(besides) else None
 
 
 def _only_delta(part: Part) -> tuple[str, str]:
-    """What all of a part has become: ``arguments``, or ``content`` out of another field, and
-    its text, which is empty if neither is the case."""
+    """The member of a delta and its text, if that is all of what a part has become, and not
+    where it came from: ``arguments`` of a call that goes on, or ``content``."""
     if len(part.deltas) != 1 or len(part.spans) != 1:
         return "", ""
     (delta,), (span,) = part.deltas, part.spans
-    (call, *others) = delta.get("tool_calls", [None])
-    if call is None:
-        name, text = "content", "" if span.fields == CONTENT else delta.get("content", "")
-    else:
-        goes_on = call.keys() == {"index", "function"} and not others
-        name, text = "arguments", call["function"]["arguments"] if goes_on else ""
-    return name, text if len(text) == span.end - span.begin else ""
+    if "tool_calls" not in delta:
+        return "content", "" if span.fields == CONTENT else delta.get("content", "")
+    (call, *others) = delta["tool_calls"]
+    goes_on = call.keys() == {"index", "function"} and not others
+    return "arguments", call["function"]["arguments"] if goes_on else ""

@@ -189,6 +189,11 @@ def _deltas(part: Part, value: dict[str, Any], policy: Policy) -> list[dict[str,
     return deltas
 
 
+def says_nothing(value: object) -> bool:
+    """Whether a field of a delta might as well not be there."""
+    return value in (None, "", [], {})
+
+
 def _rest(value: dict[str, Any], part: Part | None) -> tuple[dict[str, Any], bool]:
     """What the choice said besides text, and whether that is worth a chunk."""
     if part is None:  # not scanned
@@ -199,7 +204,7 @@ def _rest(value: dict[str, Any], part: Part | None) -> tuple[dict[str, Any], boo
     kept |= {k: left for k in scanned if (left := without_text(k, delta.get(k)))}
     if part.natives is not None:
         kept["tool_calls"] = part.natives
-    worth = bool(part.finish) or any(v not in (None, "", [], {}) for v in kept.values())
+    worth = bool(part.finish) or not all(map(says_nothing, kept.values()))
     if "role" in delta and not part.choice.role_seen:
         kept = {"role": delta["role"], **kept}
         part.choice.role_seen = worth = True

@@ -35,9 +35,8 @@ def begins_call(raw: bytes) -> bool:
     start = raw.find(b'"tool_calls"')
     if start < 0:
         return False
-    behind = raw[start:]
-    there = b'"id"' in behind or b'"name"' in behind or b'"type"' in behind
-    return there and _CALL_BEGINS.search(behind) is not None
+    there = b'"name"' in raw or b'"type"' in raw or raw.find(b'"id"', start) >= 0
+    return there and _CALL_BEGINS.search(raw) is not None
 
 
 def begins_text(raw: bytes, fields: Iterable[bytes]) -> bool:
