@@ -8,7 +8,7 @@ As `layer`, this knows internals of mitmproxy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
@@ -28,36 +28,41 @@ class Joining:
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         """The commands of the connection, joined where they belong to the same reply."""
-        pieces: list[bytes] = []
+        pieces: list[ReceiveHttp] = []
         of = -1  # no stream
         try:
             for command in self._connection.handle_event(event):
-                data = self._live_data(command)
-                if pieces and (data is None or data.stream_id != of):
-                    yield _joined(of, pieces)
+                piece = self._live_piece(command)
+                if pieces and (piece is None or piece.event.stream_id != of):
+                    yield _joined(pieces)
                     pieces = []
                 if isinstance(command, ReceiveHttp):
                     of = command.event.stream_id
-                if data is None:
+                if piece is None:
                     yield command
                 else:
-                    pieces.append(data.data)
+                    pieces.append(piece)
         except NotImplementedError:
             # mitmproxy has no trailers of HTTP/1, and crashes where a body ends with some.
             if of < 0 or not isinstance(event, events.ConnectionEvent):
                 raise
             if pieces:
-                yield _joined(of, pieces)
+                yield _joined(pieces)
             yield ReceiveHttp(ResponseEndOfMessage(of))
             yield commands.CloseConnection(event.connection)
         else:
             if pieces:
-                yield _joined(of, pieces)
+                yield _joined(pieces)
 
-    def _live_data(self, command: commands.Command) -> ResponseData | None:
-        data = command.event if isinstance(command, ReceiveHttp) else None
-        return data if isinstance(data, ResponseData) and self._is_live(data.stream_id) else None
+    def _live_piece(self, command: commands.Command) -> ReceiveHttp | None:
+        """The command, if it brings some of a live reply."""
+        if not isinstance(command, ReceiveHttp) or not isinstance(command.event, ResponseData):
+            return None
+        return command if self._is_live(command.event.stream_id) else None
 
 
-def _joined(stream_id: int, pieces: list[bytes]) -> ReceiveHttp:
-    return ReceiveHttp(ResponseData(stream_id, b"".join(pieces)))
+def _joined(pieces: list[ReceiveHttp]) -> ReceiveHttp:
+    if len(pieces) == 1:
+        return pieces[0]
+    data = b"".join(cast(ResponseData, piece.event).data for piece in pieces)
+    return ReceiveHttp(ResponseData(pieces[0].event.stream_id, data))

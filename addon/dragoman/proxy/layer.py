@@ -221,13 +221,17 @@ class Stream(HttpStream):
             yield from self._wake(event)
             return
         yield from super()._handle_event(event)
-        if isinstance(event, RequestEndOfMessage | ResponseHeaders | ResponseData):
-            # Now, and not before hooks and a connection have been waited for.
+        # Heard now, and not before hooks and a connection have been waited for.
+        if isinstance(event, ResponseData):
+            self._heard_at = time.monotonic()
+            live = self.live
+            if live is not None and live.ending:
+                yield from self._say_farewell(live)
+            return
+        if isinstance(event, (RequestEndOfMessage, ResponseHeaders)):
             self._heard_at = time.monotonic()
         if self.server_state in (self.state_done, self.state_errored):
             self._forget(self._timer)
-        elif isinstance(event, ResponseData):
-            yield from self._end_if_ready()
         elif isinstance(event, RequestEndOfMessage) and self._unanswered:
             yield from self._wait()
 
