@@ -74,7 +74,8 @@ def leak(*, stripped: bool) -> Leak:
     for index in range(2):
         names.append(word())
         contents += ["<|tool_call_begin|>", "func", f"tions.{names[-1]}"]
-        contents += [f":{index}<|tool_call_argument_begin|>", '{"a": "', f"{word()} <|tool"]
+        contents += [f":{index}<|tool_call_argument_begin|>", '{"a": "']
+        contents += [f"{word()} ", f"{word()} ", f"{word()} ", f"{word()} <|tool"]
         contents += [f"_call_end|> {word()}", f'{word()}", "b', f'": "{word()}"}} ']
         contents += ["<|tool_call_end|> "]
     contents += ["<|tool_call_begin|>", "1<|tool_call_argument_begin|>{"]
@@ -120,13 +121,22 @@ STREAM_STAGES = [
     "kimi.chunks:ChunkRepair.ignores",
     "kimi.chunks:ChunkRepair.feed",
     "kimi.chunks:ChunkRepair.close",
+    "kimi.chunks:ChunkRepair._more",
+    "kimi.chunks:ChunkRepair._settle",
+    "kimi.chunks:one_text",
+    "kimi.chunks:quoted",
     "kimi.chunks:loads",
     "kimi.chunks:render",
+    "kimi.like:Like.now",
+    "kimi.like:of_our_own",
+    "pattern:Patterns.match",
+    "pattern:learn",
     "kimi.parts:dumps",
     "kimi.parts:encode",
     "kimi.chunks:passages",
     "kimi.scanner:Scanner.feed",
     "kimi.scanner:Scanner.close",
+    "kimi.scanner:Scanner.takes",
     "kimi.scanner:Scanner._step",
     "kimi.scanner:find_marker",
     "kimi.follow:JsonFollower.follow",

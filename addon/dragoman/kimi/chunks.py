@@ -67,6 +67,7 @@ class ChunkRepair:
         self._waiting: list[Waiting] = []
         self._out: list[Frame] = []
         self._current: Frame | None = None
+        self._taken_in: Frame | None = None
         self._recent: deque[bytes] = deque(maxlen=_REMEMBERED)
         # Fields whose text has not begun: a stripped header may stand at their start.
         self._unread = set(TEXTS) if tools else set()
@@ -107,15 +108,19 @@ class ChunkRepair:
         self._settle(frame)
         return self._take()
 
+    def _let_out(self) -> None:
+        """The latest frame has been taken in: from now on a fault is none of its."""
+        self._drain()
+        self._taken_in, self._current = self._current, None
+        for choice in self._choices.values():
+            choice.settle()
+
     def _settle(self, frame: Frame) -> None:
         """A frame is done with."""
-        self._current = None
-        choices = self._choices.values()
-        for choice in choices:
-            choice.settle()
         self._recent.append(frame.raw[-_REMEMBERED_BYTES:])
         if self._waiting and self._holds_too_much:
             self._give_up()
+        choices = self._choices.values()
         self._resting = not self._waiting and all(choice.resting for choice in choices)
         self._quiet = self._resting and all(choice.quiet for choice in choices)
 
@@ -143,7 +148,7 @@ class ChunkRepair:
         self._scan_text(part, like.fields, text)
         like.choice.decide()
         self._waiting.append(Waiting(frame, [part]))
-        self._drain()
+        self._let_out()
         if not self._waiting:
             known.meaning = like.now(text, before, part, self._out)
 
@@ -152,7 +157,7 @@ class ChunkRepair:
         self._take_in(frame)
         latest = self._waiting[-1] if self._waiting else None
         said = one_text(latest) if latest and self._patterns.wanted else None
-        self._drain()
+        self._let_out()
         if latest and said and not self._waiting:
             choice = latest.parts[0].choice
             like = Like(choice, said.fields, choice.last_chunk)
@@ -171,6 +176,11 @@ class ChunkRepair:
         for frame in split(stream):
             repaired += b"".join(out.raw for out in self.feed(frame))
         return bytes(repaired) + b"".join(out.raw for out in self.close())
+
+    def has_taken_in(self, frame: Frame) -> bool:
+        """Whether the latest frame is this one, and all it said has left or would with
+        `release`."""
+        return frame is self._taken_in
 
     def release(self) -> list[Frame]:
         """After a fault: everything that has not left, as it came where that is possible.

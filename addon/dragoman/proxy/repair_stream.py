@@ -177,7 +177,10 @@ class RepairStream(LiveStream):
             return []
         repaired = self._released(self._repair.release)
         unrepaired, self._unrepaired = self._unrepaired, []
-        if unrepaired and any(frame is unrepaired[0] for frame in repaired):
+        if unrepaired and (
+            self._repair.has_taken_in(unrepaired[0])
+            or any(frame is unrepaired[0] for frame in repaired)
+        ):
             del unrepaired[0]  # the frame in which the fault was
         unsplit = self._released(self._splitter.close)
         return [*repaired, *unrepaired, *unsplit, Frame(self._unsplit)]
