@@ -58,9 +58,8 @@ def answering(raw: bytes, address: tuple[str, int] = ("127.0.0.1", 0)) -> Iterat
 
 
 def chunked(body: bytes, trailers: bytes = b"") -> bytes:
-    head = (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+    head += b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     pieces = [piece + b"\n\n" for piece in body.removesuffix(b"\n\n").split(b"\n\n")]
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
     return head + chunks + b"0\r\n" + trailers + b"\r\n"
