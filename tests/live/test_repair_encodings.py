@@ -109,7 +109,8 @@ def test_an_unknown_encoding_passes_and_is_logged(chat: Chat, encoding: str) -> 
 @pytest.mark.parametrize("how", ["gzip", "deflate", "br", "zstd"])
 def test_a_damaged_stream_ends_with_an_error_frame(chat: Chat, how: str) -> None:
     name, pack = PACK[how]
-    stream = sse([chunk({"content": f"word{i}"}) for i in range(2000)])
+    # Without an end of its own: a check sum may come too late to take that back.
+    stream = sse([chunk({"content": f"word{i}"}) for i in range(2000)], done=False)
     body = pack(stream)
     half = len(body) // 2
     damaged = body[:half] + bytes(byte ^ 0x55 for byte in body[half : half + 40]) + body[half:]
