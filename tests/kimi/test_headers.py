@@ -50,8 +50,14 @@ DECLARED = Tools(
         ("call_59ad", None),
         ("chatcmpl-tool-0a1b2c3d4e", None),
         ("0a1b2c3d-0000-4000-8000-0123456789ab", None),
-        ("functions_write_3", None),
-        ("functionswrite5", None),
+        ("functions.", None),
+        ("functions.:3", None),
+        ("functions_write_3", "functions_write_3"),
+        ("functionswrite5", "functionswrite5"),
+        ("delete_file", "delete_file"),
+        ("functions.delete_file", "delete_file"),
+        ("functions.delete_file:2", "delete_file"),
+        ("weird@id", "weird@id"),
     ],
 )
 def test_header_names_the_tool(header: str, name: str | None) -> None:
@@ -67,7 +73,7 @@ def test_header_names_the_tool(header: str, name: str | None) -> None:
         ("bash", "bash"),
         ("call_abc123", None),
         ("3", None),
-        ("functions_read_3", None),
+        ("functions_read_3", "functions_read_3"),
     ],
 )
 def test_without_declared_tools_only_a_plain_name_counts(header: str, name: str | None) -> None:
@@ -79,9 +85,9 @@ def test_a_suffix_is_taken_at_its_longest() -> None:
     assert resolve("functions.mcp.files.read:0", declared).name == "files.read"
 
 
-def test_a_mangled_header_that_fits_two_tools_names_none() -> None:
+def test_a_mangled_header_that_fits_two_tools_names_neither() -> None:
     declared = Tools({"read-file": OPEN, "read_file": OPEN})
-    assert resolve("functions(read.file):1", declared).name is None
+    assert resolve("functions(read.file):1", declared).name == "functions(read.file):1"
 
 
 def _one_call(

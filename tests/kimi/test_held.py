@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from dragoman.evidence import MAX_KINDS, OTHERS, Evidence
-from dragoman.kimi.chunks import MAX_HELD, MAX_HELD_BYTES, ChunkRepair
+from dragoman.kimi.chunks import ChunkRepair
 from dragoman.kimi.headers import Tools
 from dragoman.kimi.parts import Policy
+from dragoman.kimi.waiting import MAX_HELD, MAX_HELD_BYTES
 from dragoman.sse import Frame
 from tests.kimi.streams import NOW, chunk, read, repair, sse
 from tests.kimi.turns import REQUEST
@@ -45,8 +46,9 @@ def test_large_frames_that_wait_are_let_out(stage: ChunkRepair, evidence: Eviden
 
 
 def test_many_frames_that_wait_are_let_out(stage: ChunkRepair) -> None:
-    """Every choice begins with what may be a stripped header, letter by letter."""
-    letters = "functions.get-weather:"
+    """Every choice has a call in a fence, which may be quoted, letter by letter."""
+    opening = f'```\n{CB}bash:0{AB}{{"a": "'
+    letters = [opening, *"x" * (MAX_HELD // 100)]
     frames = [frame({"content": letter}, index) for letter in letters for index in range(120)]
     assert len(frames) > MAX_HELD
     held = most = 0

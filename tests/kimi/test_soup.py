@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from dragoman.evidence import Evidence
 from dragoman.jsonio import dumps, loads
-from dragoman.kimi.chunks import MAX_WAITING, ChunkRepair
+from dragoman.kimi.chunks import ChunkRepair
 from dragoman.kimi.headers import Tools
 from dragoman.kimi.markers import MARKERS
 from dragoman.kimi.message import repair_body
 from dragoman.kimi.parts import Policy
+from dragoman.kimi.waiting import MAX_BEHIND
 from dragoman.sse import FrameSplitter
 from tests.kimi.streams import NOW, Read, chunk, read, repair, sse
 from tests.kimi.turns import REQUEST, cut
@@ -71,7 +72,7 @@ def test_a_whole_message_reads_as_its_stream(soup: str) -> None:
         "message": {"role": "assistant", "content": soup},
         "finish_reason": "stop",
     }
-    body = dumps({"choices": [choice]})
+    body = dumps({"model": "kimi", "choices": [choice]})
     repaired = repair_body(body, Tools.of_request(REQUEST), FIELD, Evidence(), NOW)
     result = loads(repaired or body)["choices"][0]
     message = result["message"]
@@ -146,7 +147,7 @@ def test_an_undecided_choice_holds_up_another_for_a_while_only() -> None:
     stream = sse([chunk({"content": "a <"}), *[other] * 1000], done=False)
     stage = ChunkRepair(Tools({}), Policy(), Evidence(), NOW)
     sent = [out for frame in FrameSplitter().feed(stream) for out in stage.feed(frame)]
-    assert len(sent) >= 1000 - MAX_WAITING
+    assert len(sent) >= 1000 - 2 * MAX_BEHIND
 
 
 def test_details_without_text_are_kept_once() -> None:

@@ -9,17 +9,15 @@ thing it said, each with the metadata of the original.
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
 from typing import Any
 
 from ..evidence import Evidence
 from ..jsonio import NotJson, loads, quoted
 from ..pattern import Known, Patterns
-from ..sse import BLANK_LINE_ENDS, Frame, FrameSplitter, split
+from ..sse import BLANK_LINE_ENDS, Frame, split
 from .calls import Calls
-from .fields import CONTENT, Span, by_field, passages
-from .headers import AT_END, Tools
+from .fields import CONTENT, Passage, Span, by_field, passages, text_of_fields
+from .headers import Tools
 from .like import Like, one_text, text_of
 from .markers import may_hold_marker
 from .parts import (
@@ -30,11 +28,16 @@ from .parts import (
     chunk_like,
     delta_of,
     finish_after,
+    is_whole,
+    note_piece,
     render,
 )
+from .passed import PassedFrames
 from .pieces import Arguments, CallEnd, CallStart, Piece, Text
-from .scanner import HEADER_LIMIT, Scanner
+from .rule import rule_for
+from .scanner import Scanner
 from .skim import TEXTS, begins_call, begins_text, holds_text, may_name_text
+from .waiting import WaitingFrames
 
 MAX_CHOICES = 128
 """Choices of one reply that are scanned; further ones are forwarded as they are."""
@@ -42,17 +45,8 @@ MAX_CHOICES = 128
 MAX_INDEX = 2**31
 """An index of a call beyond this is none."""
 
-MAX_WAITING = 256
-"""Frames that wait behind an undecided one of another choice."""
-MAX_HELD = 2048
-MAX_HELD_BYTES = 64 * 1024 * 1024
-"""Frames, and their bytes, that may wait in all: what holds up more is no LLM's reply, and
-is not repaired any further."""
 MAX_LIKE = 64 * 1024
 """Bytes of a frame that serves as the pattern of chunks that are added."""
-
-_REMEMBERED = 16
-_REMEMBERED_BYTES = 8 * 1024
 
 
 class ChunkRepair:
@@ -64,16 +58,15 @@ class ChunkRepair:
         self._evidence = evidence
         self._now = now
         self._choices: dict[int, Choice] = {}
-        self._waiting: list[Waiting] = []
+        self._waiting = WaitingFrames()
         self._out: list[Frame] = []
         self._current: Frame | None = None
         self._taken_in: Frame | None = None
-        self._recent: deque[bytes] = deque(maxlen=_REMEMBERED)
+        self._passed = PassedFrames()
         # Fields whose text has not begun: a stripped header may stand at their start.
         self._unread = set(TEXTS) if tools else set()
         self._quiet = self._resting = True
         self._gave_up = False
-        self._failed = False
         self._open_ended = False
         self._patterns: Patterns[Like] = Patterns()
 
@@ -88,7 +81,8 @@ class ChunkRepair:
                 return False
             if begins_text(raw, self._unread):
                 return False
-        self._recent.append(raw[-_REMEMBERED_BYTES:])
+        if self._passed.add(raw):
+            self._read_passed()
         return True
 
     def feed(self, frame: Frame) -> list[Frame]:
@@ -96,16 +90,18 @@ class ChunkRepair:
         if self._gave_up or self.ignores(frame.raw) or not (frame.whole or self._waiting):
             return [frame]
         self._current = frame
+        if self._passed:
+            self._read_passed()
         fitting = self._patterns.match(frame)
         if fitting is None:
             self._read(frame)
         else:
             text, known = fitting
             known.meaning.choice.last_chunk = known.meaning.chunk
-            if (more := self._more(frame, text, known.meaning)) is not None:
+            if (more := self._more(text, known.meaning)) is not None:
                 return [more]
             self._read_text(frame, text, known)
-        self._settle(frame)
+        self._settle()
         return self._take()
 
     def _let_out(self) -> None:
@@ -115,27 +111,25 @@ class ChunkRepair:
         for choice in self._choices.values():
             choice.settle()
 
-    def _settle(self, frame: Frame) -> None:
+    def _settle(self) -> None:
         """A frame is done with."""
-        self._recent.append(frame.raw[-_REMEMBERED_BYTES:])
-        if self._waiting and self._holds_too_much:
+        if self._waiting.too_many:
             self._give_up()
         choices = self._choices.values()
         self._resting = not self._waiting and all(choice.resting for choice in choices)
         self._quiet = self._resting and all(choice.quiet for choice in choices)
 
-    def _more(self, frame: Frame, text: str, like: Like) -> Frame | None:
+    def _more(self, text: str, like: Like) -> Frame | None:
         """The short way for a frame like the one before, if all it says is more of the same."""
         choice = like.choice
         if like.written is None or like.call != choice.open_call or self._waiting:
             return None
-        if like.fields != choice.fields or not (like.call or self._policy.moves(text)):
+        if like.fields != choice.fields or not (like.call or self._policy.moves):
             return None
         if not choice.scanner.takes(text):
             return None
         more = Frame(like.written.around(quoted(text)))
         choice.end += len(text)
-        self._recent.append(frame.raw[-_REMEMBERED_BYTES:])
         self._current = None
         return more
 
@@ -147,7 +141,7 @@ class ChunkRepair:
         like.choice.open_parts.append(part)
         self._scan_text(part, like.fields, text)
         like.choice.decide()
-        self._waiting.append(Waiting(frame, [part]))
+        self._waiting.add(Waiting(frame, [part]))
         self._let_out()
         if not self._waiting:
             known.meaning = like.now(text, before, part, self._out)
@@ -155,7 +149,7 @@ class ChunkRepair:
     def _read(self, frame: Frame) -> None:
         """The long way.  A frame that says one text and nothing else is remembered."""
         self._take_in(frame)
-        latest = self._waiting[-1] if self._waiting else None
+        latest = self._waiting.latest
         said = one_text(latest) if latest and self._patterns.wanted else None
         self._let_out()
         if latest and said and not self._waiting:
@@ -187,10 +181,10 @@ class ChunkRepair:
 
         The frame in which the fault occurred counts as not begun.
         """
-        frames = self._out + [w.frame for w in self._waiting if w.frame is not self._current]
+        frames = self._out + [frame for frame in self._waiting if frame is not self._current]
         for choice in self._choices.values():
             header, pieces, count = choice.held_call
-            held = header + "".join(pieces[:count]) + choice.held
+            held = header + "".join(pieces[:count])
             frames += [chunk_like(choice.last_chunk, {"content": held})] if held else []
         frames += [self._current] if self._current is not None else []
         self._out, self._current = [], None
@@ -200,13 +194,6 @@ class ChunkRepair:
     def _take(self) -> list[Frame]:
         out, self._out = self._out, []
         return out
-
-    @property
-    def _holds_too_much(self) -> bool:
-        waiting = self._waiting
-        return (
-            len(waiting) > MAX_HELD or sum(len(each.frame.raw) for each in waiting) > MAX_HELD_BYTES
-        )
 
     def _give_up(self) -> None:
         """Let everything out as it came, and all that comes after it."""
@@ -220,7 +207,7 @@ class ChunkRepair:
     def _take_in(self, frame: Frame) -> None:
         data = frame.data
         if data is not None and data.strip() == b"[DONE]":
-            self._end()
+            self._end(done=True)
         try:
             chunk = loads(data) if data and frame.whole else None
         except NotJson:
@@ -232,20 +219,19 @@ class ChunkRepair:
         self._open_ended = not frame.raw.endswith(BLANK_LINE_ENDS)
         if not isinstance(chunk, dict) or not isinstance(chunk.get("choices"), list):
             if isinstance(chunk, dict) and chunk.get("error"):
-                self._failed = True
-                self._end()
-            self._waiting.append(Waiting(frame, []))
+                self._fail()
+            self._waiting.add(Waiting(frame, []))
             return
         waiting = Waiting(frame, [], chunk)
         for position, value in enumerate(chunk["choices"]):
-            choice = self._choice_of(value, position)
+            choice = self._choice_of(chunk, value, position)
             if choice is not None:
                 if len(frame.raw) <= MAX_LIKE:
                     choice.last_chunk = {**chunk, "choices": [value]}
                 waiting.parts.append(self._scan(choice, position, value))
-        self._waiting.append(waiting)
+        self._waiting.add(waiting)
 
-    def _choice_of(self, value: object, position: int) -> Choice | None:
+    def _choice_of(self, chunk: dict[str, Any], value: object, position: int) -> Choice | None:
         if not isinstance(value, dict):
             return None
         index = value.get("index")
@@ -253,9 +239,11 @@ class ChunkRepair:
         if index not in self._choices:
             if len(self._choices) >= MAX_CHOICES:
                 return None
+            model = chunk.get("model")
+            rule = rule_for(self._tools, model if isinstance(model, str) else "")
             self._choices[index] = Choice(
-                Scanner(self._tools),
-                Calls(self._tools, self._evidence, self._now),
+                Scanner(self._tools, rule),
+                Calls(self._evidence, self._now),
                 last_chunk={"object": "chat.completion.chunk", "choices": [{"index": index}]},
             )
         return self._choices[index]
@@ -272,7 +260,7 @@ class ChunkRepair:
             part.changed |= part.natives != natives
         part.finish = value.get("finish_reason")
         if part.finish:  # some hosts send "" for none
-            self._place(part, choice.scanner.close())
+            self._place(part, choice.scanner.close(whole=is_whole(part.finish)))
             part.finish = finish_after(
                 part.finish, choice.calls.repaired > 0, self._is_cut(choice), self._policy
             )
@@ -285,7 +273,7 @@ class ChunkRepair:
         choice = part.choice
         if fields != choice.fields:
             choice.fields = fields
-            choice.scanner.fresh()
+            self._place(part, choice.scanner.enter(text_of_fields(fields)))
             self._unread -= {b'"%b"' % name.encode() for name in fields}
         end = choice.end + len(text)
         part.spans.append(Span(choice.end, end, fields))
@@ -303,15 +291,14 @@ class ChunkRepair:
             if isinstance(piece, Text):
                 self._place_text(part, piece)
             elif isinstance(piece, CallStart):
-                header = piece.header or (self._header_behind(part) if piece.behind else "")
-                self._add_calls(part, calls.start(header))
+                self._add_calls(part, calls.start(piece))
             elif isinstance(piece, Arguments):
                 self._add_calls(part, calls.arguments(piece.text))
             elif isinstance(piece, CallEnd):
                 self._add_calls(part, calls.end(piece))
                 part.choice.cut = part.choice.cut or (piece.cut and not piece.valid)
             else:
-                self._evidence.note("dropped", piece.what)
+                note_piece(self._evidence, piece)
 
     def _add_calls(self, part: Part, deltas: list[dict[str, Any]]) -> None:
         for delta in deltas:
@@ -324,72 +311,80 @@ class ChunkRepair:
         gone = min((part.spans[0].begin for part in open_parts if part.spans), default=None)
         if gone is None or gone > piece.start:  # a header that was none: its frames have left
             rest = piece.text if gone is None else piece.text[: gone - piece.start]
-            fields = CONTENT if self._policy.moves(rest) else current.choice.fields
-            current.add(dict.fromkeys(fields, rest))
+            moves = self._policy.moves and bool(rest.strip())
+            current.add(dict.fromkeys(CONTENT if moves else current.choice.fields, rest))
             current.changed = True
         for part in open_parts:
             for span, text in by_field(piece.start, piece.text, part.spans):
-                moves = piece.trailing and self._policy.moves(text) and span.fields != CONTENT
+                moves = piece.trailing and self._policy.moves and span.fields != CONTENT
                 part.plain += 0 if moves else len(text)
                 part.add(dict.fromkeys(CONTENT if moves else span.fields, text))
 
-    def _header_behind(self, part: Part) -> str:
-        """The header of a call whose begin markers were stripped, if it has left already."""
-        frames = FrameSplitter().feed(b"".join(self._recent))
-        texts: list[str] = []
-        for frame in frames:
+    # What went by unread
+
+    def _read_passed(self) -> None:
+        """Tell the scanners what they have not seen."""
+        if self._passed.skipped:
+            for choice in self._choices.values():
+                choice.scanner.passed_unread()
+        for frame in self._passed.take():
             try:
                 chunk = loads(frame.data or b"null")
             except NotJson:
                 continue
             choices = chunk.get("choices") if isinstance(chunk, dict) else None
             for position, value in enumerate(choices if isinstance(choices, list) else []):
-                if self._choice_of(value, position) is part.choice:
-                    said = passages(delta_of(value))
-                    texts += [p.text for p in said if p.fields == part.choice.fields]
-        behind = AT_END.search("".join(texts)[-HEADER_LIMIT:])
-        header = behind[0].strip() if behind else ""
-        if not self._tools.named_by(header):
-            return ""
-        if header:
-            self._evidence.note("found a call header among text that had left already")
-        return header
+                found = self._choice_of(chunk, value, position)
+                if found is not None:
+                    self._tell_passed(found, passages(delta_of(value)))
+
+    def _tell_passed(self, choice: Choice, passed: list[Passage]) -> None:
+        for passage in passed:
+            if passage.fields != choice.fields:
+                choice.fields = passage.fields
+                choice.scanner.enter(text_of_fields(passage.fields))
+            choice.scanner.passed(passage.text)
 
     # Letting frames out
 
     def _drain(self) -> None:
         """Let out what is decided, in its order.  All of it or nothing: a header may stand
         in one frame and its call in a later one, and after a fault neither has left."""
-        decided = list(itertools.takewhile(lambda waiting: waiting.decided, self._waiting))
-        if len(self._waiting) - len(decided) > MAX_WAITING:
-            decided = [waiting for waiting in self._waiting if waiting.decided]
-        frames = [frame for waiting in decided for frame in render(waiting, self._policy)]
-        self._out += frames
-        if len(decided) == len(self._waiting):
-            self._waiting.clear()
-        elif decided:
-            self._waiting = [w for w in self._waiting if w not in decided]
+        decided = self._waiting.take_decided(several=len(self._choices) > 1)
+        self._out += [frame for waiting in decided for frame in render(waiting, self._policy)]
 
     # The end
 
-    def _end(self) -> None:
-        """Close every choice; give one that called tools and has no finish reason its own."""
+    def _end(self, *, done: bool = False) -> None:
+        """Close every choice; give one that called tools and has no finish reason its own.
+        `done`: the upstream has said that this is the end."""
         for choice in self._choices.values():
             in_call = choice.scanner.in_call
-            part = Part(0, choice, [])
-            choice.open_parts.append(part)
-            self._place(part, choice.scanner.close())
-            for open_part in choice.open_parts:
-                open_part.open = False
-            choice.open_parts = []
-            self._drain()
-            self._append([chunk_like(choice.last_chunk, delta) for delta in part.deltas])
-            if not choice.finished and not self._failed and (choice.calls.repaired or in_call):
+            self._end_choice(choice, choice.scanner.close(whole=done))
+            if not choice.finished and (choice.calls.repaired or in_call):
                 choice.finished = True
                 finish = "length" if in_call else "tool_calls"
                 self._evidence.note("added finish_reason", finish)
                 self._append([chunk_like(choice.last_chunk, {}, finish)])
         self._drain()
+
+    def _fail(self) -> None:
+        """The upstream has failed: what is open stays so, and what is held is text."""
+        for choice in self._choices.values():
+            self._end_choice(choice, choice.scanner.abandon())
+            choice.finished = True
+        self._drain()
+
+    def _end_choice(self, choice: Choice, pieces: list[Piece]) -> None:
+        """The last of a choice, for which there may be no frame any more."""
+        part = Part(0, choice, [])
+        choice.open_parts.append(part)
+        self._place(part, pieces)
+        for open_part in choice.open_parts:
+            open_part.open = False
+        choice.open_parts.clear()
+        self._drain()
+        self._append([chunk_like(choice.last_chunk, delta) for delta in part.deltas])
 
     @property
     def _will_add(self) -> bool:

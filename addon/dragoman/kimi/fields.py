@@ -56,6 +56,11 @@ def passages(delta: dict[str, Any]) -> list[Passage]:
     return [Passage(fields, text) for text, fields in found.items()]
 
 
+def text_of_fields(fields: tuple[str, ...]) -> str:
+    """Which text these fields carry: what the model answers and what it thinks are two."""
+    return "content" if fields == CONTENT else "reasoning"
+
+
 def _text(name: str, value: object) -> str:
     if name != "reasoning_details":
         return value if isinstance(value, str) else ""

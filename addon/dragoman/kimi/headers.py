@@ -3,15 +3,17 @@
 The model should write ``functions.<name>:<index>``.  It also writes whatever it saw
 in its history, and hosts mangle that further.  `resolve` reads every form seen in the
 wild.  A mangled form counts only if it leads to exactly one declared tool; a header
-with no name in it is left to the arguments (`Tools.accepting`): exactly one declared
+with no name in it is left to the arguments (`Tools.meant_by`): exactly one declared
 tool's schema must accept them.  A best guess would silently run the wrong tool, so
 there is none: such a call keeps its literal header as its name, where it can be seen.
+A header that is a name is never read as another one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ..jsonio import NotJson, loads
@@ -24,12 +26,18 @@ _NAMELESS = re.compile(
     r"(?:\d+|(?:call|chatcmpl|toolu|fc)[-_]?(?:tool[-_])?[0-9A-Za-z]*\d[-0-9A-Za-z_]*|call[-_]\w+"
     r"|[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})(?::\d+)?\Z"
 )
-_PLAIN = re.compile(r"[A-Za-z_][\w.\-]*\Z")
+_COLON = re.compile(r"\s*:\s*")
 _PREFIX = re.compile(r"\Afunctions?[._:(]*", re.IGNORECASE)
 _SUFFIX = re.compile(r"[):\s._-]*\d+(?:\.\d+)?\Z")
 AT_END = re.compile(r"[\w.\-()]+:\d+\s*\Z")
 """A header at the end of a text: that of a call whose begin markers the host has stripped."""
 _ID = re.compile(r"[A-Za-z0-9_.:\-]{2,128}\Z")
+_WORD = r"[A-Za-z0-9_.:/()@-]"
+_SO_FAR = re.compile(rf"\s*{_WORD}*(?:\s*:\s*{_WORD}*)*\s*\Z")
+HEADER_LIMIT = 256
+"""Characters between a call's begin marker and its arguments, blanks included."""
+WORD_LIMIT = 128
+"""Characters of the word itself: ids of hosts and clients have some forty at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,22 @@ class Resolution:
 
     name: str | None
     form: str
+    certain: bool = True
+    """Whether a call was meant even if no arguments follow: the tool is declared, or the
+    header has the index that Kimi writes."""
+
+
+def may_be_word(text: str) -> bool:
+    """Whether `text` is, or could grow into, what may stand before a call's arguments: one
+    word, with blanks around it and around its ``:``."""
+    if len(text) > HEADER_LIMIT or _SO_FAR.match(text) is None:
+        return False
+    return len(_COLON.sub(":", text.strip())) <= WORD_LIMIT
+
+
+def word_of(text: str) -> str | None:
+    """The header that `text` is, without blanks; None if it is none."""
+    return _COLON.sub(":", text.strip()) if may_be_word(text) else None
 
 
 def is_call_id(header: str) -> bool:
@@ -46,10 +70,23 @@ def is_call_id(header: str) -> bool:
 
 
 class Tools:
-    """The tools that a request declared; none at all if they are not known."""
+    """What a request says of the calls that its reply may hold."""
 
-    def __init__(self, schemas: dict[str, object]) -> None:
+    def __init__(
+        self,
+        schemas: Mapping[str, object],
+        *,
+        model: str = "",
+        forbidden: bool = False,
+        called: Mapping[str, str] | None = None,
+    ) -> None:
+        """`schemas` are those of the declared tools, none if they are not known; `model` is
+        the name that was asked for; `forbidden`: no call is wanted (``tool_choice``);
+        `called` gives the tool of each call id in the history."""
         self._schemas = schemas
+        self.model = model
+        self.forbidden = forbidden
+        self._called = called or {}
         self._prefixes = [f"{stem}{name}:" for name in schemas for stem in ("", "functions.")]
         self._by_shape: dict[str, list[str]] = {}
         for name in schemas:
@@ -69,7 +106,15 @@ class Tools:
                 # Without "parameters" a function takes none (OpenAI's API reference).
                 nothing = {"type": "object", "additionalProperties": False}
                 schemas[name] = function.get("parameters", nothing)
-        return cls(schemas)
+        if not isinstance(request, dict):
+            return cls(schemas)
+        model = request.get("model")
+        return cls(
+            schemas,
+            model=model if isinstance(model, str) else "",
+            forbidden=request.get("tool_choice") == "none",
+            called=_called(request.get("messages")),
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self._schemas
@@ -77,15 +122,23 @@ class Tools:
     def __bool__(self) -> bool:
         return bool(self._schemas)
 
-    def accepting(self, arguments: str) -> list[str]:
-        """The tools whose schema accepts the whole argument object."""
+    def meant_by(self, arguments: str) -> str | None:
+        """The one tool whose schema accepts the whole argument object; of several whose
+        schemas are open, the one that declares all of its keys."""
         try:
             value = loads(arguments or "{}")
         except NotJson:
-            return []
+            return None
         if not isinstance(value, dict):
-            return []
-        return [name for name, schema in self._schemas.items() if accepts(schema, value)]
+            return None
+        accepting = [name for name, schema in self._schemas.items() if accepts(schema, value)]
+        if len(accepting) > 1:
+            accepting = [n for n in accepting if value.keys() <= _properties(self._schemas[n])]
+        return accepting[0] if len(accepting) == 1 else None
+
+    def called_by(self, call_id: str) -> str | None:
+        """The tool of the call in the history that has this id."""
+        return self._called.get(call_id)
 
     def may_be_header(self, text: str) -> bool:
         """Whether `text` is, or could grow into, ``name:index`` of a declared tool."""
@@ -111,6 +164,29 @@ class Tools:
         return next((name for name in _suffixes(dotted) if name in self), None)
 
 
+def _called(messages: object) -> dict[str, str]:
+    """The tool of each call in a history, by its id; ids that two tools share tell nothing."""
+    called: dict[str, str] = {}
+    ambiguous: set[str] = set()
+    for message in messages if isinstance(messages, list) else []:
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        for call in calls if isinstance(calls, list) else []:
+            function = call.get("function") if isinstance(call, dict) else None
+            name = function.get("name") if isinstance(function, dict) else None
+            call_id = call.get("id") if isinstance(call, dict) else None
+            if not isinstance(name, str) or not name.strip() or not isinstance(call_id, str):
+                continue
+            if called.setdefault(call_id, name) != name:
+                ambiguous.add(call_id)
+    return {call_id: name for call_id, name in called.items() if call_id not in ambiguous}
+
+
+def _properties(schema: object) -> AbstractSet[str]:
+    """The names of the arguments that a schema declares."""
+    declared = schema.get("properties") if isinstance(schema, dict) else None
+    return declared.keys() if isinstance(declared, dict) else frozenset()
+
+
 def _shape(name: str) -> str:
     return name.replace("-", "_")
 
@@ -123,9 +199,11 @@ def _suffixes(dotted: str) -> Iterable[str]:
 
 
 def resolve(header: str, tools: Tools) -> Resolution:
-    """Read a stripped call header against the declared tools."""
+    """Read a call header, see `word_of`, against the declared tools."""
     if header in tools:
         return Resolution(header, "plain name")
+    if called := tools.called_by(header):
+        return Resolution(called, "id of an earlier call")
     native = _NATIVE.match(header)
     named = native or _K3.match(header)
     form = "native id" if native else "name:index"
@@ -136,13 +214,11 @@ def resolve(header: str, tools: Tools) -> Resolution:
     mangled = _mangled(header, tools)
     if mangled:
         return Resolution(mangled, "mangled header")
-    if not header or _NAMELESS.match(header):
+    name = (named["name"] if named else header).removeprefix("functions.").strip(".:")
+    if not name or _NAMELESS.match(header):
         return Resolution(None, "header without a name")
-    if named and _PLAIN.match(named["name"]):
-        return Resolution(named["name"], f"{form}, tool not declared" if tools else form)
-    if not tools and _PLAIN.match(header) and not _SUFFIX.search(header):
-        return Resolution(header.removeprefix("functions."), "plain name")
-    return Resolution(None, "unreadable header")
+    form = form if named else "plain name"
+    return Resolution(name, f"{form}, tool not declared" if tools else form, bool(named))
 
 
 def _mangled(header: str, tools: Tools) -> str | None:

@@ -31,15 +31,18 @@ MARKERS = {
 }
 LONGEST = max(map(len, MARKERS))
 
-find_marker = re.compile("|".join(map(re.escape, MARKERS))).search
+_MARKER = re.compile("|".join(map(re.escape, MARKERS)))
+find_marker = _MARKER.search
+find_markers = _MARKER.findall
 
-# Go writes "<" inside JSON as an escape, in either case of the hexadecimal digit.
-_LESS_THAN = re.compile(rb"<|\\u003[cC]")
+# What may follow a marker's "<": its bar, an escape, or the end of the string.  Go writes "<"
+# inside JSON as an escape, in either case of the hexadecimal digit.
+_BEGINS = re.compile(rb'<[|\\"]|\\u003[cC]')
 
 
 def may_hold_marker(raw: bytes) -> bool:
     """Whether the JSON text `raw` could hold a marker or a piece of one."""
-    return b"<" in raw or (b"\\u003" in raw and _LESS_THAN.search(raw) is not None)
+    return (b"<" in raw or b"\\u003" in raw) and _BEGINS.search(raw) is not None
 
 
 def unfinished_marker(text: str) -> int:

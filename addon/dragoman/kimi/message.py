@@ -12,11 +12,20 @@ from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
 from .calls import Calls
 from .chunks import ChunkRepair
-from .fields import CONTENT, Span, by_field, passages, without_text, written
+from .fields import (
+    CONTENT,
+    Span,
+    by_field,
+    passages,
+    text_of_fields,
+    without_text,
+    written,
+)
 from .headers import Tools
 from .markers import may_hold_marker
-from .parts import Policy, finish_after
-from .pieces import Arguments, CallEnd, CallStart, Piece, Text
+from .parts import Policy, finish_after, is_whole, note_piece
+from .pieces import Arguments, CallEnd, CallStart, LeftAsText, Piece, Text
+from .rule import rule_for
 from .scanner import Scanner
 
 
@@ -34,7 +43,10 @@ def repair_body(
     touched = False
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
-            touched |= _MessageRepair(choice, tools, policy, evidence, now).run()
+            model = reply.get("model")
+            rule = rule_for(tools, model if isinstance(model, str) else "")
+            scanner = Scanner(tools, rule)
+            touched |= _MessageRepair(choice, scanner, policy, evidence, now).run()
     return dumps(reply) if touched else None
 
 
@@ -50,14 +62,19 @@ class _MessageRepair:
     """Repairs one choice in place."""
 
     def __init__(
-        self, choice: dict[str, Any], tools: Tools, policy: Policy, evidence: Evidence, now: int
+        self,
+        choice: dict[str, Any],
+        scanner: Scanner,
+        policy: Policy,
+        evidence: Evidence,
+        now: int,
     ) -> None:
         self._choice = choice
         self._message: dict[str, Any] = choice["message"]
         self._policy = policy
         self._evidence = evidence
-        self._calls = Calls(tools, evidence, now)
-        self._scanner = Scanner(tools)
+        self._calls = Calls(evidence, now)
+        self._scanner = scanner
         self._texts: dict[tuple[str, ...], list[str]] = {}
         self._new_calls: list[dict[str, Any]] = []
         self._spans: list[Span] = []
@@ -77,9 +94,10 @@ class _MessageRepair:
             self._texts.setdefault(passage.fields, [])
             self._spans.append(Span(end, end + len(passage.text), passage.fields))
             end += len(passage.text)
-            self._scanner.fresh()
+            self._place(self._scanner.enter(text_of_fields(passage.fields)))
             self._place(self._scanner.feed(passage.text))
-        self._place(self._scanner.close())
+        whole = is_whole(self._choice.get("finish_reason"))
+        self._place(self._scanner.close(whole=whole))
         if not self._touched and self._plain == end:
             return False
         self._cut = self._cut or self._scanner.cut_in_header
@@ -89,21 +107,24 @@ class _MessageRepair:
     def _place(self, pieces: list[Piece]) -> None:
         for piece in pieces:
             if isinstance(piece, Text):
-                moves = piece.trailing and self._policy.text == "content" and piece.text.strip()
+                moves = piece.trailing and self._policy.moves
                 for span, text in by_field(piece.start, piece.text, self._spans):
                     self._texts.setdefault(CONTENT if moves else span.fields, []).append(text)
                     self._plain += len(text)
                 continue
+            if isinstance(piece, LeftAsText):
+                note_piece(self._evidence, piece)
+                continue
             self._touched = True
             if isinstance(piece, CallStart):
-                self._merge(self._calls.start(piece.header))
+                self._merge(self._calls.start(piece))
             elif isinstance(piece, Arguments):
                 self._merge(self._calls.arguments(piece.text))
             elif isinstance(piece, CallEnd):
                 self._merge(self._calls.end(piece))
                 self._cut = self._cut or (piece.cut and not piece.valid)
             else:
-                self._evidence.note("dropped", piece.what)
+                note_piece(self._evidence, piece)
 
     def _merge(self, deltas: list[dict[str, Any]]) -> None:
         for delta in deltas:

@@ -7,13 +7,16 @@ thing it said, each with the metadata of the original.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..evidence import Evidence
 from ..jsonio import dumps, loads
 from ..sse import Frame, encode
 from .calls import Calls
 from .fields import CONTENT, Span, without_text, written
+from .pieces import Dropped, LeftAsText
 from .scanner import Scanner
 
 
@@ -24,9 +27,26 @@ class Policy:
     text: Literal["content", "field"] = "content"
     finish: Literal["tool_calls", "keep"] = "tool_calls"
 
-    def moves(self, text: str) -> bool:
-        """Whether text around a section goes to ``content``: blank text is not worth it."""
-        return self.text == "content" and bool(text.strip())
+    @property
+    def moves(self) -> bool:
+        """Whether text around a section goes to ``content``."""
+        return self.text == "content"
+
+
+_CUT_SHORT = ("length", "max_tokens", "model_length", "content_filter", "sensitive")
+
+
+def is_whole(finish: object) -> bool:
+    """Whether a turn with this finish reason was over, and not cut short by a limit."""
+    return finish not in _CUT_SHORT
+
+
+def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
+    """Record what was taken out of a text, and what was left in it that looks like markup."""
+    if isinstance(piece, LeftAsText):
+        evidence.note("left as text", f"a {piece.what} {piece.why}")
+    else:
+        evidence.note("dropped", piece.what)
 
 
 def finish_after(finish: object, calls_made: bool, cut: bool, policy: Policy) -> object:
@@ -46,18 +66,16 @@ class Choice:
     calls: Calls
     fields: tuple[str, ...] = ()
     end: int = 0  # offset: how much text was fed
-    open_parts: list[Part] = field(default_factory=list)
+    open_parts: deque[Part] = field(default_factory=deque)
     last_chunk: dict[str, Any] = field(default_factory=dict)
     role_seen: bool = False
     finished: bool = False
     cut: bool = False
-    held: str = ""  # by the scanner, when the last frame was done with
-    held_call: tuple[str, list[str], int] = ("", [], 0)  # likewise by the calls
+    held_call: tuple[str, list[str], int] = ("", [], 0)  # when the last frame was done with
 
     def settle(self) -> None:
         """A frame is done with: remember what is held of it and those before."""
-        self.held = self.scanner.held
-        self.held_call = self.calls.held
+        self.held_call = self.scanner.held_call
 
     @property
     def open_call(self) -> int:
@@ -67,9 +85,14 @@ class Choice:
     def decide(self) -> None:
         """Text was scanned: see which parts' ends are still undecided."""
         decided = self.end - self.scanner.undecided
-        for part in self.open_parts:
+        while self.open_parts:
+            part = self.open_parts[0]
             part.open = bool(part.spans) and part.spans[-1].end > decided
-        self.open_parts = [part for part in self.open_parts if part.open]
+            if part.open:
+                break
+            self.open_parts.popleft()
+        if self.open_parts and not self.open_parts[-1].spans:
+            self.open_parts.pop().open = False
 
     @property
     def quiet(self) -> bool:
@@ -172,8 +195,9 @@ def render(waiting: Waiting, policy: Policy) -> list[Frame]:
 
 
 def _deltas(part: Part, value: dict[str, Any], policy: Policy) -> list[dict[str, Any]]:
-    """The deltas that take the place of the part's text.  In an event that also held
-    markers, text goes to `content` (the specification), unless it is blank."""
+    """The deltas that take the place of the part's text.  In an event that also held markers
+    of a call, text goes to `content` (the specification), unless it is blank."""
+    mixed = policy.moves and part.plain != part.text_size and part.choice.calls.repaired > 0
     original = delta_of(value)
     deltas: list[dict[str, Any]] = []
     for delta in part.deltas:
@@ -181,7 +205,7 @@ def _deltas(part: Part, value: dict[str, Any], policy: Policy) -> list[dict[str,
             deltas.append(delta)
             continue
         text = next(iter(delta.values()))
-        names = CONTENT if policy.moves(text) and part.plain != part.text_size else delta.keys()
+        names = CONTENT if mixed and text.strip() else delta.keys()
         deltas.append({name: written(name, text, original.get(name)) for name in names})
     if deltas and "role" in original and not part.choice.role_seen:
         deltas[0] = {"role": original["role"], **deltas[0]}

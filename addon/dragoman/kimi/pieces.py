@@ -1,11 +1,12 @@
-"""What the scanner makes of text: the pieces that flow from it to the calls.
+"""What repair makes of text: the pieces that flow from the parser to the scanner, and from
+the scanner to the calls.
 
 Each is a small frozen record; nothing subclasses them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,17 +15,33 @@ class Text:
 
     start: int
     text: str
-    trailing: bool
-    """Whether a section or a call came before it in this choice."""
+    trailing: bool = False
+    """Whether a call came before it in this choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A call begins with this header (`headers.word_of`), which may be empty.  The parser's
+    word for a call; the scanner makes a `CallStart` of it, or text."""
+
+    word: str
+    bare: bool = False
+    """Whether no marker of arguments follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoHeader:
+    """What followed a call's begin marker is none: the marker is text."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """A call begins.  `header` is what stood before its arguments, stripped."""
+    """A call begins: the name of its tool, the id that its header is (empty: none), and in
+    which form the header gave the name."""
 
-    header: str
-    behind: bool = False
-    """Whether the header, its begin marker stripped, may be the end of earlier text."""
+    name: str
+    call_id: str
+    form: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +68,43 @@ class Dropped:
     what: str
 
 
-Piece = Text | CallStart | Arguments | CallEnd | Dropped
+@dataclass(frozen=True, slots=True)
+class LeftAsText:
+    """A marker stays in the text, which is another piece."""
+
+    what: str
+    why: str
+
+
+Parsed = Text | Header | NoHeader | Arguments | CallEnd | Dropped
+"""What the parser gives."""
+Piece = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
+"""What the scanner gives."""
+
+
+def joined(pieces: list[Piece]) -> list[Piece]:
+    """The same with what belongs together in one piece: text that follows on text,
+    arguments that follow on arguments."""
+    out: list[Piece] = []
+    run: list[str] = []
+    end = 0
+    for piece in [*pieces, None]:
+        last = out[-1] if out else None
+        follows = (
+            piece.start == end and piece.trailing == last.trailing
+            if isinstance(piece, Text) and isinstance(last, Text)
+            else isinstance(piece, Arguments) and isinstance(last, Arguments)
+        )
+        if not follows and len(run) > 1 and isinstance(last, Text | Arguments):
+            out[-1] = replace(last, text="".join(run))
+        if piece is None:
+            break
+        if follows:
+            assert isinstance(piece, Text | Arguments)
+            run.append(piece.text)
+        else:
+            out.append(piece)
+            run = [piece.text] if isinstance(piece, Text | Arguments) else []
+        if isinstance(piece, Text):
+            end = piece.start + len(piece.text)
+    return out

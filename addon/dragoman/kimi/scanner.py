@@ -1,398 +1,535 @@
 """The scanner: text of one choice in, text and tool calls out.
 
-One machine reads the text of one choice in the order in which the model wrote it.
-Its states are where we stand in Kimi's format::
+It reads the text of one choice in the order in which the model wrote it.  Outside of
+sections it looks for markers; from a begin marker on the `SectionParser` reads, and what
+came since the last certain point is a *candidate*, kept as it came, until it is certain
+that it is a call, or that it is text:
 
-    TEXT       what the user reads
-    SECTION    inside a section, outside any call
-    HEADER     behind call_begin: the call's id, up to argument_begin
-    ARGUMENTS  behind argument_begin: JSON, up to call_end
+- its header is no header, or it names a tool that the `Rule` does not allow: text;
+- it stands in code that a Markdown text quotes: text, unless the model is Kimi's and
+  nothing but white space comes after it in its turn or field.  Kimi leaves fences open, and
+  a real section always ends its turn, where a quoted one is followed by the fence's end;
+- else it is a call as soon as its header is there; one whose header has no name is a call
+  if its arguments tell the tool, or if the rule allows any name.
 
-`_TRANSITIONS` says what each marker does in each state; a pair that is missing there
-is a stray marker, which is dropped and reported.  Invariants: every character of the
-input ends up in exactly one piece, or in a marker, a header, or white space around
-them; no complete marker ever ends up in a piece, except one quoted inside a JSON
-string; and the pieces, joined, do not depend on how the input was cut, but for a
-header behind text that has left already (`CallStart` then has none).
-
-What is held back, and why: the start of a marker (28 characters at most); a call
-header; white space behind a call, which is formatting unless text follows; and
-arguments behind a marker that is quoted in a JSON string, because only the rest of
-the JSON can tell whether it was quoted (beyond `QUOTED_LIMIT` it was).
+The invariants: every character of the input ends up in exactly one piece, or in a marker, a
+header, or white space around them; what is left as text is text to the character; and the
+pieces, joined, do not depend on how the input was cut, but for a header that has left as
+text before its argument marker came.
 """
 
 from __future__ import annotations
 
-import enum
 import re
+from dataclasses import dataclass, field
 
-from .follow import JsonFollower, Status
-from .headers import AT_END, Tools
-from .markers import LONGEST, MARKERS, Marker, find_marker, unfinished_marker
-from .pieces import Arguments, CallEnd, CallStart, Dropped, Piece, Text
+from .headers import AT_END, HEADER_LIMIT, Tools, is_call_id, resolve
+from .markdown import MarkdownCode
+from .markers import MARKERS, Marker, find_marker, find_markers, unfinished_marker
+from .pieces import (
+    Arguments,
+    CallEnd,
+    CallStart,
+    Dropped,
+    Header,
+    LeftAsText,
+    NoHeader,
+    Parsed,
+    Piece,
+    Text,
+    joined,
+)
+from .rule import ANY, Rule
+from .section import SectionParser, State
 
-HEADER_LIMIT = 256
-"""Characters of a call header; something longer is text."""
-QUOTED_LIMIT = 16 * 1024
-"""Characters held back behind a quoted marker; after that many it counts as quoted."""
+CANDIDATE_LIMIT = 64 * 1024
+"""Characters of a candidate that are held to find out; a longer one is text."""
+NAMELESS_LIMIT = 1024 * 1024
+"""Characters of arguments kept until a call without a name can be told from them."""
+BLANK_LIMIT = 4096
+"""Characters of white space after a call that are held, as formatting unless text follows."""
+MAX_QUOTED = 4 * CANDIDATE_LIMIT
+"""Characters of candidates in code that turned out to be text; after so many, markers in
+code are text at once, as each of them is read twice."""
+_STEP = 2048
+"""Characters that are read at once: what is held is copied with each marker."""
 
-_BLANK = re.compile(r"\s*")
-
-
-class _State(enum.Enum):
-    TEXT = enum.auto()
-    SECTION = enum.auto()
-    HEADER = enum.auto()
-    ARGUMENTS = enum.auto()
-
-
-class _Do(enum.Enum):
-    """What a transition does on its way."""
-
-    NOTHING = enum.auto()
-    START_CALL = enum.auto()
-    START_CALL_BEHIND = enum.auto()
-    EMPTY_CALL = enum.auto()
-    END_CALL = enum.auto()
+_BEGINS = {Marker.SECTION_BEGIN: State.SECTION, Marker.CALL_BEGIN: State.HEADER}
+_NOT_BLANK = re.compile(r"\S")
 
 
-# None as the next state: back to where calls come from (inside a section, or text).
-_TRANSITIONS: dict[tuple[_State, Marker], tuple[_Do, _State | None]] = {
-    (_State.TEXT, Marker.SECTION_BEGIN): (_Do.NOTHING, _State.SECTION),
-    (_State.TEXT, Marker.CALL_BEGIN): (_Do.NOTHING, _State.HEADER),
-    (_State.TEXT, Marker.ARGUMENTS_BEGIN): (_Do.START_CALL_BEHIND, _State.ARGUMENTS),
-    (_State.SECTION, Marker.CALL_BEGIN): (_Do.NOTHING, _State.HEADER),
-    (_State.SECTION, Marker.ARGUMENTS_BEGIN): (_Do.START_CALL_BEHIND, _State.ARGUMENTS),
-    (_State.SECTION, Marker.SECTION_END): (_Do.NOTHING, _State.TEXT),
-    (_State.HEADER, Marker.ARGUMENTS_BEGIN): (_Do.START_CALL, _State.ARGUMENTS),
-    (_State.HEADER, Marker.CALL_END): (_Do.EMPTY_CALL, None),
-    (_State.HEADER, Marker.CALL_BEGIN): (_Do.EMPTY_CALL, _State.HEADER),
-    (_State.HEADER, Marker.SECTION_BEGIN): (_Do.EMPTY_CALL, _State.SECTION),
-    (_State.HEADER, Marker.SECTION_END): (_Do.EMPTY_CALL, _State.TEXT),
-    (_State.ARGUMENTS, Marker.CALL_END): (_Do.END_CALL, None),
-    (_State.ARGUMENTS, Marker.CALL_BEGIN): (_Do.END_CALL, _State.HEADER),
-    (_State.ARGUMENTS, Marker.SECTION_BEGIN): (_Do.END_CALL, _State.SECTION),
-    (_State.ARGUMENTS, Marker.SECTION_END): (_Do.END_CALL, _State.TEXT),
-}
+@dataclass(slots=True)
+class _Candidate:
+    """What may be a call, or text, since the last point that is certain."""
+
+    start: int
+    """Its offset in the text of the choice."""
+    in_code: bool = False
+    raw: list[str] = field(default_factory=list)
+    """All of it as it came, and what came after it."""
+    size: int = 0
+    pieces: list[Piece] = field(default_factory=list)
+    """What it is if it is a call."""
+
+    def add(self, text: str) -> None:
+        self.raw.append(text)
+        self.size += len(text)
+
+    @property
+    def calls(self) -> bool:
+        return any(isinstance(piece, CallStart) for piece in self.pieces)
+
+
+@dataclass(slots=True)
+class _Nameless:
+    """A call whose arguments have to tell its tool."""
+
+    header: str
+    texts: list[str] = field(default_factory=list)
+    size: int = 0
 
 
 class Scanner:
     """Scans the text of one choice.
 
-    `tools` tell whether a text could be, or become, the header of a call whose begin
-    markers the host has stripped; such text is held where a call may start.
+    `tools` name calls, and tell whether a text could be, or become, the header of a call
+    whose begin markers the host has stripped; such text is held where a call may start.
     """
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, rule: Rule = ANY) -> None:
         self._tools = tools
-        self._state = _State.TEXT
-        self._in_section = False
+        self._rule = rule
+        self._fields: dict[str, MarkdownCode] = {}
+        self._code = self._fields.setdefault("", MarkdownCode())
+        self._parser: SectionParser | None = None
+        self._candidate: _Candidate | None = None
+        self._nameless: _Nameless | None = None
         self._buffer = ""
-        # Positions in the buffer: before `_at` everything is decided.
-        self._at = 0
-        self._offset = 0  # of the buffer's start, in the text of the choice
+        """What is held of the text outside of sections."""
+        self._fed = 0
+        """Characters of the choice so far."""
+        self._before = ""
+        """The end of the text that was given out, where a stripped header may stand."""
         self._fresh = True
-        self._trailing = False
-        self._json = JsonFollower()
-        self._followed = 0
-        self._quoted_at: int | None = None
-        self._arguments_seen = False
+        """Whether a call may start here whose begin marker was stripped."""
+        self._called = False
+        """Whether a call came before."""
+        self._begin_is_text = False
+        """Whether a begin marker was left as text: then what belongs to it is, too."""
+        self._quoted = 0
         self._pieces: list[Piece] = []
         self.cut_in_header = False
+        """Whether the text has ended in the header of a call."""
+
+    # What is asked
 
     @property
     def idle(self) -> bool:
         """Whether text without ``<`` would come out as it went in."""
-        return self._state is _State.TEXT and not self._buffer and not self._fresh
+        return self.between and not self._fresh
 
     @property
     def between(self) -> bool:
         """Whether nothing is held or open; text that comes may still begin something."""
-        return self._state is _State.TEXT and not self._buffer
+        return self._parser is None and self._candidate is None and not self._buffer
 
     @property
     def in_call(self) -> bool:
-        return self._state in (_State.HEADER, _State.ARGUMENTS)
+        """Whether a call is open, or may be."""
+        return self._parser is not None and self._parser.in_call
 
     @property
     def undecided(self) -> int:
-        """Characters at the end of the input that are text unless a marker follows."""
-        return len(self._buffer) if self._state is _State.TEXT else 0
+        """Characters at the end of the input that are text, or not, by what comes."""
+        if self._candidate is not None:
+            return self._fed - self._candidate.start
+        return len(self._parser.rest if self._parser else self._buffer)
 
     @property
-    def held(self) -> str:
-        """What is held back of a header, a section or arguments, as it came."""
-        return "" if self._state is _State.TEXT else self._buffer
+    def held_call(self) -> tuple[str, list[str], int]:
+        """What is held back that is no `undecided` text: the header of a call that has no name
+        yet, and the pieces of its arguments, so many of a list that may grow."""
+        if self._nameless is None or self._candidate is not None:
+            return "", [], 0
+        return self._nameless.header, self._nameless.texts, len(self._nameless.texts)
 
-    def fresh(self) -> None:
-        """Another field of the message begins, where a stripped header may stand."""
-        if self._state is _State.TEXT and not self._buffer:
-            self._fresh = True
+    # What comes
 
     def feed(self, text: str) -> list[Piece]:
         """The pieces that `text` completes."""
-        self._buffer += text
-        while self._step():
-            pass
+        for at in range(0, len(text), _STEP):
+            step = text[at : at + _STEP]
+            self._fed += len(step)
+            if self._candidate is not None:
+                self._candidate.add(step)
+            if self._parser is not None:
+                self._parser.push(step)
+            else:
+                self._buffer += step
+            self._run()
         return self._take()
 
     def takes(self, text: str) -> bool:
         """Take `text` if it is nothing but more of what came before, be it text or arguments
-        of the open call, and `feed` would have told all of it, too; else nothing is taken."""
-        if "<" in text or not (self.idle or self._goes_on(text)):
+        of the open call, and `feed` would have given all of it, too; else nothing is taken."""
+        if "<" in text:
             return False
-        self._offset += len(text)
+        if self.idle:
+            self._read(text)
+        elif (
+            self._parser is None
+            or self._candidate is not None
+            or self._nameless is not None
+            or not self._parser.takes(text)
+        ):
+            return False
+        self._fed += len(text)
         return True
 
-    def _goes_on(self, text: str) -> bool:
-        """Whether `text`, without a marker, is more of the open call's arguments; if so it
-        has been followed."""
-        if self._state is not _State.ARGUMENTS or self._buffer:
-            return False
-        if self._quoted_at is not None or not self._arguments_seen:
-            return False
-        if not self._json.stays_in_string(text):
-            followed = self._json.copy()
-            followed.follow(text, 0, len(text))
-            if followed.status is not Status.OPEN:
-                return False
-            self._json = followed
-        return True
+    def passed(self, text: str) -> None:
+        """`text` went by without being fed: there is no marker in it, nor part of one."""
+        self._read(text)
+        self._fresh = self._fresh and not text.strip()
 
-    def close(self) -> list[Piece]:
-        """The text has ended: what was held back, and the end of an open call."""
-        while self._state is _State.ARGUMENTS and self._quoted_at is not None:
-            self._quoted_marker_was_real()
-            while self._step():
-                pass
-        if self._state is _State.ARGUMENTS:
-            self._close_arguments()
-        else:
-            self.cut_in_header = self._state is _State.HEADER
-            self._text(len(self._buffer))
-            self._state = _State.TEXT
+    def passed_unread(self) -> None:
+        """More text went by than anybody kept, without a backtick or a tilde in it."""
+        for code in self._fields.values():
+            code.skip()
+        self._before = ""
+        self._fresh = False
+
+    def enter(self, name: str) -> list[Piece]:
+        """From here on the text is that of the field `name`, a text of its own.  Returns the
+        pieces that this completes."""
+        code = self._fields.setdefault(name, MarkdownCode())
+        if code is self._code:
+            return []
+        self._end_quoted(whole=True)
+        if self._parser is None:
+            self._end_text()
+            self._fresh = True
+        self._code = code
+        self._before = ""
         return self._take()
+
+    def close(self, *, whole: bool = True) -> list[Piece]:
+        """The text has ended: what was held back, and the end of an open call.  `whole`:
+        not by a limit, and not by a break."""
+        self._end_quoted(whole=whole)
+        while (parser := self._parser) is not None:
+            self.cut_in_header = parser.state is State.HEADER
+            for event in parser.close():
+                if self._parser is parser:
+                    self._take_in(event)
+            if self._parser is parser:
+                self._leave_section(parser)
+                self._commit()
+            self._run()
+            self._end_quoted(whole=whole)
+        self._end_text()
+        return self._take()
+
+    def abandon(self) -> list[Piece]:
+        """The reply broke off: what may be text is, and a call that is open stays so."""
+        header, texts, _ = self.held_call
+        if self._candidate is not None:
+            self._refuse("in a reply that broke off")
+        elif self._parser is not None:
+            held = header + "".join(texts)
+            self._pieces += [Text(self._fed, held, self._called)] if held else []
+            self._buffer = self._parser.rest
+        self._parser = self._nameless = None
+        self._text(len(self._buffer))
+        return self._take()
+
+    # How it runs
+
+    def _run(self) -> None:
+        while self._step_parser(self._parser) if self._parser else self._step_text():
+            pass
 
     def _take(self) -> list[Piece]:
         pieces, self._pieces = self._pieces, []
-        self._offset += self._at
-        self._buffer = self._buffer[self._at :]
-        self._followed -= self._at
-        if self._quoted_at is not None:
-            self._quoted_at -= self._at
-        self._at = 0
-        return pieces
+        return joined(pieces) if len(pieces) > 1 else pieces
 
-    def _step(self) -> bool:
+    def _add(self, piece: Piece) -> None:
+        (self._candidate.pieces if self._candidate else self._pieces).append(piece)
+
+    def _read(self, text: str) -> None:
+        """`text` was given out, or went by."""
+        self._code.feed(text)
+        self._before = (self._before + text)[-HEADER_LIMIT:]
+
+    # Text
+
+    def _step_text(self) -> bool:
         """Decide as much as can be; False when more input is needed."""
-        if self._state is _State.ARGUMENTS:
-            return self._step_arguments()
-        marker = find_marker(self._buffer, self._at)
+        marker = find_marker(self._buffer)
+        if self._candidate is not None:
+            return self._after_quoted_call(self._candidate, marker)
         if marker is None:
-            end = len(self._buffer) - unfinished_marker(self._buffer[self._at :])
-            if not self._must_wait(end):
+            end = len(self._buffer) - unfinished_marker(self._buffer)
+            if not self._must_wait(self._buffer[:end]):
                 self._text(end)
-                if self._state is _State.HEADER:
-                    self._go(None)
             return False
-        if self._state is _State.HEADER and marker.start() - self._at > HEADER_LIMIT:
-            self._text(marker.start())
-            self._go(None)
-            return True
         what = MARKERS[marker[0]]
-        do, state = _TRANSITIONS.get((self._state, what), (None, self._state))
-        if do is None:
-            if self._state is _State.TEXT or self._buffer[self._at : marker.start()].strip():
-                self._text(marker.start())
-            self._pieces.append(Dropped(f"stray {what.name.lower()}"))
-            self._at = marker.end()
-            self._fresh = True
-            return True
-        if do is _Do.START_CALL_BEHIND:
-            first = not self._pieces and not self._buffer[: marker.start()].strip()
-            header = self._header_behind(marker.start())
-            self._start_call(header, behind=first and self._state is _State.TEXT)
-        elif do is _Do.START_CALL:
-            self._start_call(self._buffer[self._at : marker.start()].strip())
-        elif do is _Do.EMPTY_CALL:
-            self._empty_call(self._buffer[self._at : marker.start()].strip())
+        header, text = self._text_before(marker)
+        if text:
+            self._text(text)
+        elif why := self._why_text(what):
+            self._text(marker.end())
+            self._add(LeftAsText(what.name.lower(), why))
+        elif what in _BEGINS:
+            self._begin(marker, _BEGINS[what])
+        elif what is not Marker.ARGUMENTS_BEGIN:
+            self._stray(marker)
+        elif header:
+            self._begin(marker, State.ARGUMENTS, header)
+        elif (arguments := _NOT_BLANK.search(self._buffer, marker.end())) is None:
+            return False
+        elif arguments[0] == "{":
+            self._begin(marker, State.ARGUMENTS)
         else:
-            self._text(marker.start(), before_marker=True)
-        self._at = marker.end()
-        self._go(state)
+            self._stray(marker)
         return True
 
-    def _go(self, state: _State | None) -> None:
-        if state is None:
-            state = _State.SECTION if self._in_section else _State.TEXT
-        if state in (_State.SECTION, _State.TEXT):
-            self._in_section = state is _State.SECTION
-        self._state = state
-        self._trailing = self._fresh = True
+    def _text_before(self, marker: re.Match[str]) -> tuple[str, int]:
+        """What stands before a marker: the header of a call whose begin marker was stripped,
+        if the marker is one of arguments; and how many characters are text."""
+        run = self._buffer[: marker.start()]
+        if MARKERS[marker[0]] is Marker.ARGUMENTS_BEGIN:
+            found = AT_END.search((self._before + run)[-HEADER_LIMIT:])
+            if found and self._tools.named_by(found[0].strip()):
+                begins = len(run) - len(found[0])
+                return found[0].strip(), begins if begins >= 0 else len(run)
+        formats = self._called and self._fresh and not run.strip()
+        return "", 0 if formats else len(run)
 
-    # Text, in every state but ARGUMENTS
-
-    def _must_wait(self, end: int) -> bool:
-        """Whether what stands before `end` may yet turn out not to be text."""
-        run = self._buffer[self._at : end]
-        if self._state is not _State.TEXT:
-            return len(run) <= HEADER_LIMIT
+    def _must_wait(self, run: str) -> bool:
+        """Whether `run`, where nothing has been decided, may yet turn out not to be text."""
         if not self._fresh:
             return False
-        if self._trailing and len(run) <= LONGEST and not run.strip():
-            return True
+        if self._called and not run.strip():
+            return len(run) <= BLANK_LIMIT
+        if self._rule.calls == "none":
+            return False
         return len(run) <= HEADER_LIMIT and self._tools.may_be_header(run)
 
-    def _text(self, end: int, *, before_marker: bool = False) -> None:
-        """Everything up to `end` is text, except white space that only formats."""
-        run = self._buffer[self._at : end]
-        if not run:
-            return
-        blank = not run.strip()
-        formatting = self._state is not _State.TEXT or (self._trailing and before_marker)
-        if blank and self._fresh and formatting:
-            self._pieces.append(Dropped("white space between markers"))
-        else:
-            self._pieces.append(Text(self._offset + self._at, run, self._trailing))
-        if not blank:
-            self._fresh = False
-        self._at = end
+    def _why_text(self, what: Marker) -> str:
+        """Why a marker that stands here is text; empty if it may be real."""
+        if self._rule.calls == "none":
+            return "where no call is meant"
+        if self._code.is_open():
+            may_end_turn = self._rule.kimi and what in _BEGINS and self._quoted < MAX_QUOTED
+            return "" if may_end_turn else "in quoted code"
+        if self._begin_is_text and what not in _BEGINS:
+            return "with what it belongs to"
+        return ""
 
-    def _header_behind(self, end: int) -> str:
-        """The header that stands right before an argument marker, taken off the text."""
-        run = self._buffer[self._at : end]
-        behind = AT_END.search(run, max(0, len(run) - HEADER_LIMIT))
-        one_word = len(run) <= HEADER_LIMIT and len(run.split()) == 1
-        if behind and not self._tools.named_by(behind[0].strip()):
-            behind = None
-        if behind is None and self._state is _State.SECTION and one_word:
-            return run.strip()
-        start = behind.start() if behind else len(run)
-        self._text(self._at + start, before_marker=True)
-        return run[start:].strip()
+    def _text(self, size: int) -> None:
+        """The buffer's first characters are text."""
+        run, self._buffer = self._buffer[:size], self._buffer[size:]
+        if run:
+            self._add(Text(self._fed - len(self._buffer) - size, run, self._called))
+            self._read(run)
+            self._fresh = self._fresh and not run.strip()
 
-    # Calls
+    def _stray(self, marker: re.Match[str]) -> None:
+        self._buffer = self._buffer[marker.end() :]
+        self._add(Dropped(f"stray {MARKERS[marker[0]].name.lower()}"))
+        self._fresh = True
 
-    def _start_call(self, header: str, *, behind: bool = False) -> None:
-        self._pieces.append(CallStart(header, behind))
-        self._json = JsonFollower()
-        self._quoted_at = None
-        self._arguments_seen = False
-        self._followed = -1  # set by the first step, behind the marker
+    def _end_text(self) -> None:
+        """No more of this text comes."""
+        if (marker := find_marker(self._buffer)) is not None:  # of arguments, and none came
+            self._stray(marker)
+        if self._called and self._fresh and self._buffer and not self._buffer.strip():
+            self._buffer = ""
+            self._add(Dropped("white space after calls"))
+        self._text(len(self._buffer))
 
-    def _empty_call(self, header: str) -> None:
+    # A candidate
+
+    def _begin(self, marker: re.Match[str], state: State, header: str = "") -> None:
+        """A section or a call may begin here."""
+        if self._candidate is None:
+            self._candidate = _Candidate(self._fed - len(self._buffer), self._code.is_open())
+            self._candidate.add(self._buffer)
+        rest, self._buffer = self._buffer[marker.end() :], ""
+        self._parser = SectionParser(self._tools, self._fed - len(rest), state, header)
+        self._parser.push(rest)
         if header:
-            self._pieces += [CallStart(header), CallEnd(valid=True, cut=False)]
+            self._before = ""  # one header serves one call
+
+    def _commit(self) -> None:
+        """The candidate is what it seemed to be."""
+        if self._candidate is not None:
+            pieces, self._candidate = self._candidate.pieces, None
+            self._pieces += pieces
+
+    def _begin_anew(self) -> None:
+        """All up to here is certain; in what comes, a call may be text again."""
+        self._commit()
+        if self._parser is not None and not self._parser.over:
+            rest = self._parser.rest
+            self._candidate = _Candidate(self._fed - len(rest))
+            self._candidate.add(rest)
+
+    def _refuse(self, why: str) -> None:
+        """The candidate is text, up to what has not been read yet."""
+        candidate = self._candidate
+        assert candidate is not None
+        rest = self._parser.rest if self._parser else self._buffer
+        self._parser = self._nameless = self._candidate = None
+        self._buffer = "".join(candidate.raw)
+        text = self._buffer[: len(self._buffer) - len(rest)]
+        self._text(len(text))
+        for marker in find_markers(text):
+            self._add(LeftAsText(MARKERS[marker].name.lower(), why))
+        if candidate.in_code:
+            self._quoted += len(text)
         else:
-            self._pieces.append(Dropped("call without header and arguments"))
+            self._begin_is_text = True
+        self._fresh = False
 
-    def _step_arguments(self) -> bool:
-        if not self._arguments_seen and not self._skip_leading_blanks():
+    def _after_quoted_call(self, candidate: _Candidate, marker: re.Match[str] | None) -> bool:
+        """After a section or call in code only more of them may come, or it was text."""
+        end = marker.start() if marker else len(self._buffer) - unfinished_marker(self._buffer)
+        begins = _BEGINS.get(MARKERS[marker[0]]) if marker else None
+        if self._buffer[:end].strip() or candidate.size > CANDIDATE_LIMIT or not candidate.calls:
+            self._refuse("in quoted code")
+        elif marker is None:
             return False
-        marker = find_marker(self._buffer, self._followed)
-        if marker is None:
-            end = len(self._buffer) - unfinished_marker(self._buffer[self._followed :])
-            if self._follow(end):
-                self._arguments(self._known_end())
-                return False
-        elif self._follow(marker.start()):
-            if self._json.in_string:
-                self._hold_quoted(marker.start(), marker.end())
-            elif self._quoted_at is not None:
-                self._quoted_marker_was_real()
-            else:
-                self._leave_arguments(marker.start(), marker.end(), MARKERS[marker[0]])
+        elif begins is None:
+            self._refuse("in quoted code")
+        else:
+            self._begin(marker, begins)
         return True
 
-    def _skip_leading_blanks(self) -> bool:
-        blanks = _BLANK.match(self._buffer, self._at)
-        self._at = self._followed = blanks.end() if blanks else self._at
-        self._arguments_seen = self._at < len(self._buffer)
-        return self._arguments_seen
-
-    def _follow(self, end: int) -> bool:
-        """Follow the JSON up to `end`; False if an earlier quoted marker proved real."""
-        while self._followed < end:
-            if self._json.status is Status.OPEN:
-                stop = end
-                if self._quoted_at is not None:
-                    stop = min(end, self._quoted_at + QUOTED_LIMIT)
-                    if self._followed >= stop:  # long enough: it was quoted
-                        self._quoted_at = None
-                        self._arguments(self._followed)
-                        continue
-                self._followed = self._json.follow(self._buffer, self._followed, stop)
-                if self._quoted_at is not None and self._json.broken:
-                    self._quoted_marker_was_real()
-                    return False
-                if self._json.complete:
-                    self._quoted_at = None
-                    self._arguments(self._followed)
-            elif self._json.complete:
-                # White space behind the value is formatting, unless more follows.
-                blanks = _BLANK.match(self._buffer, self._followed, end)
-                self._followed = blanks.end() if blanks else end
-                if self._followed < end or self._followed - self._at > HEADER_LIMIT:
-                    self._json.status = Status.BROKEN
+    def _end_quoted(self, *, whole: bool) -> None:
+        """The turn, or a field of it, ends: a candidate in code is decided now."""
+        while (candidate := self._candidate) is not None and candidate.in_code:
+            if self._parser is not None and self._parser.whole and whole:
+                for event in self._parser.close():
+                    if self._candidate is not None:
+                        self._take_in(event)
+                if self._candidate is None:
+                    continue
+                self._parser = None
+            if whole and self._parser is None and candidate.calls and not self._buffer.strip():
+                self._buffer = ""
+                self._called = self._fresh = True
+                self._commit()
             else:
-                self._followed = end
+                self._refuse("in quoted code")
+                self._run()
+
+    # What the parser gives
+
+    def _step_parser(self, parser: SectionParser) -> bool:
+        event = parser.next()
+        candidate = self._candidate
+        if event is not None:
+            self._take_in(event)
+        elif candidate is not None and (
+            candidate.size > CANDIDATE_LIMIT or (candidate.in_code and parser.broken)
+        ):
+            self._refuse("in quoted code" if candidate.in_code else "of no declared tool")
+        elif parser.over:
+            self._leave_section(parser)
+        else:
+            return False
         return True
 
-    def _known_end(self) -> int:
-        """Up to where the buffer is arguments for certain."""
-        if self._quoted_at is not None:
-            return self._quoted_at
-        return self._at if self._json.complete else self._followed
+    def _leave_section(self, parser: SectionParser) -> None:
+        self._parser = None
+        self._buffer = parser.rest
+        self._fresh = True
+        if not parser.calls:
+            self._add(Dropped("empty section"))
+        if self._candidate is not None and not self._candidate.in_code:
+            self._commit()
 
-    def _hold_quoted(self, start: int, end: int) -> None:
-        """A marker inside a JSON string: text, if the JSON completes."""
-        if self._quoted_at is not None and end - self._quoted_at > QUOTED_LIMIT:
-            self._quoted_at = None  # the first of them was quoted
-        if self._quoted_at is None:
-            self._arguments(start)
-            self._quoted_at = start
-        self._followed = end
+    def _take_in(self, event: Parsed) -> None:
+        in_code = self._candidate is not None and self._candidate.in_code
+        if isinstance(event, Header):
+            self._header(event)
+        elif isinstance(event, NoHeader):
+            self._refuse("without a header")
+        elif isinstance(event, Arguments):
+            self._arguments(event)
+        elif isinstance(event, CallEnd):
+            if in_code and not event.valid:
+                self._refuse("in quoted code")
+            else:
+                self._call_end(event)
+        elif isinstance(event, Text):
+            if in_code:
+                self._refuse("in quoted code")
+            else:
+                self._section_text(event)
+        else:
+            self._add(event)
 
-    def _quoted_marker_was_real(self) -> None:
-        """The JSON cannot complete any more: go back to the first quoted marker."""
-        assert self._quoted_at is not None
-        marker = find_marker(self._buffer, self._quoted_at)
-        assert marker is not None
-        self._quoted_at = None
-        self._json.status = Status.BROKEN
-        self._leave_arguments(marker.start(), marker.end(), MARKERS[marker[0]])
+    def _section_text(self, text: Text) -> None:
+        """Text inside a section, before, between or after its calls."""
+        self._begin_anew()
+        self._pieces.append(Text(text.start, text.text, self._called))
+        self._read(text.text)
 
-    def _leave_arguments(self, start: int, end: int, what: Marker) -> None:
-        transition = _TRANSITIONS.get((_State.ARGUMENTS, what))
-        if transition is None:
-            self._arguments(start)
-            self._pieces.append(Dropped(f"stray {what.name.lower()}"))
-            self._at = self._followed = end
+    def _header(self, header: Header) -> None:
+        found = resolve(header.word, self._tools)
+        if found.name is None and self._tools:
+            self._nameless = _Nameless(header.word)
+            if self._rule.calls == "any":
+                self._be_certain()
             return
-        self._end_call(start, cut=False)
-        self._at = end
-        self._go(transition[1])
+        declared = found.name in self._tools
+        allowed = declared or self._rule.calls == "any"
+        if not allowed or (header.bare and self._tools and not found.certain):
+            self._refuse("of no declared tool")
+            return
+        name, form = found.name, found.form
+        if name is None:
+            name, form = header.word or "unnamed", "literal header"
+        self._start_call(name, header.word, form)
 
-    def _arguments(self, end: int) -> None:
-        if end > self._at:
-            self._pieces.append(Arguments(self._buffer[self._at : end]))
-            self._at = end
+    def _be_certain(self) -> None:
+        """The candidate is a call; in code, that is known only in the end."""
+        if self._candidate is not None and not self._candidate.in_code:
+            self._commit()
+        if self._candidate is None:
+            self._called, self._begin_is_text = True, False
 
-    def _end_call(self, end: int, *, cut: bool) -> None:
-        if not self._json.complete:
-            self._arguments(end)
-        self._json.end()
-        complete = self._json.complete
-        self._at = end
-        empty = not self._arguments_seen or self._followed < 0
-        self._pieces.append(CallEnd(valid=complete or (empty and not cut), cut=cut))
+    def _start_call(self, name: str, header: str, form: str) -> None:
+        self._be_certain()
+        self._add(CallStart(name, header if is_call_id(header) else "", form))
 
-    def _close_arguments(self) -> None:
-        end = len(self._buffer)
-        if self._json.status is not Status.OPEN or not self._json.in_string:
-            end -= unfinished_marker(self._buffer[self._at :])
-        if self._followed >= 0:
-            self._follow(end)
-        self._end_call(end, cut=True)
-        self._at = len(self._buffer)
-        self._go(_State.TEXT)
+    def _arguments(self, arguments: Arguments) -> None:
+        nameless = self._nameless
+        if nameless is None:
+            self._add(arguments)
+            return
+        nameless.texts.append(arguments.text)
+        nameless.size += len(arguments.text)
+        if nameless.size > NAMELESS_LIMIT:
+            self._name_call(nameless, None)
+
+    def _call_end(self, end: CallEnd) -> None:
+        nameless = self._nameless
+        if nameless is not None:
+            meant = self._tools.meant_by("".join(nameless.texts)) if end.valid else None
+            if meant is None and self._rule.calls == "declared":
+                self._refuse("of no declared tool")
+                return
+            self._name_call(nameless, meant)
+        self._add(end)
+        if self._candidate is None:
+            self._begin_anew()
+
+    def _name_call(self, nameless: _Nameless, meant: str | None) -> None:
+        self._nameless = None
+        form = "inferred from its arguments" if meant else "literal header"
+        self._start_call(meant or nameless.header or "unnamed", nameless.header, form)
+        for text in nameless.texts:
+            self._add(Arguments(text))
