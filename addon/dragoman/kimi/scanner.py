@@ -455,7 +455,7 @@ class Scanner:
         if isinstance(event, Header):
             self._header(event)
         elif isinstance(event, NoHeader):
-            self._refuse("without a header")
+            self._refuse("in quoted code" if in_code else "without a header")
         elif isinstance(event, Arguments):
             self._arguments(event)
         elif isinstance(event, CallEnd):

@@ -213,7 +213,7 @@ class SectionParser:
         if size == 0 or (not self._texts and len(run) <= HEADER_LIMIT and not run[:size].strip()):
             return False
         self._text(self._at + size)
-        return bool(self._pieces)
+        return True
 
     def _text(self, end: int) -> None:
         """Everything up to `end` is text, but for white space that only formats."""
@@ -296,8 +296,11 @@ class SectionParser:
         if not self._follow(end) or self.state is not State.ARGUMENTS:
             return True
         if marker is None:
-            self._arguments(self._known_end())
-            return bool(self._pieces)
+            known = self._known_end()
+            if known <= self._at:
+                return False
+            self._arguments(known)
+            return True
         if self._json.in_string:
             self._hold_quoted(marker.start(), marker.end())
         elif self._quoted_at is not None:
