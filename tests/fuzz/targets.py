@@ -17,7 +17,16 @@ from dragoman.jsonio import NotJson, dumps, loads
 from dragoman.kimi.headers import Tools
 from dragoman.kimi.markers import MARKERS
 from dragoman.kimi.parts import Policy
-from dragoman.kimi.pieces import Arguments, CallEnd, CallStart, Dropped, Piece, Text
+from dragoman.kimi.pieces import (
+    Arguments,
+    CallEnd,
+    CallStart,
+    Dropped,
+    LeftAsText,
+    Piece,
+    Text,
+)
+from dragoman.kimi.rule import Rule
 from dragoman.kimi.scanner import Scanner
 from dragoman.report.diff_page import diff_page
 from dragoman.report.exchange import Exchange
@@ -39,6 +48,7 @@ from tests.fuzz.promises import (
     split,
 )
 
+RULES = (Rule("any", kimi=True), Rule("declared", kimi=False), Rule("none", kimi=False))
 POLICIES = (Policy(), Policy(text="field"), Policy(finish="keep"))
 CALL = re.compile(r"<\|tool_call_begin\|>[^<]{0,200}<\|tool_call_argument_begin\|>")
 ARGUMENTS = "<|tool_call_argument_begin|>"
@@ -59,37 +69,38 @@ def scanner(data: bytes) -> None:
     """The scanner: the same text and calls however the text is cut."""
     head, text = data[:4], data[4:].decode("utf-8", "surrogateescape")
     tools = Tools.of_request(TOOLS if head[:1] < b"\x80" else {})
-    whole = _scanned([text], tools)
+    rule = RULES[sum(head) % len(RULES)]
+    whole = _scanned([text], tools, rule)
     size = max(1, _sizes(head)[0])
-    cut = _scanned([text[at : at + size] for at in range(0, len(text), size)], tools)
-    for piece in whole:
-        if isinstance(piece, Text):
-            assert not any(marker in piece.text for marker in MARKERS)
+    cut = _scanned([text[at : at + size] for at in range(0, len(text), size)], tools, rule)
+    texts = [piece.text for piece in whole if isinstance(piece, Text)]
+    left = sum(isinstance(piece, LeftAsText) for piece in whole)
+    assert sum(text.count(marker) for text in texts for marker in MARKERS) <= left
     if text.count(ARGUMENTS) == len(CALL.findall(text)):
         assert _read(whole) == _read(cut)
 
 
-def _scanned(pieces: Iterable[str], tools: Tools) -> list[Piece]:
-    machine = Scanner(tools)
+def _scanned(pieces: Iterable[str], tools: Tools, rule: Rule) -> list[Piece]:
+    machine = Scanner(tools, rule)
     found = [found for piece in pieces for found in machine.feed(piece)]
     return found + machine.close()
 
 
 def _read(pieces: Iterable[Piece]) -> tuple[str, list[list[object]]]:
-    """The text, and of every call its header, arguments, and how it ended."""
+    """The text, and of every call its start, arguments, and how it ended."""
     text = ""
     calls: list[list[object]] = []
     for piece in pieces:
         match piece:
             case Text(_, more, _):
                 text += more
-            case CallStart(header):
-                calls.append([header, "", None])
+            case CallStart():
+                calls.append([piece, "", None])
             case Arguments(more):
                 calls[-1][1] = f"{calls[-1][1]}{more}"
             case CallEnd():
                 calls[-1][2] = piece
-            case Dropped():
+            case Dropped() | LeftAsText():
                 pass
     return text, calls
 

@@ -218,14 +218,10 @@ class Scanner:
         self._end_quoted(whole=whole)
         while (parser := self._parser) is not None:
             self.cut_in_header = parser.state is State.HEADER
-            for event in parser.close():
-                if self._parser is parser:
-                    self._take_in(event)
-            if self._parser is parser:
-                self._leave_section(parser)
-                self._commit()
+            parser.end()
             self._run()
             self._end_quoted(whole=whole)
+        self._commit()
         self._end_text()
         return self._take()
 
@@ -409,13 +405,12 @@ class Scanner:
     def _end_quoted(self, *, whole: bool) -> None:
         """The turn, or a field of it, ends: a candidate in code is decided now."""
         while (candidate := self._candidate) is not None and candidate.in_code:
-            if self._parser is not None and self._parser.whole and whole:
-                for event in self._parser.close():
-                    if self._candidate is not None:
-                        self._take_in(event)
-                if self._candidate is None:
+            if whole and (parser := self._parser) is not None and parser.whole:
+                parser.end()
+                while self._parser is parser and self._step_parser(parser):
+                    pass
+                if self._candidate is not candidate:
                     continue
-                self._parser = None
             if whole and self._parser is None and candidate.calls and not self._buffer.strip():
                 self._buffer = ""
                 self._called = self._fresh = True

@@ -68,6 +68,7 @@ class SectionParser:
         self._at = 0
         """Before this position in the buffer everything has become a piece."""
         self._pieces: deque[Parsed] = deque()
+        self._ended = False
         self._texts = False
         """Whether there was text since the section began or the last call ended."""
         self.calls = 0
@@ -137,28 +138,29 @@ class SectionParser:
     def next(self) -> Parsed | None:
         """The next piece; None if more input is needed, or it is `over`."""
         while not self._pieces:
-            if not self._step():
+            if self._step():
+                continue
+            if not self._ended or self.state is State.OVER:
                 return None
+            self._finish()
         return self._pieces.popleft()
 
-    def close(self) -> list[Parsed]:
-        """The text has ended: the pieces of what was held back, and the end of an open call.
-        What comes after a call that ended before is the `rest`."""
-        while self._step():
-            pass
-        while self.state is State.ARGUMENTS and self._quoted_at is not None:
-            self._quoted_marker_was_real()
-            while self._step():
-                pass
+    def end(self) -> None:
+        """The text has ended: `next` gives what was held back, and ends an open call."""
+        self._ended = True
+
+    def _finish(self) -> None:
+        """Nothing more can be decided by what has come."""
         if self.state is State.ARGUMENTS:
-            self._close_arguments()
-        if self.state in (State.SECTION, State.HEADER):
-            if self.state is State.HEADER:
-                self._pieces.append(Dropped(f"stray {Marker.CALL_BEGIN.name.lower()}"))
-            self._text(len(self._buffer))
-            self.state = State.OVER
-        pieces, self._pieces = list(self._pieces), deque()
-        return pieces
+            if self._quoted_at is not None:
+                self._quoted_marker_was_real()
+            else:
+                self._close_arguments()
+            return
+        if self.state is State.HEADER:
+            self._pieces.append(Dropped(f"stray {Marker.CALL_BEGIN.name.lower()}"))
+        self._text(len(self._buffer))
+        self.state = State.OVER
 
     def _drop_what_is_done(self) -> None:
         self._offset += self._at
