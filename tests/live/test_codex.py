@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.server import Upstream
+from fixtures.server import Reply, Upstream
 from fixtures.wire import Request
+from tests.kimi.streams import chunk, sse
+from tests.kimi.test_told_back import TOKENS
 from tests.live.clients import HEAVY, need, node, run_agent
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import to_last_message
@@ -66,14 +68,19 @@ class Codex:
         return done
 
     def turn(
-        self, fixture: str, *, like: str | None = "gpt-5.5", provider: str = ""
+        self,
+        fixture: str,
+        *,
+        like: str | None = "gpt-5.5",
+        provider: str = "",
+        model: str = MODEL,
     ) -> list[Event]:
         """One prompt to the end; the items of its JSON events that were completed.
 
         `like` is the model of Codex's own catalogue whose tools Kimi gets; None: Codex
         knows nothing of Kimi.  `provider`: more lines for the provider.
         """
-        configuration = CONFIGURATION.format(model=MODEL, fixture=fixture, key=self.key)
+        configuration = CONFIGURATION.format(model=model, fixture=fixture, key=self.key)
         if like:
             catalog = f"model_catalog_json = {json.dumps(str(self._catalog(like)))}\n"
             configuration = catalog + configuration
@@ -188,6 +195,26 @@ def test_codex_runs_a_script_with_tools_that_come_as_input(codex: Codex) -> None
     arguments, output = check_call(second, "exec", "A script will do.")
     assert arguments["input"].endswith("text(ran.output);\n")
     assert "from-the-tool" in output
+
+
+@pytest.mark.parametrize("model", [MODEL, "gpt-5.5", "my-model"])
+def test_codex_runs_nothing_of_an_example(codex: Codex, model: str) -> None:
+    example = (
+        "So it is written:\n\n```\n<|tool_calls_section_begin|><|tool_call_begin|>"
+        "functions.exec_command:0<|tool_call_argument_begin|>"
+        '{"cmd": "touch was-run"}<|tool_call_end|><|tool_calls_section_end|>\n```\n\n'
+        "That is all."
+    )
+    deltas = [chunk({"content": piece}) for piece in TOKENS.findall(example)]
+    told = sse([{**value, "model": model} for value in [*deltas, chunk({}, "stop")]])
+    codex.upstream.replies[f"example_{model}"] = Reply(told)
+    items = codex.turn(f"example_{model}", like="gpt-5.5" if model == MODEL else None, model=model)
+    assert [(item["type"], item["text"]) for item in items if "text" in item] == [
+        ("agent_message", example)
+    ]
+    assert not [item for item in items if item["type"] == "command_execution"]
+    assert not (codex.work / "was-run").exists()
+    assert len(codex.arrived(f"example_{model}")) == 1
 
 
 def test_a_resumed_thread_begins_with_the_same_bytes(codex: Codex) -> None:
