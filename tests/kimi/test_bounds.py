@@ -7,11 +7,12 @@ import time
 import pytest
 
 from dragoman.evidence import Evidence
+from dragoman.kimi.candidate import CANDIDATE_LIMIT
 from dragoman.kimi.chunks import ChunkRepair
 from dragoman.kimi.headers import HEADER_LIMIT, Tools
 from dragoman.kimi.parts import Policy
 from dragoman.kimi.pieces import Arguments, Text
-from dragoman.kimi.scanner import BLANK_LIMIT, CANDIDATE_LIMIT, Scanner
+from dragoman.kimi.scanner import BLANK_LIMIT, Scanner
 from dragoman.kimi.section import QUOTED_LIMIT
 from dragoman.sse import Frame
 from tests.kimi.streams import NOW, chunk, read, repair, sse

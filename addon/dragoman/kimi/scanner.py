@@ -21,15 +21,15 @@ text before its argument marker came.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
-from .headers import AT_END, HEADER_LIMIT, Tools, is_call_id, resolve
+from .candidate import CANDIDATE_LIMIT, Candidate
+from .headers import AT_END, HEADER_LIMIT, Tools
 from .markdown import MarkdownCode
 from .markers import MARKERS, Marker, find_marker, find_markers, unfinished_marker
+from .naming import CallNamer
 from .pieces import (
     Arguments,
     CallEnd,
-    CallStart,
     Dropped,
     Header,
     LeftAsText,
@@ -42,10 +42,6 @@ from .pieces import (
 from .rule import ANY, Rule
 from .section import SectionParser, State
 
-CANDIDATE_LIMIT = 64 * 1024
-"""Characters of a candidate that are held to find out; a longer one is text."""
-NAMELESS_LIMIT = 1024 * 1024
-"""Characters of arguments kept until a call without a name can be told from them."""
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
 MAX_QUOTED = 4 * CANDIDATE_LIMIT
@@ -56,37 +52,6 @@ _STEP = 2048
 
 _BEGINS = {Marker.SECTION_BEGIN: State.SECTION, Marker.CALL_BEGIN: State.HEADER}
 _NOT_BLANK = re.compile(r"\S")
-
-
-@dataclass(slots=True)
-class _Candidate:
-    """What may be a call, or text, since the last point that is certain."""
-
-    start: int
-    """Its offset in the text of the choice."""
-    in_code: bool = False
-    raw: list[str] = field(default_factory=list)
-    """All of it as it came, and what came after it."""
-    size: int = 0
-    pieces: list[Piece] = field(default_factory=list)
-    """What it is if it is a call."""
-
-    def add(self, text: str) -> None:
-        self.raw.append(text)
-        self.size += len(text)
-
-    @property
-    def calls(self) -> bool:
-        return any(isinstance(piece, CallStart) for piece in self.pieces)
-
-
-@dataclass(slots=True)
-class _Nameless:
-    """A call whose arguments have to tell its tool."""
-
-    header: str
-    texts: list[str] = field(default_factory=list)
-    size: int = 0
 
 
 class Scanner:
@@ -102,8 +67,8 @@ class Scanner:
         self._fields: dict[str, MarkdownCode] = {}
         self._code = self._fields.setdefault("", MarkdownCode())
         self._parser: SectionParser | None = None
-        self._candidate: _Candidate | None = None
-        self._nameless: _Nameless | None = None
+        self._candidate: Candidate | None = None
+        self._namer = CallNamer(tools, rule)
         self._buffer = ""
         """What is held of the text outside of sections."""
         self._fed = 0
@@ -149,9 +114,7 @@ class Scanner:
     def held_call(self) -> tuple[str, list[str], int]:
         """What is held back that is no `undecided` text: the header of a call that has no name
         yet, and the pieces of its arguments, so many of a list that may grow."""
-        if self._nameless is None or self._candidate is not None:
-            return "", [], 0
-        return self._nameless.header, self._nameless.texts, len(self._nameless.texts)
+        return ("", [], 0) if self._candidate is not None else self._namer.held
 
     # What comes
 
@@ -179,7 +142,7 @@ class Scanner:
         elif (
             self._parser is None
             or self._candidate is not None
-            or self._nameless is not None
+            or self._namer.holds
             or not self._parser.takes(text)
         ):
             return False
@@ -234,7 +197,8 @@ class Scanner:
             held = header + "".join(texts)
             self._pieces += [Text(self._fed, held, self._called)] if held else []
             self._buffer = self._parser.rest
-        self._parser = self._nameless = None
+        self._parser = None
+        self._namer.forget()
         self._text(len(self._buffer))
         return self._take()
 
@@ -349,7 +313,7 @@ class Scanner:
     def _begin(self, marker: re.Match[str], state: State, header: str = "") -> None:
         """A section or a call may begin here."""
         if self._candidate is None:
-            self._candidate = _Candidate(self._fed - len(self._buffer), self._code.is_open())
+            self._candidate = Candidate(self._fed - len(self._buffer), self._code.is_open())
             self._candidate.add(self._buffer)
         rest, self._buffer = self._buffer[marker.end() :], ""
         self._parser = SectionParser(self._tools, self._fed - len(rest), state, header)
@@ -368,7 +332,7 @@ class Scanner:
         self._commit()
         if self._parser is not None and not self._parser.over:
             rest = self._parser.rest
-            self._candidate = _Candidate(self._fed - len(rest))
+            self._candidate = Candidate(self._fed - len(rest))
             self._candidate.add(rest)
 
     def _refuse(self, why: str) -> None:
@@ -376,7 +340,8 @@ class Scanner:
         candidate = self._candidate
         assert candidate is not None
         rest = self._parser.rest if self._parser else self._buffer
-        self._parser = self._nameless = self._candidate = None
+        self._parser = self._candidate = None
+        self._namer.forget()
         self._buffer = "".join(candidate.raw)
         text = self._buffer[: len(self._buffer) - len(rest)]
         self._text(len(text))
@@ -388,11 +353,11 @@ class Scanner:
             self._begin_is_text = True
         self._fresh = False
 
-    def _after_quoted_call(self, candidate: _Candidate, marker: re.Match[str] | None) -> bool:
+    def _after_quoted_call(self, candidate: Candidate, marker: re.Match[str] | None) -> bool:
         """After a section or call in code only more of them may come, or it was text."""
         end = marker.start() if marker else len(self._buffer) - unfinished_marker(self._buffer)
         begins = _BEGINS.get(MARKERS[marker[0]]) if marker else None
-        if self._buffer[:end].strip() or candidate.size > CANDIDATE_LIMIT or not candidate.calls:
+        if self._buffer[:end].strip() or candidate.too_long or not candidate.calls:
             self._refuse("in quoted code")
         elif marker is None:
             return False
@@ -427,7 +392,7 @@ class Scanner:
         if event is not None:
             self._take_in(event)
         elif candidate is not None and (
-            candidate.size > CANDIDATE_LIMIT or (candidate.in_code and parser.broken)
+            candidate.too_long or (candidate.in_code and parser.broken)
         ):
             self._refuse("in quoted code" if candidate.in_code else "of no declared tool")
         elif parser.over:
@@ -447,22 +412,15 @@ class Scanner:
 
     def _take_in(self, event: Parsed) -> None:
         in_code = self._candidate is not None and self._candidate.in_code
-        if isinstance(event, Header):
-            self._header(event)
+        cut = isinstance(event, CallEnd) and not event.valid
+        if in_code and (cut or isinstance(event, Text | NoHeader)):
+            self._refuse("in quoted code")
+        elif isinstance(event, Header | Arguments | CallEnd):
+            self._take_call(event)
         elif isinstance(event, NoHeader):
-            self._refuse("in quoted code" if in_code else "without a header")
-        elif isinstance(event, Arguments):
-            self._arguments(event)
-        elif isinstance(event, CallEnd):
-            if in_code and not event.valid:
-                self._refuse("in quoted code")
-            else:
-                self._call_end(event)
+            self._refuse("without a header")
         elif isinstance(event, Text):
-            if in_code:
-                self._refuse("in quoted code")
-            else:
-                self._section_text(event)
+            self._section_text(event)
         else:
             self._add(event)
 
@@ -472,22 +430,24 @@ class Scanner:
         self._pieces.append(Text(text.start, text.text, self._called))
         self._read(text.text)
 
-    def _header(self, header: Header) -> None:
-        found = resolve(header.word, self._tools)
-        if found.name is None and self._tools:
-            self._nameless = _Nameless(header.word)
-            if self._rule.calls == "any":
-                self._be_certain()
-            return
-        declared = found.name in self._tools
-        allowed = declared or self._rule.calls == "any"
-        if not allowed or (header.bare and self._tools and not found.certain):
+    def _take_call(self, event: Header | Arguments | CallEnd) -> None:
+        """Part of a call; where it is none, all of it is text."""
+        pieces: list[Piece] | None
+        if isinstance(event, Header):
+            pieces = self._namer.header(event)
+        elif isinstance(event, Arguments):
+            pieces = self._namer.arguments(event)
+        else:
+            pieces = self._namer.end(event)
+        if pieces is None:
             self._refuse("of no declared tool")
             return
-        name, form = found.name, found.form
-        if name is None:
-            name, form = header.word or "unnamed", "literal header"
-        self._start_call(name, header.word, form)
+        if not self._namer.holds or self._rule.calls == "any":
+            self._be_certain()
+        for piece in pieces:
+            self._add(piece)
+        if isinstance(event, CallEnd) and self._candidate is None:
+            self._begin_anew()
 
     def _be_certain(self) -> None:
         """The candidate is a call; in code, that is known only in the end."""
@@ -495,36 +455,3 @@ class Scanner:
             self._commit()
         if self._candidate is None:
             self._called, self._begin_is_text = True, False
-
-    def _start_call(self, name: str, header: str, form: str) -> None:
-        self._be_certain()
-        self._add(CallStart(name, header if is_call_id(header) else "", form))
-
-    def _arguments(self, arguments: Arguments) -> None:
-        nameless = self._nameless
-        if nameless is None:
-            self._add(arguments)
-            return
-        nameless.texts.append(arguments.text)
-        nameless.size += len(arguments.text)
-        if nameless.size > NAMELESS_LIMIT:
-            self._name_call(nameless, None)
-
-    def _call_end(self, end: CallEnd) -> None:
-        nameless = self._nameless
-        if nameless is not None:
-            meant = self._tools.meant_by("".join(nameless.texts)) if end.valid else None
-            if meant is None and self._rule.calls == "declared":
-                self._refuse("of no declared tool")
-                return
-            self._name_call(nameless, meant)
-        self._add(end)
-        if self._candidate is None:
-            self._begin_anew()
-
-    def _name_call(self, nameless: _Nameless, meant: str | None) -> None:
-        self._nameless = None
-        form = "inferred from its arguments" if meant else "literal header"
-        self._start_call(meant or nameless.header or "unnamed", nameless.header, form)
-        for text in nameless.texts:
-            self._add(Arguments(text))
