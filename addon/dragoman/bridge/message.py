@@ -55,9 +55,8 @@ def answer(
     frames = feed_body(reply, body)
     if stream:
         return Answer(200, b"".join(frame.raw for frame in frames), stream=True)
-    error = reply.response.get("error")
-    if reply.response.get("status") == "failed" and isinstance(error, dict):
-        return failed(error["message"], code=error["code"])
+    if reply.error is not None:
+        return failed(reply.error.message, code=reply.error.code)
     return Answer(200, dumps(reply.response))
 
 

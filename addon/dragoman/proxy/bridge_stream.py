@@ -150,9 +150,7 @@ class BridgeStream(LiveStream):
             self._take(self._splitter.feed(plain), out)
         if not data:
             self._take(self._splitter.close(), out)
-            for frame in self._repair.close() if self._repair else []:
-                out += self._reply.feed(frame)
-            out += self._reply.close()
+            out += self._reply.close(self._repair.close() if self._repair else ())
 
     def _take(self, frames: list[Frame], out: list[Frame]) -> None:
         for frame in frames:

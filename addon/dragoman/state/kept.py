@@ -19,6 +19,10 @@ from ..jsonio import NotJson, dumps, loads
 
 Json = dict[str, Any]
 _VERSION = 1
+_LEFT_BY_A_FAILURE = ("message", "reasoning")
+_LEFT_BY_ANY_CUT = ("function_call", "tool_call", "custom_tool_call")
+"""The items that are listed as ``incomplete`` where they were cut; the client never got
+their end, so it never went on from them either."""
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
@@ -60,7 +64,14 @@ class Kept:
 
     def items(self) -> list[Json]:
         """What this response adds to its conversation."""
-        return [*self.own_input(), *(self.response["output"] if self.said is None else self.said)]
+        return [*self.own_input(), *self.outcome()]
+
+    def outcome(self) -> list[Json]:
+        """What came of its input, without what was cut: that is never history."""
+        came = self.response["output"] if self.said is None else self.said
+        failed = self.response["status"] == "failed"
+        left = _LEFT_BY_ANY_CUT + (_LEFT_BY_A_FAILURE if failed else ())
+        return [i for i in came if i.get("status") != "incomplete" or i.get("type") not in left]
 
     def encoded(self) -> bytes:
         """The bytes to keep."""
