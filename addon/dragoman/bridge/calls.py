@@ -173,7 +173,7 @@ class Calls:
         """Whether the delta brings more of a name that was cut."""
         if not (delta.name and call.name) or call.fragments or _other_id(delta, call):
             return False
-        if delta.name == call.name or delta.name in self._names:
+        if delta.name == call.name or {delta.name, call.name} <= self._names:
             return False
         name = call.name + delta.name
         return any(declared.startswith(name) for declared in self._names)

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..sse import Frame
+
 Json = dict[str, Any]
 Piece = tuple[Literal["text", "reasoning", "refusal"], str]
 
@@ -45,6 +47,12 @@ class Said:
     """In how many fields the text stands."""
     index: int | None = None
     """Of the call whose arguments go on."""
+
+
+def is_done(frame: Frame) -> bool:
+    """Whether the frame is the end of a chat stream."""
+    data = frame.data
+    return data is not None and data.strip() == b"[DONE]"
 
 
 def only_text(chunk: Any) -> Said | None:

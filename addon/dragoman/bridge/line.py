@@ -43,6 +43,7 @@ class Line:
         self._delivery: Delivery | None = None
         self._called = False
         self._answered = False
+        self._held = False
         self._blank: list[str] = []
         self._logprobs: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
@@ -128,6 +129,10 @@ class Line:
         self._delivery.pass_on()
         return True
 
+    def hold(self) -> None:
+        """Whatever still comes ends no call: how the turn ends decides over those."""
+        self._held = True
+
     def settle(self, *, cut: bool) -> None:
         """The turn is over: everything is told and closed; `cut` if it was cut short."""
         self._advance(final=True, cut=cut)
@@ -159,8 +164,8 @@ class Line:
                 self._write(head.kind, "".join(head.texts))
             else:
                 self._tell(head)
-                ends = head.name and len(self._waiting) > 1 and head.whole
-                if not (final or ends):
+                may_end = len(self._waiting) > 1 and not self._held and head.name and head.whole
+                if not (final or may_end):
                     return
                 self._end(head, cut=cut)
             self._waiting.popleft()

@@ -125,10 +125,18 @@ class Reply:
             self._end(whole=True)
         return self._writer.drain()
 
+    def feed_repaired(self, repaired: list[Frame], frame: Frame) -> list[Frame]:
+        """What repair made of one frame of the upstream's stream."""
+        if len(repaired) > 1 and chunks.is_done(frame):
+            return self.close(repaired)
+        return [out for each in repaired for out in self.feed(each)]
+
     def close(self, held: Sequence[Frame] = ()) -> list[Frame]:
-        """The upstream's body has ended.  `held` is what repair gives out only now; a finish
-        reason in it is repair's, with which it ends a chat stream that has none."""
+        """The upstream has ended, or broken off.  `held` is what repair gives out only now; a
+        finish reason in it is repair's, with which it ends a chat stream that has none, and
+        its text ends no call."""
         self._body_ended = True
+        self._line.hold()
         for frame in held:
             if not self._writer.ended:
                 self._writer.start()
@@ -183,7 +191,7 @@ class Reply:
         data = frame.data
         if data is None:
             return
-        if data.strip() == b"[DONE]":
+        if chunks.is_done(frame):
             self._end(whole=True)
             return
         try:
@@ -204,20 +212,21 @@ class Reply:
             self._evidence.note("skipped", "event that is no chunk")
             return
         self._count(value)
-        self._annotate(value)
         choices = value.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict):
                 self._evidence.note("skipped", "choice that is no object")
             elif not self._writer.ended:
-                self._choice(choice)
+                self._choice(choice, value)
+        if not self._writer.ended:
+            self._cite(value)
 
     def _count(self, holder: dict[str, Any]) -> None:
         """The usage at the top of a chunk, or (Moonshot) in its choice; the last one counts."""
         if holder.get("usage"):
             self._counts = counts(holder["usage"]) or self._counts
 
-    def _choice(self, choice: dict[str, Any]) -> None:
+    def _choice(self, choice: dict[str, Any], chunk: dict[str, Any]) -> None:
         self._heard = True
         place = choice.get("index")
         index = place if type(place) is int and place > 0 else 0
@@ -230,6 +239,7 @@ class Reply:
                 self._line.logprobs(chunks.logprobs(choice))
             self._delta(said, index, whole=whole)
         self._count(choice)
+        self._cite(chunk)
         reason = choice.get("finish_reason")
         if error := stream_error({"error": choice.get("error")}):
             self._fail(error)
@@ -250,7 +260,9 @@ class Reply:
         if refusal := chunks.text(delta.get("refusal")):
             self._end_content()
             self._line.prose("refusal", refusal)
-        self._annotate(delta)
+        if delta.get("annotations"):
+            self._annotate(delta)
+        self._cite(delta)
         if tool_calls := delta.get("tool_calls"):
             self._tool_calls(tool_calls, index, whole=whole)
         if function := delta.get("function_call"):
@@ -258,18 +270,18 @@ class Reply:
         if chunks.unknown_fields(delta):
             self._evidence.note("ignored", "delta in an unknown field")
 
-    def _annotate(self, holder: dict[str, Any]) -> None:
-        """Annotations, and the sources that Perplexity and xAI list, again in every chunk."""
-        if not (holder.get("annotations") or holder.get("citations")):
-            return
-        found, unread = chunks.url_annotations(holder)
+    def _annotate(self, delta: dict[str, Any]) -> None:
+        found, unread = chunks.url_annotations(delta)
         self._cited.update(annotation["url"] for annotation in found)
-        for source in chunks.citations(holder):
-            if source["url"] not in self._cited:
-                self._cited.add(source["url"])
-                found.append(source)
         self._line.annotate(found)
         self._note_if("dropped", "annotation of an unknown form", unread)
+
+    def _cite(self, holder: dict[str, Any]) -> None:
+        """The sources that Perplexity and xAI list, some again in every chunk."""
+        for source in chunks.citations(holder) if holder.get("citations") else ():
+            if source["url"] not in self._cited:
+                self._cited.add(source["url"])
+                self._line.annotate([source])
 
     def _think_aloud(self, thought: str) -> None:
         self._end_content()

@@ -112,9 +112,7 @@ def open_calls(kept: Kept) -> list[Json]:
     came = kept.outcome()
     answered = {item.get("call_id") for item in came if item.get("type") in _CALLS.values()}
     return [
-        item
-        for item in came
-        if item.get("type") in _CALLS and item.get("call_id") not in answered
+        item for item in came if item.get("type") in _CALLS and item.get("call_id") not in answered
     ]
 
 

@@ -69,7 +69,7 @@ class Kept:
     def outcome(self) -> list[Json]:
         """What came of its input, without what was cut: that is never history."""
         came = self.response["output"] if self.said is None else self.said
-        failed = self.response["status"] == "failed"
+        failed = self.response.get("status") == "failed"
         left = _LEFT_BY_ANY_CUT + (_LEFT_BY_A_FAILURE if failed else ())
         return [i for i in came if i.get("status") != "incomplete" or i.get("type") not in left]
 
