@@ -19,10 +19,9 @@ from ..jsonio import NotJson, dumps, loads
 
 Json = dict[str, Any]
 _VERSION = 1
-_LEFT_BY_A_FAILURE = ("message", "reasoning")
-_LEFT_BY_ANY_CUT = ("function_call", "tool_call", "custom_tool_call")
-"""The items that are listed as ``incomplete`` where they were cut; the client never got
-their end, so it never went on from them either."""
+_STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
+"""The calls that may be cut: they are then listed as ``incomplete``, and the client never
+got their end."""
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
@@ -67,11 +66,13 @@ class Kept:
         return [*self.own_input(), *self.outcome()]
 
     def outcome(self) -> list[Json]:
-        """What came of its input, without what was cut: that is never history."""
+        """What came of its input, without a call that was cut: that is never history."""
         came = self.response["output"] if self.said is None else self.said
-        failed = self.response.get("status") == "failed"
-        left = _LEFT_BY_ANY_CUT + (_LEFT_BY_A_FAILURE if failed else ())
-        return [i for i in came if i.get("status") != "incomplete" or i.get("type") not in left]
+        return [
+            item
+            for item in came
+            if item.get("status") != "incomplete" or item.get("type") not in _STREAMED_CALLS
+        ]
 
     def encoded(self) -> bytes:
         """The bytes to keep."""
