@@ -13,6 +13,7 @@ from dragoman.bridge.dialects import DIALECTS
 from fixtures.server import Reply, Upstream
 from tests.bridge.replying import call, calls, chunk, ended, sse
 from tests.bridge.replying import text as said
+from tests.live.clients import Clients
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import REQUEST, WHOLE, Bridge, calls_of, text_of
 from tests.live.stored import Client, messages_of
@@ -240,3 +241,34 @@ def shapes(response: dict[str, Any]) -> list[tuple[str, Any]]:
         else (item["type"], [part["text"] for part in item.get("content") or item["summary"]])
         for item in response["output"]
     ]
+
+
+CUT_BY_LENGTH = Reply(sse([*HALF[:-1], *ended("length")]))
+
+
+def base_url(upstream: Upstream, name: str) -> str:
+    upstream.replies[name] = CUT_BY_LENGTH
+    return f"{upstream.url}/{name};cut=event/v1"
+
+
+@pytest.mark.parametrize("run", ["stream", "generate"])
+def test_the_ai_sdk_runs_nothing_that_a_limit_cut(
+    mitmdump: Callable[..., Mitmdump], clients: Clients, tls_upstream: Upstream, run: str
+) -> None:
+    proxy = mitmdump("--set", "dragoman_bridge=~all")
+    sdk = clients.get("ai_sdk.mjs", proxy.client_environment())
+    request = {"prompt": "Clean up."}
+    got = sdk.ask(f"responses.{run}", base_url(tls_upstream, "cut_by_length_ai"), request)
+    assert got == {"text": "Let me see.", "finish_reason": "length", "executed": []}
+
+
+@pytest.mark.parametrize("how", ["responses.create", "responses.stream"])
+def test_openai_node_reads_what_a_limit_cut(
+    mitmdump: Callable[..., Mitmdump], clients: Clients, tls_upstream: Upstream, how: str
+) -> None:
+    proxy = mitmdump("--set", "dragoman_bridge=~all")
+    node = clients.get("openai_node.mjs", proxy.client_environment())
+    request = {"model": REQUEST["model"], "input": "Clean up."}
+    got = node.ask(how, base_url(tls_upstream, "cut_by_length_node"), request)
+    assert (got["text"], got["status"]) == ("Let me see.", "incomplete")
+    assert [call["arguments"] for call in got["calls"]] == ['{"command": "rm']
