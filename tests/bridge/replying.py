@@ -25,6 +25,7 @@ TOOLS: Mapping[str, Tool] = {
     "weather": Tool("function", "weather"),
     "mcp__files__read": Tool("function", "read", "mcp__files"),
     "apply": Tool("custom", "apply"),
+    "exec": Tool("custom", "exec"),
     "local_shell": Tool("local_shell", "local_shell"),
     "shell": Tool("shell", "shell"),
     "apply_patch": Tool("apply_patch", "apply_patch"),

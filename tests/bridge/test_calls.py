@@ -181,10 +181,23 @@ def test_the_same_id_twice_is_two_calls_with_two_ids() -> None:
     assert ids[0] != ids[1]
 
 
-def test_a_call_without_a_name_is_told_under_its_id_and_recorded() -> None:
-    got = run([calls(call(0, A, call_id="functions.x:0")), calls(call(1, B)), *ended()])
-    assert [item["name"] for item in got.output] == ["functions.x:0", "unknown"]
-    assert "named call that came without a name ×2" in got.noted
+@pytest.mark.parametrize("name", [None, "", " ", "\n"])
+@pytest.mark.parametrize("arguments", [A, "{", ""])
+@pytest.mark.parametrize("end", [[], ended("tool_calls"), ended("stop")])
+def test_a_call_whose_name_never_comes_fails_the_turn(
+    name: Any, arguments: str, end: list[Any]
+) -> None:
+    values = [text("a"), calls(call(0, arguments, name=name, call_id="x")), *end]
+    got = run([*values, calls(call(1, B, name="echo"))])
+    assert got.response["error"]["code"] == "server_error"
+    assert [item["type"] for item in got.output] == ["message"]
+
+
+def test_a_call_whose_name_has_not_come_at_the_limit_is_dropped() -> None:
+    got = run([text("a"), calls(call(0, "{", call_id="x")), *ended("length")])
+    assert got.response["status"] == "incomplete"
+    assert [item["type"] for item in got.output] == ["message"]
+    assert "dropped call of no name that was cut" in got.noted
 
 
 def test_the_old_function_call_field_is_a_call() -> None:

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.dialects import DIALECTS, Dialect
+from dragoman.bridge.dialects import CODEX, DIALECTS, Dialect
 from dragoman.bridge.errors import error_body, error_json, stream_error
 
-from .replying import chunk, ended, run, run_bytes, sse, text
+from .replying import Run, chunk, ended, run, run_body, run_bytes, sse, text
 
 CONTEXT = "context_length_exceeded"
 QUOTA = "insufficient_quota"
 RATE = "rate_limit_exceeded"
 BUSY = "server_is_overloaded"
 PROMPT = "invalid_prompt"
+NEAREST = {CONTEXT: PROMPT, QUOTA: RATE, BUSY: "server_error"}
+"""For the codes that only Codex knows, those of the API's own list."""
 
 # (status, what the upstream says, the code it means), from the hosts' documents and reports.
 SAID: list[tuple[int, dict[str, Any], str | None]] = [
@@ -171,7 +173,7 @@ def test_a_refusal_has_the_same_shape() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize(("status", "said", "code"), SAID)
-def test_an_error_in_the_stream_fails_the_turn_with_a_code_codex_knows(
+def test_an_error_in_the_stream_fails_the_turn_with_a_code_that_its_client_knows(
     dialect: Dialect, status: int, said: dict[str, Any], code: str | None
 ) -> None:
     wanted = code if code in {CONTEXT, QUOTA, RATE, BUSY, PROMPT} else None
@@ -180,7 +182,9 @@ def test_an_error_in_the_stream_fails_the_turn_with_a_code_codex_knows(
         told = got.response["error"]
         assert told["message"].startswith(said["message"])
         fallback = "invalid_prompt" if status == 400 and "code" not in said else "server_error"
-        assert told["code"] == (wanted or fallback)
+        exact = wanted or fallback
+        assert got.story.events[-2]["code"] == exact
+        assert told["code"] == (exact if dialect is CODEX else NEAREST.get(exact, exact))
         assert got.output[0]["status"] == "incomplete"
 
 
@@ -188,6 +192,42 @@ def test_an_error_that_shares_a_chunk_with_choices_is_an_error() -> None:
     value = chunk({"content": ""}, "error", error={"code": 502, "message": "Provider lost"})
     got = run([text("a"), value])
     assert got.response["error"] == {"code": "server_error", "message": "Provider lost"}
+
+
+def in_a_choice(error: Any, *, whole: bool) -> Run:
+    """A reply whose first choice has an error, after some text."""
+    choice = {"index": 0, "finish_reason": "error", "error": error}
+    if whole:
+        message = {"role": "assistant", "content": "a"}
+        return run_body({"choices": [choice | {"message": message}]})
+    return run([text("a"), chunk(choice=choice | {"delta": {"content": ""}}), *ended()])
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        ({"code": 502, "message": "Provider lost"}, "server_error", "Provider lost"),
+        ({"code": 429, "message": "Slow down"}, RATE, "Slow down"),
+        ({"code": 400, "message": "Prompt is too long"}, CONTEXT, "Prompt is too long"),
+        ({"code": "insufficient_quota", "message": "Pay"}, QUOTA, "Pay"),
+        ("Provider lost", "server_error", "Provider lost"),
+    ],
+)
+def test_an_error_in_a_choice_fails_the_turn(
+    error: Any, code: str, message: str, whole: bool
+) -> None:
+    got = in_a_choice(error, whole=whole)
+    told = got.story.events[-2]
+    assert (told["type"], told["code"], told["message"]) == ("error", code, message)
+    assert got.response["error"] == {"code": NEAREST.get(code, code), "message": message}
+    assert got.output[0]["status"] == "incomplete"
+
+
+@pytest.mark.parametrize("nothing", [None, {}, "", [], 0, False])
+def test_a_choice_whose_error_is_empty_has_none(nothing: Any) -> None:
+    got = run([chunk({"content": "a"}, choice={"error": nothing}), *ended()])
+    assert got.response["status"] == "completed"
 
 
 def test_a_code_of_the_hosts_own_is_no_status() -> None:

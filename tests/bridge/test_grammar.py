@@ -57,6 +57,42 @@ def test_no_event_can_be_missing_doubled_or_misplaced(dialect: Dialect) -> None:
                 assert broken(swapped, dialect), frames[at]
 
 
+def done_event(frames: list[Frame]) -> Frame:
+    """The `done` of an item that is listed as incomplete, as it was told before."""
+    response = json.loads(frames[-1].data or b"")["response"]
+    index, item = next((n, i) for n, i in enumerate(response["output"]) if not is_done(i))
+    event = {"type": "response.output_item.done", "output_index": index, "item": item}
+    return encode(json.dumps(event).encode(), event=event["type"])
+
+
+def is_done(item: dict[str, Any]) -> bool:
+    return bool(item["status"] != "incomplete")
+
+
+CUT_CALL = [text("so"), calls(call(0, '{"a"', name="echo", call_id="x"))]
+CUT = {
+    "text": [[text("so"), text("me")], [{"error": {"message": "no"}}]],
+    "reasoning": [[chunk({"reasoning_content": "why"})], [{"error": {"message": "no"}}]],
+    "call": [CUT_CALL, [{"error": {"message": "no"}}]],
+    "call at a limit": [CUT_CALL, ended("length")],
+}
+
+
+@pytest.mark.parametrize("cut", CUT)
+def test_what_is_cut_is_listed_and_not_done(cut: str) -> None:
+    values, end = CUT[cut]
+    frames = run([*values, *end]).frames
+    assert not broken(frames, OPENAI)
+    last = -1 if cut.endswith("limit") else -2
+    assert broken([*frames[:last], done_event(frames), *frames[last:]], OPENAI)
+    for at in range(len(frames)):
+        assert broken(frames[:at] + frames[at + 1 :], OPENAI), frames[at]
+    terminal = json.loads(frames[-1].data or b"")
+    terminal["response"]["output"].pop()
+    unlisted = encode(json.dumps(terminal).encode(), event=terminal["type"])
+    assert broken([*frames[:-1], unlisted], OPENAI)
+
+
 def changed(value: Any) -> Any:
     return value + 1 if isinstance(value, int) else f"{value}x"
 

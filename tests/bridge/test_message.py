@@ -98,7 +98,8 @@ def test_a_message_without_a_finish_reason_is_whole() -> None:
 
 def test_an_error_with_status_200_fails_the_turn() -> None:
     got = run_body({"error": {"message": "quota exceeded", "code": 429}})
-    assert got.response["error"]["code"] == "insufficient_quota"
+    assert got.story.events[-2]["code"] == "insufficient_quota"
+    assert got.response["error"]["code"] == "rate_limit_exceeded"
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"<html>", b"null", b"[]", b"{}", b'{"choices":[]}'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,10 @@ from dragoman.bridge.turn import Tool
 from dragoman.evidence import Evidence
 from dragoman.sse import Frame, FrameSplitter
 
-from .grammar import check_prefix
+from .grammar import check, check_prefix
 from .replying import (
     DONE,
+    TOOLS,
     USAGE,
     Run,
     call,
@@ -25,6 +27,7 @@ from .replying import (
     ended,
     new_reply,
     run,
+    run_body,
     run_bytes,
     sse,
     text,
@@ -247,6 +250,55 @@ def test_annotations_belong_to_the_text_wherever_they_stand() -> None:
         assert got.types.count("response.output_text.annotation.added") == 1
 
 
+def test_annotations_in_openrouters_form_are_read() -> None:
+    citation = {"url": "https://example.org", "title": "t", "start_index": 0, "end_index": 5}
+    flat = {"type": "url_citation", "content": "words"} | citation
+    got = run([chunk({"content": "Hello", "annotations": [flat]}), *ended()])
+    assert got.output[0]["content"][0]["annotations"] == [{"type": "url_citation"} | citation]
+    assert got.evidence.empty
+
+
+SOURCES = ["https://a.example", {"url": "https://b.example", "title": "B"}, "https://a.example"]
+CITED = [
+    {"type": "url_citation", "url": url, "title": title, "start_index": 0, "end_index": 0}
+    for url, title in (("https://a.example", ""), ("https://b.example", "B"))
+]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [chunk({"content": "a"}, citations=SOURCES), chunk({"content": "b"}, citations=SOURCES)],
+        [chunk({"role": "assistant"}, citations=SOURCES), text("ab")],
+        [text("ab"), chunk(finish="stop", citations=SOURCES)],
+        [text("ab"), chunk({"citations": SOURCES})],
+        [
+            chunk({"reasoning_content": "c"}, citations=SOURCES[:1]),
+            text("ab"),
+            chunk(citations=SOURCES),
+        ],
+        [chunk({"content": "ab", "annotations": [CITED[0]]}, citations=SOURCES)],
+    ],
+)
+def test_the_citations_of_a_chunk_are_annotations_each_once(values: list[Any]) -> None:
+    got = run([*values, *ended()])
+    assert got.output[-1]["content"][0]["annotations"] == CITED
+    assert got.types.count("response.output_text.annotation.added") == 2
+    assert got.evidence.empty
+
+
+def test_the_citations_of_a_message_are_annotations() -> None:
+    choice = {"index": 0, "message": {"content": "ab"}, "finish_reason": "stop"}
+    got = run_body({"choices": [choice], "citations": SOURCES, "usage": USAGE})
+    assert got.output[0]["content"][0]["annotations"] == CITED
+
+
+@pytest.mark.parametrize("sources", [{}, "x", 3, [None, 3, {}, {"url": 3}, []], [[]]])
+def test_citations_of_another_form_are_none(sources: Any) -> None:
+    got = run([chunk({"content": "ab", "citations": sources}, citations=sources), *ended()])
+    assert got.output[0]["content"][0]["annotations"] == []
+
+
 def test_an_annotation_without_text_or_of_an_unknown_form_is_recorded() -> None:
     element = {"type": "url_citation", "url_citation": {"url": "u"}}
     got = run([chunk({"annotations": [element, {"type": "new"}, 3]}), *ended()])
@@ -318,6 +370,7 @@ def test_a_shell_call_carries_its_action() -> None:
     (item,) = one_call("shell", '{"commands":["ls"],"timeout_ms":true}').output
     assert item["type"] == "shell_call"
     assert item["action"] == {"commands": ["ls"], "timeout_ms": None, "max_output_length": None}
+    assert item["environment"] == {"type": "local"}
 
 
 def test_an_apply_patch_call_carries_its_operation() -> None:
@@ -346,6 +399,7 @@ DOES_NOTHING: dict[str, dict[str, Any]] = {
         "type": "shell_call",
         "status": "incomplete",
         "action": {"commands": [], "timeout_ms": None, "max_output_length": None},
+        "environment": {"type": "local"},
     },
     "apply_patch": {"type": "apply_patch_call", "status": "completed"},
 }
@@ -383,44 +437,176 @@ CUT_ENDS: dict[str, list[Any]] = {
 }
 
 
+AT_A_LIMIT = ("length", "content filter")
+DONE_EVENTS = (
+    *("response.output_text.done", "response.refusal.done", "response.content_part.done"),
+    *("response.reasoning_summary_text.done", "response.reasoning.done"),
+    *("response.reasoning_summary_part.done", "response.function_call_arguments.done"),
+    *("response.custom_tool_call_input.done", "response.output_item.done"),
+)
+
+
+def cut_off(values: list[Any], end: str, dialect: Dialect = OPENAI) -> Run:
+    return run([*values, *CUT_ENDS[end]], dialect, done=end != "nothing")
+
+
+@EVERY_DIALECT
 @pytest.mark.parametrize("end", CUT_ENDS)
-@pytest.mark.parametrize("name", ["echo", "apply", "shell", "apply_patch", "tool_search"])
-@pytest.mark.parametrize("arguments", ["", " "])
-def test_a_call_cut_before_its_arguments_is_dropped(name: str, end: str, arguments: str) -> None:
-    values = [calls(call(0, arguments, name=name, call_id="c1")), *CUT_ENDS[end]]
-    got = run(values, done=end != "nothing")
+@pytest.mark.parametrize("name", ["echo", "mcp__files__read", "exec"])
+@pytest.mark.parametrize(
+    "arguments", ["", " ", "{", '{"inp', '{"input":"a', '{"input":"a\\', '{"a":1,"input":"x"']
+)
+def test_a_call_that_is_cut_is_left_open_and_listed(
+    name: str, end: str, arguments: str, dialect: Dialect
+) -> None:
+    got = cut_off([calls(call(0, arguments, name=name, call_id="c1"))], end, dialect)
+    (item,) = got.output
+    assert (item["status"], item["call_id"]) == ("incomplete", "c1")
+    assert set(got.types).isdisjoint(DONE_EVENTS)
+    assert got.types[-1] == ("response.incomplete" if end in AT_A_LIMIT else "response.failed")
+    text = item.get("function", item).get("arguments", item.get("input"))
+    assert text == got.story.deltas[0]
+
+
+@pytest.mark.parametrize("end", CUT_ENDS)
+@pytest.mark.parametrize("name", ["local_shell", "shell", "apply_patch", "tool_search"])
+@pytest.mark.parametrize("arguments", ["", " ", '{"command":["rm"', '{"commands":["rm"'])
+def test_a_structured_call_that_is_cut_was_never_told_and_is_dropped(
+    name: str, end: str, arguments: str
+) -> None:
+    got = cut_off([calls(call(0, arguments, name=name))], end)
     assert got.output == []
-    assert got.types[-1] in ("response.incomplete", "response.failed")
     assert "dropped" in got.noted
 
 
-@pytest.mark.parametrize("name", ["apply", "shell"])
-def test_a_call_cut_before_anything_can_be_told_of_it_is_dropped(name: str) -> None:
-    got = one_call(name, '{"inp', "length")
-    assert got.output == []
-    assert f"dropped call of {name} that was cut" in got.noted
+@EVERY_DIALECT
+@pytest.mark.parametrize("end", ["error", "failure", "nothing"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        text("half an ans"),
+        chunk({"refusal": "I can"}),
+        chunk({"reasoning_content": "The user"}),
+        calls(call(0, '{"a":1}', name="echo")),
+        calls(call(0, '{"input":"rm -rf"}', name="apply")),
+    ],
+    ids=["text", "refusal", "reasoning", "call", "custom call"],
+)
+def test_a_failure_ends_nothing_that_is_open(value: Any, end: str, dialect: Dialect) -> None:
+    got = cut_off([value], end, dialect)
+    assert set(got.types).isdisjoint(DONE_EVENTS)
+    assert got.types[-2:] == ["error", "response.failed"]
+    assert [item["status"] for item in got.output] == ["incomplete"]
 
 
-@pytest.mark.parametrize("end", CUT_ENDS)
-def test_a_call_cut_within_its_arguments_keeps_what_arrived(end: str) -> None:
-    values = [calls(call(0, '{"a', name="echo")), *CUT_ENDS[end]]
-    (item,) = run(values, done=end != "nothing").output
-    assert (item["arguments"], item["status"]) == ('{"a', "incomplete")
+def test_what_was_whole_before_a_failure_stays_so() -> None:
+    values = [chunk({"reasoning_content": "why"}), text("so"), calls(call(0, "{", name="echo"))]
+    got = cut_off(values, "error")
+    assert [item["status"] for item in got.output] == ["completed", "completed", "incomplete"]
+
+
+@EVERY_DIALECT
+@pytest.mark.parametrize("end", AT_A_LIMIT)
+def test_a_limit_ends_text_and_reasoning_and_calls_that_are_whole(
+    end: str, dialect: Dialect
+) -> None:
+    whole = calls(call(0, '{"a":1}', name="echo"))
+    for value in (text("half"), chunk({"reasoning_content": "half"}), whole):
+        got = cut_off([value], end, dialect)
+        assert got.types[-2:] == ["response.output_item.done", "response.incomplete"]
+        assert [item["status"] for item in got.output] == [
+            "completed" if value is whole else "incomplete"
+        ]
+
+
+@EVERY_DIALECT
+def test_what_waits_behind_a_call_that_a_limit_cuts_is_told(dialect: Dialect) -> None:
+    values = [
+        calls(call(0, '{"a', name="echo")),
+        text("later"),
+        calls(call(1, "{}", name="weather"), call(2, '{"b', name="apply")),
+        calls(call(3, '{"commands":["ls"]}', name="shell"), call(4, "{", name="shell")),
+    ]
+    got = run([*values, *ended("length")], dialect)
+    assert [item["status"] for item in got.output] == [
+        *("incomplete", "completed", "completed", "incomplete", "completed")
+    ]
+    assert texts(got) == ["later"]
+    assert "left open call of echo that was cut" in got.noted
+    assert "left open call of apply that was cut" in got.noted
+    assert "dropped call of shell that was cut" in got.noted
+
+
+@EVERY_DIALECT
+def test_a_heartbeat_after_a_call_was_left_knows_of_it(dialect: Dialect) -> None:
+    reply = new_reply(Evidence(), dialect)
+    frames = reply.open()
+    for value in [calls(call(0, '{"a', name="echo")), chunk(finish="length")]:
+        frames += reply.feed(Frame(sse([value], done=False))) + reply.heartbeat()
+    story = check(frames + reply.heartbeat() + reply.close(), dialect)
+    assert story.response["status"] == "incomplete"
+
+
+@EVERY_DIALECT
+@pytest.mark.parametrize("arguments", ["", '{"a', '{"a":1}'])
+def test_a_reply_that_is_cancelled_ends_no_call(arguments: str, dialect: Dialect) -> None:
+    reply = new_reply(Evidence(), dialect)
+    frames = reply.open()
+    for value in [text("a"), calls(call(0, arguments, name="echo"))]:
+        frames += reply.feed(Frame(sse([value], done=False)))
+    raw = b"".join(frame.raw for frame in frames + reply.cancel())
+    assert raw.count(b"event: response.output_item.done") == 1
+    assert [item["status"] for item in reply.response["output"]] == ["completed", "incomplete"]
+    assert reply.response["status"] == "cancelled"
 
 
 def test_done_alone_does_not_end_a_call_that_has_no_arguments() -> None:
     got = run([calls(call(0, "", name="echo"))])
     assert got.types[-1] == "response.failed"
-    assert got.output == []
+    assert [item["status"] for item in got.output] == ["incomplete"]
 
 
-def test_a_call_is_told_with_its_first_argument() -> None:
-    reply = new_reply(Evidence())
+def head_told(name: str, *, tools: Mapping[str, Tool] = TOOLS) -> tuple[bool, bool]:
+    """Whether a call was told with its name, and whether it was with its first argument."""
+    reply = new_reply(Evidence(), OPENAI, replace(turn(), tools=tools))
     reply.open()
-    head = reply.feed(Frame(sse([calls(call(0, "", name="echo"))], done=False)))
-    assert head == []
-    frames = reply.feed(Frame(sse([calls(call(0, "{"))], done=False)))
-    assert [b"output_item.added" in frame.raw for frame in frames] == [True, False]
+    told = []
+    for value in (calls(call(0, "", name=name)), calls(call(0, "{"))):
+        frames = reply.feed(Frame(sse([value], done=False)))
+        told.append(b"output_item.added" in b"".join(frame.raw for frame in frames))
+    return told[0], told[1]
+
+
+def test_a_call_is_told_as_soon_as_its_name_is_certain() -> None:
+    assert head_told("echo") == (True, False)
+    assert head_told("exec") == (True, False)
+    assert head_told("read") == (True, False)
+    more = {name: Tool("function", name) for name in ("read", "read_file", "find")}
+    assert head_told("read_file", tools=more) == (True, False)
+    assert head_told("read", tools=more) == (False, True)
+    assert head_told("fin", tools=more) == (False, True)
+    assert head_told("invented", tools=more) == (False, True)
+
+
+@EVERY_DIALECT
+@pytest.mark.parametrize("name", ["echo", "exec"])
+@pytest.mark.parametrize("arguments", ["", " ", '{"input":"x"}'])
+def test_heartbeats_before_the_arguments_are_no_arguments(
+    name: str, arguments: str, dialect: Dialect
+) -> None:
+    values = [calls(call(0, "", name=name)), calls(call(0, arguments)), *ended("tool_calls")]
+    reply = new_reply(Evidence(), dialect)
+    frames = reply.open()
+    for value in values:
+        frames += reply.feed(Frame(sse([value], done=False))) + reply.heartbeat()
+    frames += reply.close()
+    (item,) = check(frames, dialect).items
+    if name == "exec":
+        assert item["input"] == ("x" if arguments.strip() else "")
+    else:
+        assert json.loads(item.get("function", item)["arguments"]) == (
+            {"input": "x"} if arguments.strip() else {}
+        )
 
 
 def test_a_namespaced_function_called_by_its_bare_name_keeps_its_namespace() -> None:
@@ -548,6 +734,26 @@ def test_done_inside_the_arguments_of_a_call_is_a_failure() -> None:
     assert got.output[0]["status"] == "incomplete"
 
 
+@EVERY_DIALECT
+@pytest.mark.parametrize(
+    "values",
+    [
+        [chunk({"reasoning_content": "The user"})],
+        [chunk({"reasoning": "The user"}), text("\n\n")],
+        [text("<think>The user")],
+        [text("<think>The user</think>\n")],
+        [chunk({"role": "assistant", "content": ""})],
+    ],
+)
+def test_reasoning_alone_and_done_is_a_turn_that_was_cut(
+    values: list[Any], dialect: Dialect
+) -> None:
+    got = run(values, dialect)
+    assert got.response["error"]["code"] == "server_error"
+    assert [item["status"] for item in got.output] == ["incomplete"] * len(got.output)
+    assert run([*values, *ended()], dialect).types[-1] == "response.completed"
+
+
 @pytest.mark.parametrize("data", [b"", DONE, b": only a comment\n\n", b"data: 1\n\n" + DONE])
 def test_a_stream_without_a_turn_is_a_failure(data: bytes) -> None:
     got = run_bytes([data])
@@ -631,6 +837,93 @@ def test_further_choices_are_dropped_and_recorded() -> None:
     got = run([text("a"), chunk({"content": "b"}, choice={"index": 1}), *ended()])
     assert texts(got) == ["a"]
     assert "dropped further choice" in got.noted
+
+
+def of_choice(index: int, delta: Any, finish: Any = None) -> dict[str, Any]:
+    return chunk(delta, finish, choice={"index": index})
+
+
+def called(arguments: str, name: str = "echo", call_id: str = "c") -> dict[str, Any]:
+    return {"tool_calls": [call(0, arguments, name=name, call_id=call_id)]}
+
+
+TWO_CHOICES: dict[str, list[Any]] = {
+    "one after the other": [
+        of_choice(0, {"content": "Let me"}, "stop"),
+        of_choice(1, called('{"a":')),
+        of_choice(1, called("1}")),
+        of_choice(1, {}, "tool_calls"),
+    ],
+    "mixed": [
+        of_choice(0, {"content": "Let"}),
+        of_choice(1, {"role": "assistant"}),
+        of_choice(0, {"content": " me"}),
+        of_choice(1, called('{"a":')),
+        of_choice(0, {}, "stop"),
+        of_choice(1, called("1}")),
+        of_choice(1, {}, "tool_calls"),
+    ],
+    "one finish reason": [
+        of_choice(0, {"content": "Let me"}),
+        of_choice(1, called('{"a":1}')),
+        of_choice(0, {}, "tool_calls"),
+    ],
+    "in one chunk": [
+        chunk()
+        | {
+            "choices": [
+                {"index": 0, "delta": {"content": "Let me"}, "finish_reason": "tool_calls"},
+                {"index": 1, "delta": called('{"a":1}'), "finish_reason": "tool_calls"},
+            ]
+        }
+    ],
+    "text in the second": [
+        of_choice(1, {"content": "Let me"}),
+        of_choice(0, called('{"a":1}'), "tool_calls"),
+    ],
+}
+
+
+@EVERY_DIALECT
+@pytest.mark.parametrize("values", TWO_CHOICES.values(), ids=TWO_CHOICES)
+def test_text_in_one_choice_and_a_call_in_another_are_one_turn(
+    values: list[Any], dialect: Dialect
+) -> None:
+    got = run(values, dialect)
+    message, made = sorted(got.output, key=lambda item: item["type"] != "message")
+    assert (texts(got), message["status"]) == (["Let me"], "completed")
+    assert json.loads(made.get("function", made)["arguments"]) == {"a": 1}
+
+
+def test_text_and_a_call_in_two_choices_of_a_message_are_one_turn() -> None:
+    choices = [
+        {"index": 0, "message": {"content": "Let me"}, "finish_reason": "tool_calls"},
+        {"index": 1, "message": called('{"a":1}'), "finish_reason": "tool_calls"},
+        {"index": 2, "message": called('{"a":2}', call_id="d"), "finish_reason": "tool_calls"},
+    ]
+    got = run_body({"choices": choices, "usage": USAGE})
+    assert [item["type"] for item in got.output] == ["message", *["function_call"] * 2]
+    assert got.evidence.empty
+
+
+@pytest.mark.parametrize("cut", ["", "{", '{"a":'])
+def test_a_call_that_is_cut_in_another_choice_is_not_whole(cut: str) -> None:
+    values = [of_choice(0, {"content": "Let me"}, "stop"), of_choice(1, called(cut))]
+    assert run(values, done=False).response["status"] == "failed"
+    got = run([*values, of_choice(1, {}, "length")])
+    assert got.response["status"] == "incomplete"
+    assert got.output[1]["status"] == "incomplete"
+
+
+def test_calls_of_two_choices_are_numbered_by_each() -> None:
+    values = [
+        of_choice(0, called('{"a":')),
+        of_choice(1, called('{"b":', "weather", "d")),
+        of_choice(0, {"tool_calls": [call(0, "1}")]}),
+        of_choice(1, {"tool_calls": [call(0, "2}")]}),
+    ]
+    got = run([*values, of_choice(0, {}, "tool_calls"), of_choice(1, {}, "tool_calls")])
+    assert [item["arguments"] for item in got.output] == ['{"a":1}', '{"b":2}']
 
 
 def test_a_message_in_place_of_a_delta_is_read() -> None:

@@ -307,12 +307,17 @@ def test_a_stream_that_ends_early_is_an_honest_failure(bridge: Bridge, at: int) 
     assert story.response["error"]["code"] == "server_error"
 
 
+DIALECT_CODES = dict.fromkeys(DIALECTS, "server_error") | {"codex": "server_is_overloaded"}
+
+
 def test_an_error_in_the_stream_fails_the_response(bridge: Bridge) -> None:
     error = {"message": "Engine overloaded", "type": "engine_overloaded_error"}
     frames = fixture_bytes("clean_text").split(b"\n\n")[:3]
     body = b"\n\n".join([*frames, b"data: " + json.dumps({"error": error}).encode(), b""]) + b"\n"
-    story = bridge.ask(Reply(body)).story()
-    assert story.response["error"]["code"] == "server_is_overloaded"
+    for dialect, code in DIALECT_CODES.items():
+        story = bridge.ask(Reply(body), REQUEST, ("x-dragoman-dialect", dialect)).story(dialect)
+        assert story.events[-2]["code"] == "server_is_overloaded"
+        assert story.response["error"]["code"] == code
 
 
 # HTTP errors of the upstream.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.server import Reply, Upstream
+from fixtures.server import FOLDER, Reply, Upstream
 from fixtures.wire import Request
 from tests.kimi.streams import chunk, sse
 from tests.kimi.test_told_back import TOKENS
@@ -57,13 +58,17 @@ class Codex:
     def work(self) -> Path:
         return self.folder / "work"
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def command(self, *arguments: str) -> tuple[list[str | Path], dict[str, str], Path]:
+        """What to run, with which environment, and where."""
         environment = self.proxy.client_environment() | {
             "HOME": str(self.folder),
             "CODEX_HOME": str(self.folder),
             "REPLAY_KEY": "sk-test",
         }
-        done = run_agent([node(), CODEX, *arguments], environment, self.work)
+        return [node(), CODEX, *arguments], environment, self.work
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        done = run_agent(*self.command(*arguments))
         assert done.returncode == 0, done.stdout + done.stderr + self.proxy.log
         return done
 
@@ -75,17 +80,26 @@ class Codex:
         provider: str = "",
         model: str = MODEL,
     ) -> list[Event]:
-        """One prompt to the end; the items of its JSON events that were completed.
+        """One prompt to the end; the items of its JSON events that were completed."""
+        self.configure(fixture, like=like, provider=provider, model=model)
+        return self.exec("Do what you are there for.")
 
-        `like` is the model of Codex's own catalogue whose tools Kimi gets; None: Codex
-        knows nothing of Kimi.  `provider`: more lines for the provider.
-        """
+    def configure(
+        self,
+        fixture: str,
+        *,
+        like: str | None = "gpt-5.5",
+        provider: str = "",
+        model: str = MODEL,
+    ) -> None:
+        """`fixture` may have options behind it.  `like` is the model of Codex's own catalogue
+        whose tools Kimi gets; None: Codex takes what it knows of `model`.  `provider`: more
+        lines for the provider."""
         configuration = CONFIGURATION.format(model=model, fixture=fixture, key=self.key)
         if like:
             catalog = f"model_catalog_json = {json.dumps(str(self._catalog(like)))}\n"
             configuration = catalog + configuration
         (self.folder / "config.toml").write_text(configuration + provider)
-        return self.exec("Do what you are there for.")
 
     def _catalog(self, like: str) -> Path:
         path = self.folder / f"{like}.json"
@@ -124,7 +138,8 @@ def codex(
 ) -> Codex:
     need(CODEX, "install npm, then `make test-clients` sets up Codex")
     (tmp_path / "work").mkdir()
-    return Codex(tls_upstream, rerouted(tls_upstream), tmp_path, request.node.name)
+    key = re.sub(r"\W", "", request.node.name)
+    return Codex(tls_upstream, rerouted(tls_upstream), tmp_path, key)
 
 
 def check_call(request: Request, name: str, reasoning: str) -> tuple[dict[str, Any], str]:
@@ -232,3 +247,60 @@ def test_codex_gives_up_its_websocket_at_once(codex: Codex) -> None:
     check_said(items, "I will run it.", "The command printed from-the-tool.")
     assert "error" not in [item["type"] for item in items]
     assert "GET" not in [r.method for r in codex.upstream.requests_of("agent_codex", codex.key)]
+
+
+SCRIPT = ["const ran = await tools.exec_command(", "{cmd: 'touch ran'});\\n", "text(ran.output);"]
+
+
+def script(*end: Any) -> bytes:
+    """A call of Codex's own tool for scripts, delta by delta, and what then comes."""
+    head = {"name": "exec", "arguments": ""}
+    deltas: list[Any] = [{"id": "functions.exec:0", "type": "function", "function": head}]
+    deltas += [{"function": {"arguments": text}} for text in ['{"input": "', *SCRIPT]]
+    calls = [chunk({"tool_calls": [{"index": 0} | delta]}) for delta in deltas]
+    return sse([chunk({"reasoning_content": "A script will do."}), *calls, *end])
+
+
+ANSWER = sse([chunk({"content": "All is "}), chunk({"content": "well."}), chunk({}, "stop")])
+CUTS = {
+    "in a thought": ("agent_codex", b"run it"),
+    "in a text": ("codex_answer", b"well."),
+    "in a call": ("agent_codex_patch", b"dd File: he"),
+    "in a script": ("agent_codex_code", b"await tool"),
+}
+
+
+@pytest.mark.parametrize("fault", ["reset", "eof"])
+@pytest.mark.parametrize("where", CUTS)
+def test_after_a_cut_codex_asks_again_as_it_asked_before(
+    codex: Codex, where: str, fault: str
+) -> None:
+    """What the cut left half is neither run nor said to the model."""
+    name, at = CUTS[where]
+    codex.upstream.replies["codex_answer"] = Reply(ANSWER)
+    turn = FOLDER / name / "turn1.sse"
+    place = (turn.read_bytes() if turn.exists() else ANSWER).index(at)
+    like = "gpt-6.1-sol" if where == "in a script" else "gpt-5.5"
+    codex.configure(f"{name};abort={place};fault={fault};broken=1", like=like)
+    done = codex.run("exec", *FLAGS, "Do what you are there for.")
+    codex.proxy.wait_for_log("failed server_error")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert events[-1]["type"] == "turn.completed"
+    first, again, *rest = codex.arrived(name)
+    assert again.body == first.body
+    assert len(rest) == (0 if where == "in a text" else 1)
+    for request in rest:
+        made = [message for message in request.json["messages"] if message.get("tool_calls")]
+        assert len(made) == 1
+
+
+def test_a_script_that_a_limit_cuts_is_not_run(codex: Codex) -> None:
+    codex.upstream.replies["codex_limit"] = Reply(script(chunk({}, "length")))
+    codex.configure("codex_limit", like="gpt-6.1-sol")
+    done = run_agent(*codex.command("exec", *FLAGS, "Do what you are there for."))
+    assert "max_output_tokens" in done.stdout
+    assert not (codex.work / "ran").exists()
+    assert {len(request.json["messages"]) for request in codex.arrived("codex_limit")} == {
+        len(codex.arrived("codex_limit")[0].json["messages"])
+    }
+    codex.proxy.wait_for_log("left open call of exec that was cut")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from dragoman.proxy import archive as archives
 from dragoman.proxy.archive import Archive
 from dragoman.proxy.stores import open_store
 from dragoman.state.answers import events_after, input_items
-from dragoman.state.going_on import Earlier, go_on, makers
+from dragoman.state.going_on import Earlier, go_on, makers, open_calls, resumed
 from dragoman.state.keeping import Keeping, asker, owner
 from dragoman.state.kept import Kept, Unreadable, conversation
 from tests.state.backends import Backend
@@ -155,3 +156,30 @@ def test_what_a_response_goes_on_from_lives_as_long_as_it(
 
     assert asyncio.run(live()) == [True, True, False]
     opened.close()
+
+
+def item(kind: str, status: str, number: int) -> dict[str, Any]:
+    return {"type": kind, "status": status, "id": f"x_{number}", "call_id": f"c{number}"}
+
+
+CUT = [
+    item("reasoning", "completed", 0),
+    item("message", "incomplete", 1),
+    item("function_call", "completed", 2),
+    item("shell_call", "incomplete", 3),
+    item("function_call", "incomplete", 4),
+    item("tool_call", "incomplete", 5),
+    item("custom_tool_call", "incomplete", 6),
+]
+
+
+@pytest.mark.parametrize("said", [None, CUT])
+@pytest.mark.parametrize("status", ["completed", "incomplete", "cancelled", "failed"])
+def test_a_call_that_was_cut_is_no_history(status: str, said: Any) -> None:
+    """A `shell_call` is told whole or not at all: ``incomplete``, it names no command."""
+    output = CUT if said is None else []
+    response = {"id": "resp_1", "status": status, "output": output}
+    kept = replace(made(1), response=response, said=said)
+    assert conversation([kept])[1:] == CUT[:4]
+    assert [call["call_id"] for call in open_calls(kept)] == ["c2", "c3"]
+    assert resumed(kept, [])["input"][1:] == CUT[:4]

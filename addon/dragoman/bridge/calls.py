@@ -5,15 +5,23 @@ Upstreams leave the index out, repeat it, or count wrongly; repeat id and name i
 delta, or send them late; send a call in one piece, several in one chunk, or their
 deltas mixed.  Which call a delta belongs to is decided here and nowhere else:
 
-- the candidate is the call of its id, else of its index, else the latest call;
+- the candidate is the call of its id and index, else of its id, else of its index, else
+  the latest call;
 - the delta is the head of a new call if it names one and cannot continue the
   candidate: another function, or a further value after complete arguments, or another
-  id before any arguments.
+  id before any arguments;
+- a head that differs in nothing from that of a candidate whose arguments are complete,
+  and brings none itself, begins a call if arguments follow.  If none do, nobody can tell
+  a call without arguments from a host that repeats the name in every delta, and it is no
+  call: what a model did not mean must not run;
+- a name that is not declared, and with the next delta's name is or begins a declared one,
+  was cut over the two.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..jsonio import NotJson, dumps
@@ -49,7 +57,7 @@ def read_delta(value: Any) -> CallDelta | None:
     return CallDelta(
         index=index if type(index) is int else None,
         id=call_id if isinstance(call_id, str) else "",
-        name=name if isinstance(name, str) else "",
+        name=name if isinstance(name, str) and not name.isspace() else "",
         arguments=_arguments(function.get("arguments")),
     )
 
@@ -74,6 +82,8 @@ class Call:
     fragments: list[str] = field(default_factory=list)
     closed: bool = False
     """Whether it has been told to the client to its end."""
+    repeated: CallDelta | None = None
+    """What came after its complete arguments and may be the head of another call."""
     _follower: JsonFollower = field(default_factory=JsonFollower)
     _followed: int = 0
 
@@ -92,9 +102,11 @@ class Call:
 
 
 class Calls:
-    """The calls of one turn, in the order in which they appeared."""
+    """The calls of one choice, in the order in which they appeared."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Set[str] = frozenset()) -> None:
+        """`names` are those of the declared tools."""
+        self._names = names
         self._all: list[Call] = []
         self._by_id: dict[str, Call] = {}
         self._by_index: dict[int, Call] = {}
@@ -104,7 +116,18 @@ class Calls:
 
         `new` says that it is known to be a call of its own.
         """
-        call = None if new else self._continued(delta)
+        call = None if new else self._candidate(delta)
+        if call is not None:
+            delta = _after(call.repeated, delta)
+            call.repeated = None
+            if self._continues_name(delta, call):
+                call.name += delta.name
+                delta = replace(delta, name="")
+            elif _begins(delta, call):
+                call = None
+            elif _may_begin(delta, call):
+                call.repeated = delta
+                return call, False
         begun = call is None
         if call is None:
             call = Call()
@@ -122,26 +145,69 @@ class Calls:
 
     def at(self, index: int | None) -> Call | None:
         """The call that deltas continue which say nothing but this index."""
-        return self._by_index.get(index) if index is not None else None
+        call = self._by_index.get(index) if index is not None else None
+        return None if call is None or call.repeated else call
 
-    def _continued(self, delta: CallDelta) -> Call | None:
-        """The call that the delta continues; None if it begins one."""
-        call = self._by_id.get(delta.id) if delta.id else None
-        if call is None and delta.index is not None:
-            call = self._by_index.get(delta.index)
-            if call is None and (delta.id or delta.name or delta.arguments.startswith("{")):
-                return None
-        if call is None and self._all:
-            call = self._all[-1]
-        return None if call is None or _begins(delta, call) else call
+    def take_repeated(self) -> int:
+        """How many heads began no call, as no arguments followed them; forgets them."""
+        repeated = [call for call in self._all if call.repeated]
+        for call in repeated:
+            call.repeated = None
+        return len(repeated)
+
+    def _candidate(self, delta: CallDelta) -> Call | None:
+        """The call that the delta continues if it begins none."""
+        there = self._by_index.get(delta.index) if delta.index is not None else None
+        same_id = self._by_id.get(delta.id) if delta.id else None
+        if same_id is not None and (there is None or there.id != delta.id):
+            shared = delta.index is not None and there is None and _shares_id(delta, same_id)
+            return None if shared else same_id
+        if there is not None:
+            return there
+        begins = delta.id or delta.name or delta.arguments.startswith("{")
+        if delta.index is not None and begins:
+            return None
+        return self._all[-1] if self._all else None
+
+    def _continues_name(self, delta: CallDelta, call: Call) -> bool:
+        """Whether the delta brings more of a name that was cut."""
+        if not (delta.name and call.name) or call.fragments or _other_id(delta, call):
+            return False
+        if delta.name == call.name or {delta.name, call.name} <= self._names:
+            return False
+        name = call.name + delta.name
+        return any(declared.startswith(name) for declared in self._names)
+
+
+def _shares_id(delta: CallDelta, call: Call) -> bool:
+    """Whether a delta at an index of its own is the head of a call with the id of `call`."""
+    return bool(delta.name) and (call.whole if call.fragments else not delta.arguments)
+
+
+def _other_id(delta: CallDelta, call: Call) -> bool:
+    return bool(delta.id and call.id and delta.id != call.id)
+
+
+def _after(head: CallDelta | None, delta: CallDelta) -> CallDelta:
+    """What a head and the delta after it say together."""
+    if head is None:
+        return delta
+    index = head.index if delta.index is None else delta.index
+    return replace(delta, index=index, id=delta.id or head.id, name=delta.name or head.name)
 
 
 def _begins(delta: CallDelta, call: Call) -> bool:
     """Whether a delta that stands at the place of `call` is the head of another one."""
-    other_id = bool(delta.id and call.id and delta.id != call.id)
+    other_id = _other_id(delta, call)
     other_name = bool(delta.name and call.name and delta.name != call.name)
     if other_name or not (delta.name or other_id):
         return other_name
     if not call.fragments:
         return bool(other_id and delta.name)
     return call.whole and bool((other_id and delta.name) or delta.arguments.strip())
+
+
+def _may_begin(delta: CallDelta, call: Call) -> bool:
+    """Whether it is one if arguments follow it."""
+    head = (delta.name and call.name) or _other_id(delta, call)
+    return bool(head and call.fragments and not delta.arguments.strip() and call.whole)

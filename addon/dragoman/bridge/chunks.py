@@ -10,14 +10,22 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..sse import Frame
+
 Json = dict[str, Any]
 Piece = tuple[Literal["text", "reasoning", "refusal"], str]
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
+TEXT_FIELDS = {
+    "text": ("content", "refusal"),
+    "reasoning": (*_REASONING_FIELDS, "reasoning_details"),
+}
+"""The fields of a delta by what stands in them: the answer, and the thoughts before it."""
 _KNOWN_FIELDS = frozenset(
     {
-        *("role", "name", "content", "refusal", "tool_calls", "function_call", "annotations"),
-        *("reasoning_content", "reasoning", "reasoning_details"),
+        *("role", "name", "tool_calls", "function_call", "annotations", "citations"),
+        *TEXT_FIELDS["text"],
+        *TEXT_FIELDS["reasoning"],
     }
 )
 _PART_TEXTS: dict[str, tuple[Literal["text", "reasoning", "refusal"], str]] = {
@@ -39,6 +47,12 @@ class Said:
     """In how many fields the text stands."""
     index: int | None = None
     """Of the call whose arguments go on."""
+
+
+def is_done(frame: Frame) -> bool:
+    """Whether the frame is the end of a chat stream."""
+    data = frame.data
+    return data is not None and data.strip() == b"[DONE]"
 
 
 def only_text(chunk: Any) -> Said | None:
@@ -152,18 +166,32 @@ def _logprob(value: Any) -> Json | None:
     return {"token": value["token"], "bytes": raw, "logprob": number}
 
 
-def citations(delta: Json) -> tuple[list[Json], int]:
-    """The citations of a delta as Responses annotations, and how many could not be read."""
-    value = delta.get("annotations")
+def url_annotations(holder: Json) -> tuple[list[Json], int]:
+    """The annotations of a delta in the form of Responses, and how many could not be read."""
+    value = holder.get("annotations")
     if not isinstance(value, list):
         return [], 0
     read = [_annotation(annotation) for annotation in value]
     return [annotation for annotation in read if annotation], read.count(None)
 
 
+def citations(holder: Json) -> list[Json]:
+    """The sources of a chunk, a choice or a delta as annotations: addresses, or objects that
+    have one.  They say nothing about their place in the text."""
+    value = holder.get("citations")
+    read = [
+        _annotation({"url": source} if isinstance(source, str) else source)
+        for source in (value if isinstance(value, list) else ())
+    ]
+    return [annotation for annotation in read if annotation]
+
+
 def _annotation(value: Any) -> Json | None:
-    """``{"type": "url_citation", "url_citation": {…}}`` is all that chat completions know."""
-    citation = value.get("url_citation") if isinstance(value, dict) else None
+    """``{"type": "url_citation", "url_citation": {…}}`` (OpenAI), or with the inner fields
+    in the annotation itself (OpenRouter)."""
+    if not isinstance(value, dict) or value.get("type", "url_citation") != "url_citation":
+        return None
+    citation = value.get("url_citation", value)
     if not isinstance(citation, dict) or not isinstance(citation.get("url"), str):
         return None
     start, end = citation.get("start_index"), citation.get("end_index")

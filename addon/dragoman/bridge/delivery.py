@@ -6,9 +6,9 @@ do not make that structure it is told by an item of its kind with which nothing 
 done, so that the failure is seen rather than hidden (as a function call,
 ``apply_patch`` is fatal in Codex, and a search is never answered).
 
-Clients run a tool as soon as its item is done, whatever the turn comes to.  So an item
-is opened by the first character that arrives for it, or by the confirmed end of its
-call; a call that was cut before is dropped, never made up.
+Clients run a tool as soon as its item is done, whatever the turn comes to.  So a call
+that was cut is never done: one that the client knows of is left open, as what it is
+``incomplete``, and one that it does not know of is dropped.
 """
 
 from __future__ import annotations
@@ -31,56 +31,50 @@ class Delivery:
         self._tool = tool
         self._writer = writer
         self._passed = 0
+        self._begun = False
+        """Whether the client has got any of the item's text."""
         self._input = InputReader() if tool.kind == "custom" else None
-        self._live = tool.kind in ("function", "custom")
-        self.opened = False
-        """Whether the client has been told of the call."""
-        writer.close_item()
+        self.opened = tool.kind in ("function", "custom")
+        """Whether the client knows of the call."""
+        if self.opened:
+            writer.begin_call(tool, call.id, "")
+        else:
+            writer.close_item()
 
     def pass_on(self) -> None:
         """Tell what has arrived since the last time."""
-        if not self._live:
+        if not self.opened:
             return
         for fragment in self._call.fragments[self._passed :]:
             self._tell(self._input.feed(fragment) if self._input else fragment)
         self._passed = len(self._call.fragments)
 
     def _tell(self, text: str) -> None:
-        """Text of the item; blanks before arguments mean nothing and open none."""
-        if self.opened and text:
+        """Text of the item; blanks before arguments mean nothing, and as the whole of them
+        they break the AI SDK, openai-python's helper and others."""
+        if text and (self._begun or self._input is not None or not text.isspace()):
             self._writer.call_delta(text)
-        elif text and (self._input is not None or not text.isspace()):
-            self._open(text)
-
-    def _open(self, text: str) -> None:
-        self._writer.begin_call(self._tool, self._call.id, text)
-        self.opened = True
+            self._begun = True
 
     def end(self, evidence: Evidence, *, cut: bool) -> None:
         """Tell the end of the call; `cut` if the upstream stopped within its arguments."""
-        arguments = self._call.arguments
-        if cut and not self.opened and not self._raw_input(arguments):
-            evidence.note("dropped", f"call of {label(self._tool.name)} that was cut")
+        if cut:
+            done = "left open" if self.opened else "dropped"
+            evidence.note(done, f"call of {label(self._tool.name)} that was cut")
+            self._writer.close_item("incomplete")
             return
         if self._input is not None:
             self._end_input(self._input, evidence)
-        elif self._live:
-            self._check(arguments, evidence)
-            if not self.opened:
-                self._open("{}")
+        elif self.opened:
+            self._check(self._call.arguments, evidence)
+            if not self._begun:
+                self._tell("{}")
         else:
-            self._tell_at_once(arguments, evidence)
-        self._writer.close_item("incomplete" if cut else "completed")
-
-    def _raw_input(self, arguments: str) -> bool:
-        """Whether they are the input of a custom tool itself, without the object around it."""
-        text = arguments.lstrip()
-        return self._input is not None and bool(text) and not text.startswith("{")
+            self._tell_at_once(self._call.arguments, evidence)
+        self._writer.close_item()
 
     def _end_input(self, reader: InputReader, evidence: Evidence) -> None:
         self._tell(reader.close())
-        if not self.opened:
-            self._open("")
         if reader.odd:
             evidence.note(reader.odd, f"of custom tool {label(self._tool.name)}")
 

@@ -27,6 +27,9 @@ class Dialect:
     their call id; otherwise ``function_call`` items."""
     done_marker: bool
     """The stream ends with ``data: [DONE]``."""
+    every_error_code: bool
+    """The response's ``error.code`` may be one that only Codex knows; otherwise it is of the
+    API's own list, against which OpenAI's types are checked."""
 
 
 OPENAI = Dialect(
@@ -36,6 +39,7 @@ OPENAI = Dialect(
     reasoning_summary=True,
     tool_call_items=False,
     done_marker=False,
+    every_error_code=False,
 )
 CODEX = Dialect(
     "codex",
@@ -44,6 +48,7 @@ CODEX = Dialect(
     reasoning_summary=True,
     tool_call_items=False,
     done_marker=False,
+    every_error_code=True,
 )
 OPENRESPONSES = Dialect(
     "openresponses",
@@ -52,6 +57,7 @@ OPENRESPONSES = Dialect(
     reasoning_summary=False,
     tool_call_items=False,
     done_marker=True,
+    every_error_code=False,
 )
 GUIDE = Dialect(
     "guide",
@@ -60,6 +66,7 @@ GUIDE = Dialect(
     reasoning_summary=False,
     tool_call_items=True,
     done_marker=False,
+    every_error_code=False,
 )
 
 DIALECTS = {dialect.name: dialect for dialect in (OPENAI, CODEX, OPENRESPONSES, GUIDE)}

@@ -129,6 +129,13 @@ _CODES_BY_STATUS = {
     429: "rate_limit_exceeded",
     529: "server_is_overloaded",
 }
+_OFFICIAL_CODES = frozenset({"rate_limit_exceeded", "server_error", "invalid_prompt"})
+"""Of the codes above those that the API lists for a response that failed."""
+_NEAREST_CODES = {
+    "context_length_exceeded": "invalid_prompt",
+    "insufficient_quota": "rate_limit_exceeded",
+}
+"""For the others, by whether trying again may help; `server_error` for any further one."""
 _TYPES = {
     "context_length_exceeded": "invalid_request_error",
     "insufficient_quota": "insufficient_quota",
@@ -189,6 +196,11 @@ def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
 def failure(code: str, message: str) -> UpstreamError:
     """An error that the bridge itself has to report."""
     return UpstreamError(message, _TYPES.get(code, "server_error"), code)
+
+
+def official_code(code: str) -> str:
+    """The code, or the nearest to it, of those that the API lists for a response's error."""
+    return code if code in _OFFICIAL_CODES else _NEAREST_CODES.get(code, "server_error")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,16 @@ class Line:
 
     def __init__(self, turn: Turn, writer: Writer, evidence: Evidence) -> None:
         self._tools = turn.tools
+        self._names = turn.tools.keys() | {tool.name for tool in turn.tools.values()}
         self._writer = writer
         self._evidence = evidence
         self._waiting: deque[Call | _Waiting] = deque()
-        self._calls = Calls()
+        self._calls = {0: Calls(self._names)}
+        """By the choice in which they come: each numbers its own."""
         self._delivery: Delivery | None = None
         self._called = False
+        self._answered = False
+        self._held = False
         self._blank: list[str] = []
         self._logprobs: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
@@ -54,6 +58,16 @@ class Line:
         """Whether a call stands within its arguments, or before them."""
         return any(isinstance(piece, Call) and not piece.whole for piece in self._waiting)
 
+    @property
+    def answered(self) -> bool:
+        """Whether there is more than reasoning and blanks."""
+        return self._called or self._answered
+
+    def nameless(self, *, cut: bool) -> bool:
+        """Whether a call has come to its end without a name; `cut`: one that was cut has not."""
+        calls = (piece for piece in self._waiting if isinstance(piece, Call))
+        return any(not call.name and (call.whole or not cut) for call in calls)
+
     def text(self, text: str) -> None:
         """Text for the reader.  Blanks that would open a message wait for what follows:
         hosts send a line end before a call, which is no message."""
@@ -67,6 +81,8 @@ class Line:
 
     def prose(self, kind: Prose, text: str) -> None:
         """Text of any kind that is not blank where it would open an item."""
+        if kind != "reasoning":
+            self._answered = True
         if not self._waiting:
             self._write(kind, text)
             return
@@ -90,9 +106,11 @@ class Line:
         self._annotations += annotations
         self._write_annotations()
 
-    def call(self, delta: CallDelta, *, whole: bool) -> None:
+    def call(self, delta: CallDelta, *, whole: bool, choice: int = 0) -> None:
         """A delta of a call; `whole` if it is all of one."""
-        call, begun = self._calls.take(delta, new=whole)
+        if choice not in self._calls:
+            self._calls[choice] = Calls(self._names)
+        call, begun = self._calls[choice].take(delta, new=whole)
         if begun:
             self._called = True
             self._drop_blank()
@@ -105,15 +123,21 @@ class Line:
         """The short way of `call` for more arguments of the call of an index, if that is the
         one being told and nothing waits behind it; else False, and nothing is done."""
         call = self._waiting[0] if len(self._waiting) == 1 else None
-        if self._delivery is None or call is None or call is not self._calls.at(index):
+        if self._delivery is None or call is None or call is not self._calls[0].at(index):
             return False
         call.fragments.append(arguments)
         self._delivery.pass_on()
         return True
 
+    def hold(self) -> None:
+        """Whatever still comes ends no call: how the turn ends decides over those."""
+        self._held = True
+
     def settle(self, *, cut: bool) -> None:
         """The turn is over: everything is told and closed; `cut` if it was cut short."""
         self._advance(final=True, cut=cut)
+        if repeated := sum(calls.take_repeated() for calls in self._calls.values()):
+            self._evidence.note("skipped", "head of a call like the one before", repeated)
         if self._called:
             self._drop_blank()
         elif self._blank:
@@ -132,34 +156,45 @@ class Line:
         self._waiting.clear()
 
     def _advance(self, *, final: bool = False, cut: bool = False) -> None:
-        """Tell the head what it has; while it may end, end it and go on with the next."""
+        """Tell the head what it has; while it may end, end it and go on with the next.  A
+        call without a name may not: it comes yet, or the turn fails."""
         while self._waiting:
             head = self._waiting[0]
             if isinstance(head, _Waiting):
                 self._write(head.kind, "".join(head.texts))
             else:
                 self._tell(head)
-                if not final and (len(self._waiting) == 1 or not head.whole):
+                may_end = len(self._waiting) > 1 and not self._held and head.name and head.whole
+                if not (final or may_end):
                     return
                 self._end(head, cut=cut)
             self._waiting.popleft()
 
     def _tell(self, call: Call) -> None:
-        """Nothing can be told of a call before its name."""
-        if self._delivery is None and call.name:
+        """Nothing can be told of a call before its name is certain."""
+        if self._delivery is None and self._named(call):
             self._delivery = Delivery(call, self._tool(call.name), self._writer)
         if self._delivery is not None:
             self._delivery.pass_on()
 
+    def _named(self, call: Call) -> bool:
+        """Whether no more of its name can come: hosts cut names, before any arguments."""
+        name = call.name
+        if call.fragments or name not in self._names:
+            return bool(name) and bool(call.fragments)
+        return not any(other != name and other.startswith(name) for other in self._names)
+
     def _end(self, call: Call, *, cut: bool) -> None:
-        if self._delivery is None:
-            self._evidence.note("named", "call that came without a name")
-            call.name = call.id or "unknown"
-            self._tell(call)
-        assert self._delivery is not None
-        self._delivery.end(self._evidence, cut=cut and not call.whole)
-        self._delivery = None
+        cut = cut and not call.whole
         call.closed = True
+        if self._delivery is None and cut:
+            self._evidence.note("dropped", f"call of {label(call.name) or 'no name'} that was cut")
+            return
+        if self._delivery is None:
+            self._delivery = Delivery(call, self._tool(call.name), self._writer)
+            self._delivery.pass_on()
+        self._delivery.end(self._evidence, cut=cut)
+        self._delivery = None
 
     def _tool(self, name: str) -> Tool:
         tool = self._tools.get(name)

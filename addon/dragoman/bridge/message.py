@@ -1,21 +1,32 @@
 """A reply that came as one body, whatever the client asked for.
 
-It goes through the very same `Reply` as a stream, so the response object is the same.
+It goes through the very same stages as a stream, so the response object is the same.  A
+message that repair may have to do with is cut into the chunks of a stream for that: a
+repaired message could not say what of its text stood before a call and what after it.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ..jsonio import NotJson, dumps, loads
-from ..sse import Frame, split
+from ..kimi.chunks import ChunkRepair
+from ..kimi.fields import passages, written
+from ..kimi.markers import may_hold_marker
+from ..sse import Frame, encode, split
 from .errors import error_body, error_json
 from .reply import Reply
 
 _STREAM_STARTS = (b"data:", b"event:", b":", b"id:", b"retry:")
 
 
-def feed_body(reply: Reply, body: bytes) -> list[Frame]:
+_MARKER_STARTS = re.compile(r"(?=<\|)")
+
+
+def feed_body(reply: Reply, body: bytes, repair: ChunkRepair | None = None) -> list[Frame]:
     """Drive `reply` to its end with a whole body; ``reply.response`` is the result.
 
     The body is a ``chat.completion``, or, from an upstream that streams whatever it is
@@ -23,14 +34,60 @@ def feed_body(reply: Reply, body: bytes) -> list[Frame]:
     """
     frames = reply.open()
     if body.lstrip().startswith(_STREAM_STARTS):
-        for frame in split(body):
-            frames += reply.feed(frame)
-        return frames + reply.close()
-    try:
-        value = loads(body)
-    except NotJson:
-        return frames + reply.fail("server_error", "The upstream's answer is not JSON.")
-    return frames + reply.message(value)
+        arrived = split(body)
+    else:
+        try:
+            value = loads(body)
+        except NotJson:
+            return frames + reply.fail("server_error", "The upstream's answer is not JSON.")
+        if repair is None or not may_hold_marker(body) or not _is_completion(value):
+            return frames + reply.message(value)
+        arrived = _as_stream(value)
+    for frame in arrived:
+        frames += reply.feed_repaired(repair.feed(frame) if repair else [frame], frame)
+    return frames + reply.close(repair.close() if repair else ())
+
+
+def _is_completion(value: Any) -> bool:
+    choices = value.get("choices") if isinstance(value, dict) else None
+    return isinstance(choices, list) and all(
+        isinstance(choice, dict) and isinstance(choice.get("message"), dict) for choice in choices
+    )
+
+
+def _as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
+    """A completion as the stream that says the same."""
+    yield _chunk(completion | {"choices": []})
+    for choice in completion["choices"]:
+        rest = {name: value for name, value in choice.items() if name != "message"}
+        index = {"index": rest["index"]} if "index" in rest else {}
+        for delta in _deltas(choice["message"]):
+            shared = {"logprobs": rest.pop("logprobs", None)} if "content" in delta else {}
+            yield _chunk({"choices": [index | shared | {"delta": delta}]})
+        yield _chunk({"choices": [rest | {"delta": {}}]})
+    yield encode(b"[DONE]")
+
+
+def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The texts of a message, each marker at the start of an event, then the rest of it."""
+    rest = dict(message)
+    for passage in passages(message):
+        for name in passage.fields:
+            del rest[name]
+        for text in _MARKER_STARTS.split(passage.text):
+            if text:
+                yield {name: written(name, text, message[name]) for name in passage.fields}
+    calls = rest.get("tool_calls")
+    if isinstance(calls, list):
+        rest["tool_calls"] = [
+            {"index": index} | call if isinstance(call, dict) else call
+            for index, call in enumerate(calls)
+        ]
+    yield rest
+
+
+def _chunk(value: dict[str, Any]) -> Frame:
+    return encode(dumps(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +101,13 @@ class Answer:
 
 
 def answer(
-    reply: Reply, body: bytes, *, status: int, stream: bool, retry_after: str = ""
+    reply: Reply,
+    body: bytes,
+    *,
+    status: int,
+    stream: bool,
+    retry_after: str = "",
+    repair: ChunkRepair | None = None,
 ) -> Answer:
     """Convert the upstream's `body`, which came with `status`, for a client that asked for
     a `stream` or did not.  `retry_after` is that header of the upstream's."""
@@ -52,12 +115,11 @@ def answer(
         # To follow a redirect, a client would send there what it sent here.
         told = status if status >= 400 else 502
         return Answer(told, error_body(status, body, retry_after=retry_after))
-    frames = feed_body(reply, body)
+    frames = feed_body(reply, body, repair)
     if stream:
         return Answer(200, b"".join(frame.raw for frame in frames), stream=True)
-    error = reply.response.get("error")
-    if reply.response.get("status") == "failed" and isinstance(error, dict):
-        return failed(error["message"], code=error["code"])
+    if reply.error is not None:
+        return failed(reply.error.message, code=reply.error.code)
     return Answer(200, dumps(reply.response))
 
 

@@ -119,9 +119,7 @@ def unfit_call(kind: ToolKind, arguments: str) -> Json:
             action: Json = {"type": "exec", "command": [], "env": {}}
             return {"type": "local_shell_call", "action": action, "status": "incomplete"}
         case _:
-            limits: Json = {"timeout_ms": None, "max_output_length": None}
-            action = {"commands": [], **limits}
-            return {"type": "shell_call", "action": action, "status": "incomplete"}
+            return _shell_call([], {}) | {"status": "incomplete"}
 
 
 def _local_shell(values: Json) -> Json | None:
@@ -138,9 +136,13 @@ def _local_shell(values: Json) -> Json | None:
 def _shell(values: Json) -> Json | None:
     if not _strings(values.get("commands")):
         return None
-    limits: Json = {"timeout_ms": None, "max_output_length": None}
-    limits |= _typed(values, int, "timeout_ms", "max_output_length")
-    return {"type": "shell_call", "action": {"commands": values["commands"], **limits}}
+    return _shell_call(values["commands"], _typed(values, int, "timeout_ms", "max_output_length"))
+
+
+def _shell_call(commands: list[str], limits: Json) -> Json:
+    """Every field that the API's type requires; it is always the client that runs it."""
+    action = {"commands": commands, "timeout_ms": None, "max_output_length": None, **limits}
+    return {"type": "shell_call", "action": action, "environment": {"type": "local"}}
 
 
 _OPERATIONS = {

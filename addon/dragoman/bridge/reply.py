@@ -7,10 +7,12 @@ upstream ends, the client gets exactly one terminal:
 
 | the upstream                                         | the terminal          |
 |------------------------------------------------------|-----------------------|
-| gave a finish reason, whatever came then             | the one of `_FINISH`  |
+| gave a finish reason                                 | the one of `_FINISH`  |
 | said ``[DONE]`` or sent a whole message without one  | `response.completed`, |
-|   … but inside the arguments of a call, or nothing   | `response.failed`     |
+|   … but after reasoning alone, or nothing            | `response.failed`     |
 | sent an error, or closed or died before its end      | `response.failed`     |
+| completed a turn in which a call is half written     | `response.failed`     |
+|   (behind the finish reason) or has no name          |                       |
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from ..pattern import Patterns
 from ..sse import Frame
 from . import chunks
 from .calls import CallDelta, read_delta
+from .choices import Choices, Finish
 from .dialects import Dialect
 from .errors import UpstreamError, failure, stream_error
 from .fields import label
@@ -31,33 +34,12 @@ from .line import Line
 from .think import Piece, ThinkSplitter
 from .turn import Turn
 from .usage import Counts, counts, usage
-from .writer import IncompleteReason, Writer
+from .writer import Writer
 
 _ERROR_LINES = frozenset({b"event: error", b"event:error"})
 _EARLY = "The upstream closed the stream before it ended the turn."
 _NOTHING = "The upstream's answer held no part of a turn."
-
-Finish = Literal["completed"] | IncompleteReason
-
-# Finish reasons of OpenAI and the other words for them that hosts are known to use.
-# An unknown one is the end of a whole turn, recorded.
-_FINISH: dict[str, Finish | Literal["failed"]] = {
-    "stop": "completed",
-    "tool_calls": "completed",
-    "function_call": "completed",
-    "eos": "completed",
-    "end_turn": "completed",
-    "length": "max_output_tokens",
-    "max_tokens": "max_output_tokens",
-    "model_length": "max_output_tokens",
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",
-    "error": "failed",
-    "abort": "failed",
-    "network_error": "failed",
-    "insufficient_system_resource": "failed",
-}
-
+_NAMELESS = "The upstream called a tool without a name."
 
 MAX_OUTPUT = 64 * 1024 * 1024
 """Characters of a reply: its end repeats them all, several times."""
@@ -93,8 +75,11 @@ class Reply:
         self._think = ThinkSplitter()
         self._moved = False
         self._counts: Counts | None = None
-        self._finish: Finish | None = None
+        self._choices = Choices(evidence)
+        self._cited: set[str] = set()
         self._heard = False
+        self._body_ended = False
+        self._error: UpstreamError | None = None
         self._patterns: Patterns[chunks.Said] = Patterns()
 
     @property
@@ -106,6 +91,11 @@ class Reply:
     def response(self) -> dict[str, Any]:
         """The response object so far; after the terminal, the body of a reply not streamed."""
         return self._writer.response
+
+    @property
+    def error(self) -> UpstreamError | None:
+        """Why the turn failed, with the code that says most; None if it did not."""
+        return self._error
 
     def open(self) -> list[Frame]:
         """The start of the stream, once: it leaves with the upstream's headers."""
@@ -135,8 +125,22 @@ class Reply:
             self._end(whole=True)
         return self._writer.drain()
 
-    def close(self) -> list[Frame]:
-        """The upstream's body has ended."""
+    def feed_repaired(self, repaired: list[Frame], frame: Frame) -> list[Frame]:
+        """What repair made of one frame of the upstream's stream."""
+        if len(repaired) > 1 and chunks.is_done(frame):
+            return self.close(repaired)
+        return [out for each in repaired for out in self.feed(each)]
+
+    def close(self, held: Sequence[Frame] = ()) -> list[Frame]:
+        """The upstream has ended, or broken off.  `held` is what repair gives out only now; a
+        finish reason in it is repair's, with which it ends a chat stream that has none, and
+        its text ends no call."""
+        self._body_ended = True
+        self._line.hold()
+        for frame in held:
+            if not self._writer.ended:
+                self._writer.start()
+                self._read(frame)
         if not self._writer.ended:
             self._writer.start()
             self._end(whole=False)
@@ -187,7 +191,7 @@ class Reply:
         data = frame.data
         if data is None:
             return
-        if data.strip() == b"[DONE]":
+        if chunks.is_done(frame):
             self._end(whole=True)
             return
         try:
@@ -212,33 +216,39 @@ class Reply:
         for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict):
                 self._evidence.note("skipped", "choice that is no object")
-            elif _is_further(choice.get("index")):
-                self._evidence.note("dropped", "further choice")
             elif not self._writer.ended:
-                self._choice(choice)
+                self._choice(choice, value)
+        if not self._writer.ended:
+            self._cite(value)
 
     def _count(self, holder: dict[str, Any]) -> None:
         """The usage at the top of a chunk, or (Moonshot) in its choice; the last one counts."""
         if holder.get("usage"):
             self._counts = counts(holder["usage"]) or self._counts
 
-    def _choice(self, choice: dict[str, Any]) -> None:
+    def _choice(self, choice: dict[str, Any], chunk: dict[str, Any]) -> None:
         self._heard = True
+        place = choice.get("index")
+        index = place if type(place) is int and place > 0 else 0
         delta, message = choice.get("delta"), choice.get("message")
-        if choice.get("logprobs"):
-            self._line.logprobs(chunks.logprobs(choice))
-        if isinstance(delta, dict):
-            self._delta(delta, whole=False)
-        elif isinstance(message, dict):
-            self._delta(message, whole=True)
+        whole = not isinstance(delta, dict)
+        said = message if whole else delta
+        if isinstance(said, dict):
+            said = self._choices.part_of_turn(said, index)
+            if choice.get("logprobs") and self._choices.answers(index):
+                self._line.logprobs(chunks.logprobs(choice))
+            self._delta(said, index, whole=whole)
         self._count(choice)
+        self._cite(chunk)
         reason = choice.get("finish_reason")
-        if isinstance(reason, str) and reason:
-            self._finished(reason)
+        if error := stream_error({"error": choice.get("error")}):
+            self._fail(error)
+        elif not self._body_ended and (finish := self._choices.finished(index, reason)):
+            self._finished(finish, reason)
 
     # What the model says.
 
-    def _delta(self, delta: dict[str, Any], *, whole: bool) -> None:
+    def _delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
         if thought := chunks.reasoning(delta):
             self._think_aloud(thought)
         content = delta.get("content")
@@ -251,15 +261,27 @@ class Reply:
             self._end_content()
             self._line.prose("refusal", refusal)
         if delta.get("annotations"):
-            found, unread = chunks.citations(delta)
-            self._line.annotate(found)
-            self._note_if("dropped", "annotation of an unknown form", unread)
+            self._annotate(delta)
+        self._cite(delta)
         if tool_calls := delta.get("tool_calls"):
-            self._tool_calls(tool_calls, whole=whole)
+            self._tool_calls(tool_calls, index, whole=whole)
         if function := delta.get("function_call"):
-            self._tool_calls([{"index": -1, "function": function}], whole=whole)
+            self._tool_calls([{"index": -1, "function": function}], index, whole=whole)
         if chunks.unknown_fields(delta):
             self._evidence.note("ignored", "delta in an unknown field")
+
+    def _annotate(self, delta: dict[str, Any]) -> None:
+        found, unread = chunks.url_annotations(delta)
+        self._cited.update(annotation["url"] for annotation in found)
+        self._line.annotate(found)
+        self._note_if("dropped", "annotation of an unknown form", unread)
+
+    def _cite(self, holder: dict[str, Any]) -> None:
+        """The sources that Perplexity and xAI list, some again in every chunk."""
+        for source in chunks.citations(holder) if holder.get("citations") else ():
+            if source["url"] not in self._cited:
+                self._cited.add(source["url"])
+                self._line.annotate([source])
 
     def _think_aloud(self, thought: str) -> None:
         self._end_content()
@@ -302,14 +324,14 @@ class Reply:
                 self._line.prose(kind, piece)
         self._note_if("dropped", "content part that is no text", others)
 
-    def _tool_calls(self, elements: Any, *, whole: bool) -> None:
+    def _tool_calls(self, elements: Any, index: int, *, whole: bool) -> None:
         self._end_content()
         for element in elements if isinstance(elements, list) else [None]:
             delta = read_delta(element)
             if delta is None or delta.silent:
                 self._evidence.note("skipped", "tool call delta that says nothing")
             else:
-                self._line.call(delta, whole=whole)
+                self._line.call(delta, whole=whole, choice=index)
 
     def _note_if(self, what: str, detail: str, count: int) -> None:
         if count:
@@ -317,48 +339,50 @@ class Reply:
 
     # The end.
 
-    def _finished(self, reason: str) -> None:
+    def _finished(self, finish: Finish | Literal["failed"], reason: Any) -> None:
         """A finish reason: the items are complete now; usage may still come."""
-        finish = _FINISH.get(reason)
-        if finish is None:
-            if self._finish is None:
-                self._evidence.note("unknown finish reason", label(reason))
-            finish = "completed"
         if finish == "failed":
-            self._fail(
-                failure("server_error", f"The upstream ended the turn with {label(reason)}.")
-            )
-            return
-        self._finish = finish
-        self._settle(cut=finish != "completed")
+            message = f"The upstream ended the turn with {label(reason)}."
+            self._fail(failure("server_error", message))
+        elif self._choices.all_finished:
+            self._settle(cut=self._choices.finish != "completed")
 
     def _settle(self, *, cut: bool) -> None:
         self._end_content()
-        self._line.settle(cut=cut)
+        if self._line.nameless(cut=cut):
+            self._fail(failure("server_error", _NAMELESS))
+        else:
+            self._line.settle(cut=cut)
 
     def _end(self, *, whole: bool) -> None:
         """The upstream has ended; `whole` if it said so itself."""
-        if self._finish is None and not (whole and self._heard and not self._line.half_written):
+        self._end_content()
+        finish = self._choices.finish
+        ended = self._choices.all_finished or (whole and (finish or self._line.answered))
+        cut = finish not in (None, "completed")
+        if not ended or (self._line.half_written and not cut):
             self._fail(failure("server_error", _EARLY if self._heard else _NOTHING))
             return
-        finish = self._finish or "completed"
-        if self._finish is None:
+        if finish is None:
             self._evidence.note("inferred", "finish reason from the end of the stream")
-        self._settle(cut=finish != "completed")
+        self._settle(cut=cut)
+        if self._writer.ended:
+            return
         if not self._writer.response["output"]:
             self._evidence.note("empty turn")
-        if finish == "completed":
+        if finish is None or finish == "completed":
             self._writer.complete(self._usage())
         else:
             self._writer.incomplete(finish, self._usage())
 
     def _fail(self, error: UpstreamError) -> None:
         """A turn whose finish reason came is whole: all that is lost is its usage."""
-        if self._finish is not None and self._line.empty:
+        if self._choices.all_finished and self._line.empty:
             self._evidence.note("ignored", "failure after the finish reason")
             self._end(whole=True)
             return
         self._evidence.note("failed", error.code)
+        self._error = error
         self._line.abandon()
         self._writer.fail(error, self._usage())
 
@@ -372,8 +396,3 @@ class Reply:
 def _names_itself_error(frame: Frame) -> bool:
     """Whether one of its lines is ``event: error``; most frames are only data."""
     return b"event:" in frame.raw and not _ERROR_LINES.isdisjoint(frame.other_lines.split(b"\n"))
-
-
-def _is_further(index: Any) -> bool:
-    """Whether a choice is another one than the first; hosts also leave the index out."""
-    return type(index) is int and index > 0

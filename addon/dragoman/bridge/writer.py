@@ -9,8 +9,11 @@ be expressed:
 - a response is new, then open, then ended; nothing is told before `response.created`
   or after the one terminal event;
 - at most one item is open, and an open item has exactly one open part;
-- the terminal's ``output`` is the list of the items that were closed, and by then
-  all are.
+- clients run or keep an item the moment it is done.  So what a failure cuts, and a call
+  that anything cuts, is left: no event tells its end, and from then on the response's
+  ``output`` lists it as ``incomplete``;
+- the terminal's ``output`` is the list of the items that were closed or left, and by
+  then all are.
 
 Events are bytes as soon as they are told, so nothing that happens later changes them.
 The text of a part is kept in pieces, and a delta costs no more than its own length.
@@ -29,7 +32,7 @@ from ..sse import Frame
 from . import output_items as items
 from .dialects import Dialect
 from .envelope import seal
-from .errors import UpstreamError
+from .errors import UpstreamError, official_code
 from .output_items import ARGUMENTS, INPUT, REASONING, REFUSAL, SUMMARY, TEXT, Part
 from .snapshot import Json, snapshot
 from .turn import Tool, Turn
@@ -106,7 +109,7 @@ class Writer:
 
     @property
     def response(self) -> Json:
-        """The response object as it stands; its ``output`` holds the closed items."""
+        """The response object as it stands; its ``output`` holds the items that have ended."""
         return self._response | {"output": list(self._output)}
 
     @property
@@ -153,7 +156,7 @@ class Writer:
         self._end("response.completed", "incomplete", usage)
 
     def incomplete(self, reason: IncompleteReason, usage: Json) -> None:
-        """The upstream cut the turn short; what is open stays unfinished."""
+        """The upstream cut the turn short."""
         self.close_item("incomplete")
         self._response["incomplete_details"] = {"reason": reason}
         self._end("response.incomplete", "incomplete", usage)
@@ -166,10 +169,11 @@ class Writer:
 
     def fail(self, error: UpstreamError, usage: Json) -> None:
         """The turn failed: an `error` event in both shapes clients read, then the terminal."""
-        self.close_item("incomplete")
+        self._leave_item()
         told = {"code": error.code, "message": error.message, "param": error.param}
         self._tell("error", **told, error={"type": error.type, **told})
-        self._response["error"] = {"code": error.code, "message": error.message}
+        code = error.code if self._dialect.every_error_code else official_code(error.code)
+        self._response["error"] = {"code": code, "message": error.message}
         self._end("response.failed", "failed", usage)
 
     def _end(self, event: str, status: str, usage: Json) -> None:
@@ -212,9 +216,8 @@ class Writer:
     # What the model calls.
 
     def begin_call(self, tool: Tool, wanted_id: str, delta: str) -> None:
-        """Open the item of a function or custom call with the first of its text; the rest
-        comes by `call_delta`.  Arguments must not be blank: the AI SDK, openai-python's
-        helper and others break on them."""
+        """Open the item of a function or custom call, with the first of its text if that is
+        there; the rest comes by `call_delta`."""
         self.close_item()
         call_id = self._call_id(wanted_id)
         item = self._add_item(items.text_call(tool, call_id, self._dialect))
@@ -249,9 +252,12 @@ class Writer:
     # Items and parts.
 
     def close_item(self, status: ItemStatus = "completed") -> None:
-        """Close the open item, if there is one."""
+        """Close the open item, if there is one; a call that is ``incomplete`` is left."""
         opened = self._open
         if opened is None:
+            return
+        if opened.part.item == "call" and status == "incomplete":
+            self._leave_item()
             return
         text = self._close_part(opened)
         self._open = None
@@ -260,6 +266,14 @@ class Writer:
         elif opened.part.item == "call":
             self._require_text_call(opened.item, text)
         self._item_done(opened.item, status)
+
+    def _leave_item(self) -> None:
+        """Leave the open item, if there is one, as it stands."""
+        if self._open is not None:
+            self._fill(self._open)
+            self._open.item["status"] = "incomplete"
+            self._output.append(self._open.item)
+            self._open = None
 
     def _add_item(self, fields: Json) -> Json:
         index = len(self._output)
@@ -306,8 +320,7 @@ class Writer:
 
     def _close_part(self, opened: _Open) -> str:
         """Tell the end of the part; returns its whole text."""
-        part, text = opened.part, "".join(opened.texts)
-        self.characters += len(text)
+        part, text = opened.part, self._fill(opened)
         done: Json = {part.text: text}
         if part is TEXT:
             done["logprobs"] = opened.logprobs
@@ -315,11 +328,19 @@ class Writer:
             done["name"] = _name(opened.item)
         self._tell(f"{part.events}.done", **opened.where, **done)
         if part.holder:
+            whole = opened.item[part.holder][-1]
+            self._tell(f"{part.envelope}.done", **opened.where, part=whole)
+        return text
+
+    def _fill(self, opened: _Open) -> str:
+        """Put what was told of the part into its item; returns its whole text."""
+        part, text = opened.part, "".join(opened.texts)
+        self.characters += len(text)
+        if part.holder:
             whole = part.empty() | {part.text: text}
             if part is TEXT:
                 whole |= {"annotations": opened.annotations, "logprobs": opened.logprobs}
             opened.item[part.holder][-1] = whole
-            self._tell(f"{part.envelope}.done", **opened.where, part=whole)
         else:
             opened.item.get("function", opened.item)[part.text] = text
         return text

@@ -128,8 +128,8 @@ class BridgeStream(LiveStream):
         out: list[Frame] = []
         message = broken_off(error)
         try:
-            if not self._reply.finished:
-                self._take([error_frame(message, "server_error")], out)
+            last = error_frame(message, "server_error")
+            out += self._reply.close(self._repair.feed(last) if self._repair else [last])
         except Exception:
             logger.exception("%s: what was held is lost", self._name)
         self._fail(out, message)
@@ -150,14 +150,14 @@ class BridgeStream(LiveStream):
             self._take(self._splitter.feed(plain), out)
         if not data:
             self._take(self._splitter.close(), out)
-            for frame in self._repair.close() if self._repair else []:
-                out += self._reply.feed(frame)
-            out += self._reply.close()
+            out += self._reply.close(self._repair.close() if self._repair else ())
 
     def _take(self, frames: list[Frame], out: list[Frame]) -> None:
         for frame in frames:
-            for repaired in self._repair.feed(frame) if self._repair else [frame]:
-                out += self._reply.feed(repaired)
+            if self._repair is None:
+                out += self._reply.feed(frame)
+            else:
+                out += self._reply.feed_repaired(self._repair.feed(frame), frame)
 
     def _fail(self, out: list[Frame], message: str) -> None:
         try:

@@ -26,7 +26,6 @@ from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
-from ..kimi.message import repair_whole
 from ..state.going_on import Earlier, resumed, submitted, with_references
 from ..state.keeping import Keeping
 from ..state.kept import Kept, conversation
@@ -246,10 +245,11 @@ def give_whole(bridged: Bridged, response: http.Response, name: str, record: Rec
         record.came(body)
         given = answer(
             reply,
-            _repaired(bridged, body, response.status_code),
+            body,
             status=response.status_code,
             stream=bridged.turn.stream,
             retry_after=response.headers.get("retry-after", ""),
+            repair=bridged.chunk_repair(),
         )
     except DecodingError as error:
         logger.error("%s: the upstream's body is unusable: %s", name, error)
@@ -267,11 +267,3 @@ def give_whole(bridged: Bridged, response: http.Response, name: str, record: Rec
     if bridged.keeping is None or not reply.finished or given.status >= 400:
         return None
     return bridged.keeping.kept(reply.response, given.body if given.stream else b"")
-
-
-def _repaired(bridged: Bridged, body: bytes, status: int) -> bytes:
-    if not (bridged.repair and 200 <= status < 300):
-        return body
-    return repair_whole(
-        body, bridged.tools, bridged.settings.policy, bridged.evidence, int(time.time())
-    )

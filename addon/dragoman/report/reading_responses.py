@@ -34,7 +34,10 @@ _TERMINALS = frozenset(
 )
 _DONE_FIELDS = ("text", "refusal", "arguments", "input", "code")
 _NO_ARGUMENTS = frozenset(
-    {"id", "type", "status", "call_id", "name", "namespace", "execution", "created_by"}
+    {
+        *("id", "type", "status", "call_id", "name", "namespace", "execution", "created_by"),
+        "environment",
+    }
 )
 
 

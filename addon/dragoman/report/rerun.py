@@ -129,15 +129,16 @@ class _Through:
         """The Responses stream that the client would get."""
 
         def fed(frames: list[Frame]) -> bytes:
-            return _joined([out for frame in frames for out in reply.feed(frame)])
+            return b"".join(
+                _joined(reply.feed_repaired(self._pass([frame]), frame)) for frame in frames
+            )
 
-        begun = _joined(reply.open()) + fed(self._pass(self._whole))
+        begun = _joined(reply.open()) + fed(self._whole)
         if self._error:
-            message = broken_off(self._error)
-            broken = fed(self._pass([error_frame(message, "server_error")]))
-            return begun + broken + _joined(reply.fail("server_error", message)), begun
-        rest = self._pass(self._rest) + (self._repair.close() if self._repair else [])
-        return (begun + fed(rest) + _joined(reply.close()),)
+            last = [error_frame(broken_off(self._error), "server_error")]
+            return begun + _joined(reply.close(self._pass(last))), begun
+        rest = fed(self._rest)
+        return (begun + rest + _joined(reply.close(self._repair.close() if self._repair else ())),)
 
     def _pass(self, frames: list[Frame]) -> list[Frame]:
         if self._repair is None:
@@ -184,10 +185,11 @@ class _Bridge:
             return _Through(exchange, self._repair()).bridged(self._reply())
         given = answer(
             self._reply(),
-            self._repaired(body),
+            body,
             status=status,
             stream=self._turn.stream,
             retry_after=exchange.retry_after,
+            repair=self._repair(),
         )
         return (given.body,)
 
@@ -205,11 +207,6 @@ class _Bridge:
         if not self._repairs:
             return None
         return ChunkRepair(self._tools, _policy(self._exchange), self._evidence, NOW)
-
-    def _repaired(self, body: bytes) -> bytes:
-        if not self._repairs:
-            return body
-        return repair_whole(body, self._tools, _policy(self._exchange), self._evidence, NOW)
 
 
 # The comparison

@@ -109,12 +109,10 @@ def with_references(body: Json, references: Mapping[str, Json]) -> Json:
 
 def open_calls(kept: Kept) -> list[Json]:
     """The calls of a response that wait for their outputs."""
-    said = kept.response["output"] if kept.said is None else kept.said
-    answered = {item.get("call_id") for item in said if item.get("type") in _CALLS.values()}
+    came = kept.outcome()
+    answered = {item.get("call_id") for item in came if item.get("type") in _CALLS.values()}
     return [
-        item
-        for item in kept.response["output"]
-        if item.get("type") in _CALLS and item.get("call_id") not in answered
+        item for item in came if item.get("type") in _CALLS and item.get("call_id") not in answered
     ]
 
 
@@ -157,6 +155,5 @@ def _answer(call: Json, output: Any) -> Json:
 
 def resumed(kept: Kept, outputs: Sequence[Json]) -> Json:
     """The request that goes on with a response where its calls are answered."""
-    said = kept.response["output"] if kept.said is None else kept.said
     ask = kept.ask()
-    return {**ask, "input": [*kept.own_input(), *said, *outputs], "previous_response_id": None}
+    return {**ask, "input": [*kept.items(), *outputs], "previous_response_id": None}

@@ -19,6 +19,9 @@ from ..jsonio import NotJson, dumps, loads
 
 Json = dict[str, Any]
 _VERSION = 1
+_STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
+"""The calls that may be cut: they are then listed as ``incomplete``, and the client never
+got their end."""
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
@@ -60,7 +63,16 @@ class Kept:
 
     def items(self) -> list[Json]:
         """What this response adds to its conversation."""
-        return [*self.own_input(), *(self.response["output"] if self.said is None else self.said)]
+        return [*self.own_input(), *self.outcome()]
+
+    def outcome(self) -> list[Json]:
+        """What came of its input, without a call that was cut: that is never history."""
+        came = self.response["output"] if self.said is None else self.said
+        return [
+            item
+            for item in came
+            if item.get("status") != "incomplete" or item.get("type") not in _STREAMED_CALLS
+        ]
 
     def encoded(self) -> bytes:
         """The bytes to keep."""
