@@ -21,7 +21,7 @@ from dragoman.jsonio import dumps
 
 from .converting import Converted, Json, call, converted, function, image, output, said, user
 
-MODELS = ["moonshotai/Kimi-K2.5-TEE", "kimi-k3", "some-model"]
+MODELS = ["moonshotai/Kimi-K2.5-TEE", "kimi-k3", "MiniMax-M2.5", "qwen3-coder", "some-model"]
 TOKEN = re.compile(r"#\d+#")
 """A text no other text of the conversation contains."""
 
@@ -79,8 +79,13 @@ class Conversation:
                 )
             )
             ids.append(call_id)
-            if self.draw(st.integers(0, 9)) == 0:
-                self.items.append({"type": "web_search_call", "id": "ws"})
+            match self.draw(st.integers(0, 9)):
+                case 0:
+                    self.items.append({"type": "web_search_call", "id": "ws"})
+                case 1:
+                    self.items.append({"type": "mcp_call", "name": "m", "output": self.token()})
+                case 2:
+                    self.items.append({"type": "of_2030", "text": self.token()})
         return ids
 
     def answer(self, ids: list[str], *, orderly: bool = False) -> None:
