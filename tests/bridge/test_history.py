@@ -599,6 +599,39 @@ def test_openai_models_get_no_reasoning_content() -> None:
     assert "reasoning_content" not in made.messages[1]
 
 
+@pytest.mark.parametrize(
+    ("text", "reasoning", "content"),
+    [
+        ("<think>hm</think>It is.", "hm", "It is."),
+        ("<think>\nhm\nso\n</think>\n\nIt is.", "hm\nso", "It is."),
+        (" \n<think>hm</think> a </think> b", "hm", "a </think> b"),
+        ("<think></think>It is.", None, "It is."),
+        ("<think>hm", None, "<think>hm"),
+        ("So: <think>hm</think>", None, "So: <think>hm</think>"),
+        ("<thinking>hm</thinking>x", None, "<thinking>hm</thinking>x"),
+        ("`<think>hm</think>` is a tag", None, "`<think>hm</think>` is a tag"),
+    ],
+)
+def test_an_assistants_text_that_begins_with_reasoning(
+    text: str, reasoning: str | None, content: str
+) -> None:
+    made = of_input(user("x"), said(text), user("y"), model="kimi-k2-thinking")
+    message = {"role": "assistant", "content": content}
+    assert made.messages[1] == message | ({"reasoning_content": reasoning} if reasoning else {})
+    taken = "taken as reasoning <think> in an assistant's text"
+    assert (taken in made.notes) == (content != text)
+
+
+def test_reasoning_that_is_a_message_of_its_own_belongs_to_what_follows() -> None:
+    """So pydantic-ai sends it."""
+    made = of_input(
+        user("x"), said("<think>\nhm\n</think>"), said("Looking."), call("a"), output("a", "A")
+    )
+    assert made.messages[1]["reasoning_content"] == "hm"
+    assert made.messages[1]["content"] == "Looking."
+    assert roles(made.messages) == ["user", "assistant", "tool"]
+
+
 def test_reasoning_that_led_to_nothing_is_dropped_and_recorded() -> None:
     made = of_input(user("x"), thought("hm"), user("y"), model=K2)
     assert roles(made.messages) == ["user", "user"]

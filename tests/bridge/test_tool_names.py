@@ -50,8 +50,10 @@ def test_a_spelling_that_means_one_tool(spelled: str, tool: Tool) -> None:
 
 @pytest.mark.parametrize(
     "spelled",
-    ["", ".", "__", "functions", "functions.", "file", "read", "readfile", "t", "mcp__t", "add_2"]
-    + ["other__add", "x.exec", "files__add"],
+    [
+        *("", ".", "__", "functions", "functions.", "file", "read", "readfile", "t", "mcp__t"),
+        *("add_2", "other__add", "x.exec", "files__add"),
+    ],
 )
 def test_a_name_that_means_none(spelled: str) -> None:
     assert ToolNames(TOOLS).meant_by(spelled) is None
