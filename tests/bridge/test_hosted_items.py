@@ -32,7 +32,7 @@ FOUND: list[tuple[Json, str]] = [
         '{"type":"image","url":"(data left out)"}]]',
     ),
     (
-        {"type": "image_generation_call", "revised_prompt": "a cat", "result": DATA},
+        {"type": "image_generation_call", "revised_prompt": "a cat", "result": "iVBORw0K"},
         "[image_generation_call: revised_prompt: a cat, result: (data left out)]",
     ),
     (
@@ -54,11 +54,11 @@ FOUND: list[tuple[Json, str]] = [
             "server_label": "s",
             "name": "n",
             "arguments": '{"a":1}',
-            "output": f'[{{"type":"image","data":"{DATA}"}}] done',
+            "output": '[{"type":"image","data":"iVBORw0K"},{"type":"text","text":"done"}]',
             "error": None,
         },
         '[mcp_call: server_label: s, name: n, arguments: {"a":1}, '
-        'output: [{"type":"image","data":"(data left out)"}] done]',
+        'output: [{"type":"image","data":"(data left out)"},{"type":"text","text":"done"}]]',
     ),
     (
         {

@@ -36,6 +36,7 @@ IMAGES: list[Json] = [
     {"mimeType": "image/png", "data": DATA},
     {"image_url": URL},
     {"inlineData": {"mimeType": "image/png", "data": DATA}},
+    {"type": "image_base64", "data": DATA},
     ANTHROPIC,
     RESOURCE,
 ]
@@ -145,6 +146,25 @@ def test_data_of_another_kind_is_left_out_and_recorded(value: Any) -> None:
     assert DATA[:76] not in made.messages[2]["content"]
     assert "(data left out)" in made.messages[2]["content"]
     assert "left out data in a tool output" in made.notes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}],
+        [{"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": 1}}],
+        [{"type": "resource", "resource": {"uri": "a", "blob": "UklGRg=="}}],
+        {"found": [{"b64_json": "UklGRg=="}]},
+    ],
+)
+def test_short_data_is_known_by_the_fields_beside_it(value: Any) -> None:
+    content = returned(value).messages[2]["content"]
+    assert "UklGRg" not in content and "(data left out)" in content
+
+
+def test_a_field_that_is_called_data_is_no_data_for_that() -> None:
+    value = {"data": "internationalization", "n": [{"format": "csv", "data": "a,b\n1,2"}]}
+    assert json.loads(returned(value).messages[2]["content"]) == value
 
 
 def test_what_a_shell_printed_is_its_own_text() -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..jsonio import NotJson, loads
 from .content import json_text
 from .fields import Fields
-from .images import without_data
+from .images import LEFT_OUT, without_data, without_media
 
 HOSTED: Mapping[str, tuple[str, ...]] = {
     "web_search_call": ("action", "query", "queries", "results"),
@@ -46,9 +47,23 @@ def remark(kind: str, item: Fields) -> str:
             value = [tool.get("name") for tool in value if isinstance(tool, dict)]
         if value is None or value in ("", [], {}):
             continue
-        text = value if isinstance(value, str) else json_text(value, item.at(name))
-        said.append(f"{name}: {without_data(text)}")
+        picture = kind == "image_generation_call" and name == "result"
+        said.append(f"{name}: {LEFT_OUT if picture else _told(value, item.at(name))}")
     return f"[{kind}: {', '.join(said)}]" if said else ""
+
+
+def _told(value: Any, path: str) -> str:
+    """A field as text; strings may be JSON themselves, and hold pictures."""
+    if not isinstance(value, str):
+        return without_data(json_text(without_media(value), path))
+    if value.startswith(("[", "{")):
+        try:
+            inner = loads(value)
+        except NotJson:
+            inner = None
+        if (kept := without_media(inner)) != inner:
+            value = json_text(kept, path)
+    return without_data(value)
 
 
 def text_of(value: Any, depth: int = 0) -> str:

@@ -14,7 +14,7 @@ from ..evidence import Evidence
 from ..jsonio import NotJson, loads
 from .content import Part, json_text, text_or_media
 from .fields import Fields
-from .images import image_url, is_image, without_data
+from .images import image_url, is_image, without_data, without_media
 
 _OPENAI_IMAGES = ("input_image", "image_url")
 
@@ -119,8 +119,8 @@ def _part(part: object) -> str | Part | None:
 
 
 def _as_json(value: object, path: str, evidence: Evidence) -> str:
-    text = json_text(value, path)
-    kept = without_data(text)
-    if kept != text:
+    whole = json_text(value, path)
+    kept = without_data(json_text(without_media(value), path))
+    if kept != whole:
         evidence.note("left out", "data in a tool output")
     return kept
