@@ -19,8 +19,9 @@ _NESTED = ("source", "resource", "inlineData", "inline_data")
 _OF_AN_IMAGE = {*_MEDIA_TYPES, *_DATA, *_URLS, *_NESTED, "detail"}
 """The fields of an object without a type that is an image and nothing more."""
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w.+-]+=[\w.+-]*)*;base64,[A-Za-z0-9+/=_-]*+")
-_LONG_RUN = re.compile(r"(?:[A-Za-z0-9+/_-]|\\[nr]){512,}+={0,2}")
-"""Longer than any word, hash or key; in JSON text, a line's end is written ``\\n``."""
+_LONG_RUN = re.compile(r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]|\\[nr]){512,}+={0,2}")
+"""Longer than any word, hash or key; in JSON text, a line's end is written ``\\n``.  Tried
+only where a run begins, so that many that are too short cost no more than their length."""
 LEFT_OUT = "(data left out)"
 _MEDIA = ("image", "audio", "video", "media", "resource", "input_audio")
 _DESCRIBING = (*_MEDIA_TYPES, "format", "uri")

@@ -17,6 +17,8 @@ from .fields import Fields
 from .images import image_url, is_image, without_data, without_media
 
 _OPENAI_IMAGES = ("input_image", "image_url")
+_MARKS = ('"image', '"input_image', '"data:image')
+"""One of these is in the JSON text of every image; other strings need not be read."""
 
 
 def output_content(value: object, path: str, evidence: Evidence) -> tuple[str, list[Part]]:
@@ -49,7 +51,7 @@ def _structure(text: str) -> object:
     stripped = text.strip()
     if is_image(stripped):
         return {"type": "input_image", "image_url": stripped}
-    if not stripped.startswith(("{", "[")) or "image" not in stripped:
+    if not stripped.startswith(("{", "[")) or not any(mark in stripped for mark in _MARKS):
         return text
     try:
         value = loads(stripped)
