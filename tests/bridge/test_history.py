@@ -605,6 +605,7 @@ def test_openai_models_get_no_reasoning_content() -> None:
         ("<think>hm</think>It is.", "hm", "It is."),
         ("<think>\nhm\nso\n</think>\n\nIt is.", "hm\nso", "It is."),
         (" \n<think>hm</think> a </think> b", "hm", "a </think> b"),
+        ("<think>\n hm\n\n</think>It is.", " hm\n", "It is."),
         ("<think></think>It is.", None, "It is."),
         ("<think>hm", None, "<think>hm"),
         ("So: <think>hm</think>", None, "So: <think>hm</think>"),

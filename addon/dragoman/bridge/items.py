@@ -181,7 +181,8 @@ def _said(reader: Reader, text: str) -> _Read:
     if not end or not thinking.startswith("<think>"):
         return Said(text)
     reader.evidence.note("taken as reasoning", "<think> in an assistant's text")
-    return Thought(thinking.removeprefix("<think>").strip()), Said(rest.lstrip())
+    reasoning = thinking.removeprefix("<think>").removeprefix("\n").removesuffix("\n")
+    return Thought(reasoning), Said(rest.lstrip())
 
 
 def _reasoning(_: Reader, item: Fields) -> Piece:
