@@ -114,7 +114,9 @@ class Conversation:
 
     def _output(self) -> Any:
         text = {"type": "input_text", "text": self.token()}
-        return self.draw(st.sampled_from([text["text"], [text], [text, image(self.token())]]))
+        parts = [text, image(self.token())]
+        as_text = dumps(parts).decode()
+        return self.draw(st.sampled_from([text["text"], [text], parts, as_text]))
 
 
 MISHAPS = ["none"] * 6 + ["forget", "interrupt", "twice"]
