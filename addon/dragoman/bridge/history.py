@@ -144,10 +144,10 @@ class _Thread:
         self._evidence = evidence
         self._messages: list[Message] = []
         self._segment = _Segment()
-        self._opening: Message | None = None
+        self._opening: list[str] = []
         self._opened = False
-        """The system message at the start, where there can be only one; and whether it is
-        over."""
+        """What the system says at the start, where that is one message; and whether the
+        start is over."""
         self._calls_before = 0
         self._told: dict[str, tuple[str, Answered | None]] = {}
         """The calls that are past by the client's id: name, and the answer passed on."""
@@ -170,6 +170,9 @@ class _Thread:
     def close(self) -> list[Message]:
         """End the last segment; returns all messages."""
         self._end_segment()
+        if self._opening:
+            opening = {"role": "system", "content": _BREAK.join(self._opening)}
+            return [opening, *self._messages]
         return self._messages
 
     def _speak(self, piece: Said | Noted | Thought | Called) -> None:
@@ -201,28 +204,25 @@ class _Thread:
             return
         if role == "user":
             self._opened = True
-        elif self._family.system_messages == "start":
+        elif self._family.system_messages == "start" and isinstance(content, str):
             self._instruct(role, content)
             return
         self._append("user" if role == "user" else "system", content)
 
-    def _instruct(self, role: Role, content: str | list[Part]) -> None:
+    def _instruct(self, role: Role, content: str) -> None:
         """What the system or the developer says to a model that takes one system message."""
         if self._opened:
             self._evidence.note("sent as a user message", f"a {role} message")
             remark = _remark(f"Message of the {role}:")
             self._append("user", merged([remark, {"type": "text", "text": content}]))
-        elif self._opening is None:
-            self._opening = self._append("system", content)
-        else:
+            return
+        if self._opening:
             self._evidence.note("joined to the one at the start", f"a {role} message")
-            self._opening["content"] += f"{_BREAK}{content}"
+        self._opening.append(content)
 
-    def _append(self, role: str, content: str | list[Part]) -> Message:
-        message: Message = {"role": role, "content": content}
-        self._segment.others.append(message)
+    def _append(self, role: str, content: str | list[Part]) -> None:
+        self._segment.others.append({"role": role, "content": content})
         self._segment.heard = True
-        return message
 
     def _answer(self, answer: Answered) -> None:
         """Give it to the first call it fits that waits; else it has lost its call."""
