@@ -194,12 +194,13 @@ def test_a_malformed_item_is_refused_by_the_name_of_its_field(item: Any, param: 
     assert refusal({"model": "m", "input": [item]}).param == param
 
 
-@pytest.mark.parametrize("kind", ["compaction", "compaction_summary"])
-def test_a_compacted_conversation_is_refused_by_the_name_of_its_item(kind: str) -> None:
-    item = {"type": kind, "encrypted_content": "gAAAA"}
-    refused = refusal({"model": "m", "input": [item, user("go on")]})
-    assert refused.param == "input[0]"
-    assert "compaction" in refused.message
+@pytest.mark.parametrize("kind", ["compaction", "compaction_summary", "context_compaction"])
+def test_a_foreign_compaction_is_a_line_and_the_conversation_goes_on(kind: str) -> None:
+    made = of_input({"type": kind, "encrypted_content": "gAAAA"}, user("go on"))
+    assert roles(made.messages) == ["user", "user"]
+    assert "compacted" in made.messages[0]["content"]
+    assert "gAAAA" not in made.messages[0]["content"]
+    assert made.notes == [f"lost context in item {kind}"]
 
 
 @pytest.mark.parametrize(
@@ -387,7 +388,7 @@ def test_reasoning_text_and_calls_are_one_message_and_outputs_follow_in_call_ord
 
 def test_text_after_a_call_stays_in_its_message() -> None:
     made = of_input(user("x"), said("one"), call("a"), said("two"), output("a", "A"))
-    assert made.messages[1]["content"] == "one\n\ntwo"
+    assert made.messages[1]["content"] == "onetwo"
     assert roles(made.messages) == ["user", "assistant", "tool"]
 
 
@@ -525,7 +526,9 @@ def test_images_of_outputs_move_to_one_user_message_behind_them() -> None:
 @pytest.mark.parametrize(
     ("value", "content"),
     [
-        ([{"type": "input_text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        ([{"type": "input_text", "text": "a"}, {"type": "text", "text": "b"}], "ab"),
+        ([{"type": "text", "text": "a\n"}, {"type": "text", "text": "b"}], "a\nb"),
+        ([{"n": 1}, {"type": "text", "text": "b"}], '{"n":1}\nb'),
         ([{"type": "resource", "uri": "x"}], '{"type":"resource","uri":"x"}'),
         ([{"no": "type"}], '{"no":"type"}'),
         ([1, "x"], '[1,"x"]'),
@@ -594,6 +597,40 @@ def test_other_models_get_known_reasoning_with_calls_only() -> None:
 def test_openai_models_get_no_reasoning_content() -> None:
     made = of_input(user("x"), thought("one"), call("a"), output("a", "A"), model="gpt-5.4")
     assert "reasoning_content" not in made.messages[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "content"),
+    [
+        ("<think>hm</think>It is.", "hm", "It is."),
+        ("<think>\nhm\nso\n</think>\n\nIt is.", "hm\nso", "It is."),
+        (" \n<think>hm</think> a </think> b", "hm", "a </think> b"),
+        ("<think>\n hm\n\n</think>It is.", " hm\n", "It is."),
+        ("<think></think>It is.", None, "It is."),
+        ("<think>hm", None, "<think>hm"),
+        ("So: <think>hm</think>", None, "So: <think>hm</think>"),
+        ("<thinking>hm</thinking>x", None, "<thinking>hm</thinking>x"),
+        ("`<think>hm</think>` is a tag", None, "`<think>hm</think>` is a tag"),
+    ],
+)
+def test_an_assistants_text_that_begins_with_reasoning(
+    text: str, reasoning: str | None, content: str
+) -> None:
+    made = of_input(user("x"), said(text), user("y"), model="kimi-k2-thinking")
+    message = {"role": "assistant", "content": content}
+    assert made.messages[1] == message | ({"reasoning_content": reasoning} if reasoning else {})
+    taken = "taken as reasoning <think> in an assistant's text"
+    assert (taken in made.notes) == (content != text)
+
+
+def test_reasoning_that_is_a_message_of_its_own_belongs_to_what_follows() -> None:
+    """So pydantic-ai sends it."""
+    made = of_input(
+        user("x"), said("<think>\nhm\n</think>"), said("Looking."), call("a"), output("a", "A")
+    )
+    assert made.messages[1]["reasoning_content"] == "hm"
+    assert made.messages[1]["content"] == "Looking."
+    assert roles(made.messages) == ["user", "assistant", "tool"]
 
 
 def test_reasoning_that_led_to_nothing_is_dropped_and_recorded() -> None:

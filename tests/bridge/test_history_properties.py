@@ -21,7 +21,7 @@ from dragoman.jsonio import dumps
 
 from .converting import Converted, Json, call, converted, function, image, output, said, user
 
-MODELS = ["moonshotai/Kimi-K2.5-TEE", "kimi-k3", "some-model"]
+MODELS = ["moonshotai/Kimi-K2.5-TEE", "kimi-k3", "MiniMax-M2.5", "qwen3-coder", "some-model"]
 TOKEN = re.compile(r"#\d+#")
 """A text no other text of the conversation contains."""
 
@@ -79,8 +79,13 @@ class Conversation:
                 )
             )
             ids.append(call_id)
-            if self.draw(st.integers(0, 9)) == 0:
-                self.items.append({"type": "web_search_call", "id": "ws"})
+            match self.draw(st.integers(0, 9)):
+                case 0:
+                    self.items.append({"type": "web_search_call", "id": "ws"})
+                case 1:
+                    self.items.append({"type": "mcp_call", "name": "m", "output": self.token()})
+                case 2:
+                    self.items.append({"type": "of_2030", "text": self.token()})
         return ids
 
     def answer(self, ids: list[str], *, orderly: bool = False) -> None:
@@ -109,7 +114,9 @@ class Conversation:
 
     def _output(self) -> Any:
         text = {"type": "input_text", "text": self.token()}
-        return self.draw(st.sampled_from([text["text"], [text], [text, image(self.token())]]))
+        parts = [text, image(self.token())]
+        as_text = dumps(parts).decode()
+        return self.draw(st.sampled_from([text["text"], [text], parts, as_text]))
 
 
 MISHAPS = ["none"] * 6 + ["forget", "interrupt", "twice"]

@@ -615,6 +615,15 @@ def test_a_namespaced_function_called_by_its_bare_name_keeps_its_namespace() -> 
     assert "inferred namespace of tool read" in got.noted
 
 
+@pytest.mark.parametrize(
+    "spelled", ["functions.mcp__files__read", "mcp__files.read", "MCP/Files/Read"]
+)
+def test_a_name_spelled_otherwise_is_the_tool_it_means(spelled: str) -> None:
+    got = one_call(spelled, "{}")
+    assert (got.output[0]["name"], got.output[0]["namespace"]) == ("read", "mcp__files")
+    assert f"inferred spelling of tool {spelled}" in got.noted
+
+
 def test_a_bare_name_of_two_namespaces_is_not_guessed_at() -> None:
     tools = {f"{space}__read": Tool("function", "read", space) for space in ("a", "b")}
     made = replace(turn(), tools=tools)

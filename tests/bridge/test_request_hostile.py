@@ -42,6 +42,10 @@ REQUESTS["everything"] = {
         {"type": "tool_search_call", "call_id": "c6", "arguments": {"query": "x"}},
         {"type": "tool_search_output", "call_id": "c6", "tools": [function("f")]},
         {"type": "mcp_call", "id": "c7", "name": "x", "arguments": "{}", "output": "y"},
+        {"type": "mcp_list_tools", "server_label": "s", "tools": [{"name": "t"}]},
+        {"type": "computer_call_output", "output": {"type": "computer_screenshot"}},
+        {"type": "compaction", "encrypted_content": "x"},
+        {"type": "of_2030", "content": [{"type": "text", "text": "x"}]},
     ],
     "tools": [
         function("f", strict=True, description="x"),
@@ -62,6 +66,34 @@ REQUESTS["everything"] = {
     "stream": True,
     "store": False,
     "parallel_tool_calls": True,
+}
+REQUESTS["chat"] = {
+    "model": "qwen3",
+    "messages": [
+        {"role": "system", "content": "x"},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "x"}],
+            "reasoning_content": "x",
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+                {"id": "b", "type": "custom", "custom": {"name": "c", "input": "x"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": [{"type": "image", "data": "AA=="}]},
+        {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "function", "name": "f", "content": "x"},
+        {"role": "developer", "content": "x"},
+    ],
+    "tools": [
+        {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
+        {"type": "custom", "custom": {"name": "c", "format": {"grammar": {"definition": "x"}}}},
+    ],
+    "tool_choice": {"type": "function", "function": {"name": "f"}},
+    "max_completion_tokens": 1,
+    "reasoning_effort": "none",
+    "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}},
 }
 NODES = chosen(REQUESTS, at_most=2)
 
@@ -92,6 +124,8 @@ FIELDS = [
     *("type", "role", "content", "text", "image_url", "call_id", "id", "name", "namespace"),
     *("arguments", "output", "action", "operation", "summary", "encrypted_content", "format"),
     *("schema", "parameters", "command", "commands", "status", "execution", "mode", "effort"),
+    *("messages", "tool_calls", "tool_call_id", "function", "custom", "data", "mimeType"),
+    *("resource", "source", "result", "outputs", "allowed_tools", "response_format"),
 ]
 WORDS = [
     *("message", "function_call", "function_call_output", "reasoning", "custom_tool_call"),
@@ -99,6 +133,8 @@ WORDS = [
     *("input_text", "output_text", "input_image", "input_file", "input_audio", "function"),
     *("custom", "namespace", "local_shell", "shell", "user", "assistant", "system", "kimi-k2"),
     *("developer", "tool", "auto", "required", "allowed_tools", "json_schema", "c1", "potato"),
+    *("tool_call_output", "image", "image/png", "data:image/png;base64,AA==", "compaction"),
+    *("code_interpreter_call", "mcp_list_tools", "computer_call_output", "qwen3", "none"),
 ]
 leaves = (
     st.none()

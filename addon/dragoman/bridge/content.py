@@ -2,7 +2,7 @@
 
 Text alone is a string, which every chat host takes; only images, files and audio make
 a list of parts.  Only users may say more than text on a chat upstream, so what a tool
-returned beyond text comes back apart, for a user message.
+returned beyond text, or a developer said, comes back apart, for a user message.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ..evidence import Evidence
 from ..jsonio import dumps
 from .errors import Refused
 from .fields import Fields, label, missing, plain, wrong_type
+from .images import image_url
 
 Part = dict[str, Any]
 """A content part of a chat message."""
@@ -50,26 +51,21 @@ def text_content(value: object, path: str, evidence: Evidence, *, joint: str) ->
     return joint.join(texts)
 
 
-def output_content(value: object, path: str) -> tuple[str, list[Part]]:
-    """What a tool returned: its text, and the parts only a user message can hold.
-
-    What is neither text nor media that can be sent is kept as JSON text: a tool may
-    return anything.
-    """
-    if value is None:
-        return "", []
+def system_content(value: object, path: str, evidence: Evidence) -> tuple[str, list[Part]]:
+    """What a system or developer message says: its text, and the parts only a user message
+    can hold.  Parts that cannot be sent are dropped and recorded."""
     if isinstance(value, str):
         return value, []
-    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
-        return json_text(value, path), []
     texts: list[str] = []
     media: list[Part] = []
     for part in _parts(value, path):
-        read = _text_or_media(part)
-        if isinstance(read, dict):
+        text = _text(part)
+        if text is not None:
+            texts.append(text)
+        elif isinstance(read := text_or_media(part), dict):
             media.append(read)
         else:
-            texts.append(json_text(part.values, part.path) if read is None else read)
+            evidence.note("dropped", f"part {label(part.get('type'))} of a text-only message")
     return "\n".join(texts), media
 
 
@@ -82,7 +78,7 @@ def readable_text(value: object, *, joint: str) -> str:
         return value
     if not isinstance(value, list):
         return ""
-    read = [_text_or_media(Fields(part)) for part in value if isinstance(part, dict)]
+    read = [text_or_media(Fields(part)) for part in value if isinstance(part, dict)]
     return joint.join(text for text in read if isinstance(text, str))
 
 
@@ -116,7 +112,7 @@ def _chat_part(part: Fields, evidence: Evidence) -> Part | None:
     return None
 
 
-def _text_or_media(part: Fields) -> str | Part | None:
+def text_or_media(part: Fields) -> str | Part | None:
     """None for a part that is neither, or malformed, or out of reach."""
     try:
         text = _text(part)
@@ -138,6 +134,8 @@ def _media(part: Fields) -> Part | None:
             return {"type": "image_url", "image_url": _image(part)}
         case "input_file":
             return {"type": "file", "file": _file(part)}
+        case "file" if isinstance(part.get("file"), dict):
+            return {"type": "file", "file": _file(Fields.of(part.get("file"), part.at("file")))}
         case "input_audio":
             audio = part.object("input_audio")
             if audio is None:
@@ -145,7 +143,8 @@ def _media(part: Fields) -> Part | None:
             sound = {name: audio.required_string(name) for name in ("data", "format")}
             return {"type": "input_audio", "input_audio": sound}
         case _:
-            return None
+            url = image_url(part.values)
+            return None if url is None else {"type": "image_url", "image_url": {"url": url}}
 
 
 def _image(part: Fields) -> dict[str, str]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 _ANY_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """OpenAI's rule for the names of functions, which other hosts repeat."""
@@ -47,8 +47,30 @@ class Family:
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """Every chat host and engine knows ``max_tokens``; only OpenAI's reasoning models
     refuse it, and not every host knows its successor."""
-    efforts: Mapping[str, str] = field(default_factory=dict)
-    """``reasoning.effort`` by what is sent instead; an effort not listed is sent as it is."""
+    efforts: tuple[str, ...] = ()
+    """The values of ``reasoning_effort`` that the family knows, in rising order; empty if
+    any is sent as it is."""
+    thinking_off: Mapping[str, Any] | None = None
+    """The fields that turn thinking off, sent in the place of the effort ``none``.  None if
+    that is an effort like the others, or thinking cannot be turned off."""
+    system_messages: Literal["anywhere", "start"] = "anywhere"
+    """Where a system message may stand.  `start`: one, as the first message, or the host
+    refuses the request (Qwen's template: "System message must be at the beginning.";
+    MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
+
+    def effort(self, asked: str) -> str:
+        """The effort nearest to the one asked for that the family knows, of two the greater.
+        One that nobody knows is left for the host to judge."""
+        if asked in self.efforts or not self.efforts or asked not in _SCALE:
+            return asked
+        place = _SCALE.index(asked)
+        return min(reversed(self.efforts), key=lambda known: abs(_SCALE.index(known) - place))
+
+
+_SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""All efforts of the Responses API, in rising order."""
+_LOW_TO_HIGH = ("low", "medium", "high")
+"""What Moonshot's own client sends to K2 models, and all that gpt-oss takes."""
 
 
 _FAMILIES: tuple[Family, ...] = (
@@ -60,22 +82,31 @@ _FAMILIES: tuple[Family, ...] = (
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
-        # K3 knows low, high and max.
-        efforts={
-            "none": "low",
-            "minimal": "low",
-            "medium": "high",
-            "xhigh": "max",
-        },
+        # It always thinks (Kimi API guide, "use-thinking-effort").
+        efforts=("low", "high", "max"),
     ),
     Family(
-        "kimi-k2.5",  # and later: k2.6, k2.7; "p" for "." at Fireworks
-        re.compile(r"(?:(?:kimi|moonshot).*|(?:^|/))k2[.p_-]?[5-9](?![0-9])"),
+        "kimi-k2.5",  # and k2.6; "p" for "." at Fireworks
+        re.compile(r"(?:(?:kimi|moonshot).*|(?:^|/))k2[.p_-]?[56](?![0-9])"),
         call_ids="conversation",
         reasoning="always",
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
+        efforts=_LOW_TO_HIGH,
+        # Kimi API reference, "models-overview": "Accepts enabled or disabled".
+        thinking_off={"thinking": {"type": "disabled"}},
+    ),
+    Family(
+        "kimi-k2.7",  # and later
+        re.compile(r"(?:(?:kimi|moonshot).*|(?:^|/))k2[.p_-]?[7-9](?![0-9])"),
+        call_ids="conversation",
+        reasoning="always",
+        forced_tool_choice=False,
+        sampling=False,
+        tool_name=_KIMI_TOOL_NAME,
+        # It always thinks: "invalid thinking: only type=enabled is allowed for this model".
+        efforts=_LOW_TO_HIGH,
     ),
     Family(
         "kimi-k2-thinking",
@@ -84,6 +115,7 @@ _FAMILIES: tuple[Family, ...] = (
         reasoning="always",
         forced_tool_choice=False,
         tool_name=_KIMI_TOOL_NAME,
+        efforts=_LOW_TO_HIGH,
     ),
     Family(
         "kimi-k2",  # instruct, 0711, 0905, turbo: no thinking
@@ -91,6 +123,7 @@ _FAMILIES: tuple[Family, ...] = (
         call_ids="conversation",
         reasoning="always",
         tool_name=_KIMI_TOOL_NAME,
+        thinking_off={},
     ),
     Family(
         "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
@@ -100,6 +133,22 @@ _FAMILIES: tuple[Family, ...] = (
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
+        efforts=_LOW_TO_HIGH,
+    ),
+    Family(
+        "minimax",
+        re.compile(r"minimax"),
+        system_messages="start",
+    ),
+    Family(
+        "qwen",
+        re.compile(r"qwen|qwq"),
+        system_messages="start",
+    ),
+    Family(
+        "gpt-oss",
+        re.compile(r"gpt-oss"),
+        efforts=_LOW_TO_HIGH,  # all that its format Harmony has
     ),
     Family(
         "openai",

@@ -11,6 +11,10 @@ client asks for the next reply where a segment ends, and the reply begins the ne
 the messages of one turn begin with those of the turn before, and a provider's prefix
 cache holds.  For the same reason a call whose output is missing when its segment ends
 gets a stand-in for good, and an output that comes later is told by the user.
+
+Where a model takes one system message at the start only, what the system or the
+developer says later is sent in its place by the user, with a remark that says whose it
+is: moved to the start, it would change the messages of all turns before.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from ..jsonio import dumps
 from .content import Part, merged
 from .families import Family
 from .fields import Fields, missing, wrong_type
-from .items import Answered, Called, Heard, Piece, Reader, Said, Thought
+from .items import Answered, Called, Heard, Noted, Piece, Reader, Role, Said, Thought
 from .tools import Toolbox
 
 Message = dict[str, Any]
@@ -35,7 +39,8 @@ NO_OUTPUT = "No output of this call was recorded."
 """What a tool message says that stands in for a missing output."""
 _SEE_BELOW = "The output is in the next user message."
 _BREAK = "\n\n"
-"""Stands between texts, or reasoning, of several items in one message."""
+"""Stands between reasoning of several items in one message, and between what the system
+says in several at the start.  The texts around a call were one text upstream."""
 
 
 def messages(
@@ -58,7 +63,7 @@ def messages(
         items += request.array("input")
     reader = Reader(toolbox, evidence)
     for path, item in items:
-        if (piece := reader.read(item, path)) is not None:
+        for piece in reader.read(item, path):
             thread.feed(piece)
     if isinstance(value, str):
         thread.feed(Heard("user", value))
@@ -103,6 +108,8 @@ class _Segment:
 
     thoughts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What tools of a provider did meanwhile: lines in front of the text."""
     calls: list[_Call] = field(default_factory=list)
     calls_by_id: dict[str, _SameId] = field(default_factory=dict)
     """The calls by every id they may be answered by."""
@@ -114,7 +121,12 @@ class _Segment:
     heard: bool = False
     """Whether anyone but the assistant has been heard since."""
 
-    def ends_before(self, piece: Thought | Said | Called) -> bool:
+    @property
+    def content(self) -> str:
+        """The text of the message."""
+        return "\n".join([*self.notes, *(["".join(self.texts)] if self.texts else [])])
+
+    def ends_before(self, piece: Thought | Said | Noted | Called) -> bool:
         """Whether the assistant begins a new message with this piece.
 
         It does once another was heard; and with text or reasoning after text, unless
@@ -132,6 +144,10 @@ class _Thread:
         self._evidence = evidence
         self._messages: list[Message] = []
         self._segment = _Segment()
+        self._opening: list[str] = []
+        self._opened = False
+        """What the system says at the start, where that is one message; and whether the
+        start is over."""
         self._calls_before = 0
         self._told: dict[str, tuple[str, Answered | None]] = {}
         """The calls that are past by the client's id: name, and the answer passed on."""
@@ -146,6 +162,7 @@ class _Thread:
             case Said("") | Thought(""):
                 pass
             case _:
+                self._opened = True
                 if self._segment.ends_before(piece):
                     self._end_segment()
                 self._speak(piece)
@@ -153,12 +170,17 @@ class _Thread:
     def close(self) -> list[Message]:
         """End the last segment; returns all messages."""
         self._end_segment()
+        if self._opening:
+            opening = {"role": "system", "content": _BREAK.join(self._opening)}
+            return [opening, *self._messages]
         return self._messages
 
-    def _speak(self, piece: Said | Thought | Called) -> None:
+    def _speak(self, piece: Said | Noted | Thought | Called) -> None:
         match piece:
             case Said(text):
                 self._segment.texts.append(text)
+            case Noted(text):
+                self._segment.notes.append(text)
             case Thought(text):
                 self._segment.thoughts.append(text)
             case Called():
@@ -176,10 +198,29 @@ class _Thread:
             same_id = segment.calls_by_id.setdefault(answerable, _SameId(called.name))
             same_id.waiting.append(call)
 
-    def _hear(self, role: str, content: str | list[Part]) -> None:
+    def _hear(self, role: Role, content: str | list[Part]) -> None:
         if not content:  # Moonshot refuses such a message
             self._evidence.note("dropped", f"an empty {role} message")
             return
+        if role == "user":
+            self._opened = True
+        elif self._family.system_messages == "start" and isinstance(content, str):
+            self._instruct(role, content)
+            return
+        self._append("user" if role == "user" else "system", content)
+
+    def _instruct(self, role: Role, content: str) -> None:
+        """What the system or the developer says to a model that takes one system message."""
+        if self._opened:
+            self._evidence.note("sent as a user message", f"a {role} message")
+            remark = _remark(f"Message of the {role}:")
+            self._append("user", merged([remark, {"type": "text", "text": content}]))
+            return
+        if self._opening:
+            self._evidence.note("joined to the one at the start", f"a {role} message")
+        self._opening.append(content)
+
+    def _append(self, role: str, content: str | list[Part]) -> None:
         self._segment.others.append({"role": role, "content": content})
         self._segment.heard = True
 
@@ -207,7 +248,7 @@ class _Thread:
 
     def _end_segment(self) -> None:
         segment, self._segment = self._segment, _Segment()
-        if segment.texts or segment.calls:
+        if segment.texts or segment.notes or segment.calls:
             self._messages.append(self._assistant_message(segment))
         elif segment.thoughts:
             self._evidence.note("dropped", "reasoning that led to nothing")
@@ -217,7 +258,7 @@ class _Thread:
 
     def _assistant_message(self, segment: _Segment) -> Message:
         """With calls and no text, content is "": some templates print a null as None."""
-        message: Message = {"role": "assistant", "content": _BREAK.join(segment.texts)}
+        message: Message = {"role": "assistant", "content": segment.content}
         reasoning = _BREAK.join(segment.thoughts)
         if self._carries_reasoning(reasoning, bool(segment.calls)):
             message["reasoning_content"] = reasoning

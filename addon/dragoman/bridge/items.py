@@ -1,13 +1,13 @@
-"""Input items of a Responses request, each read into one piece of a conversation.
+"""Input items of a Responses request, each read into the pieces of a conversation.
 
 A table by item type.  Reading an item needs nothing but the item (and the toolbox it
-may declare tools in), so the same item gives the same piece in every turn; how pieces
+may declare tools in), so the same item gives the same pieces in every turn; how pieces
 become messages is `history`'s business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,28 +16,39 @@ from ..jsonio import NotJson, dumps, loads
 from .content import (
     Part,
     json_text,
-    output_content,
     readable_text,
+    system_content,
     text_content,
     user_content,
 )
 from .envelope import open_sealed
 from .errors import Refused
 from .fields import Fields, label, missing
+from .hosted_items import FROM_THE_CLIENT, HOSTED, LOST_CONTEXT, remark, text_of
+from .tool_outputs import output_content, shell_output
 from .tools import Toolbox, upstream_name
+
+Role = Literal["system", "developer", "user"]
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A message of the user or of the system."""
+    """A message of the user, the developer or the system."""
 
-    role: Literal["system", "user"]
+    role: Role
     content: str | list[Part]
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
     """Text of the assistant, a refusal too."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a provider's tool did for the assistant, in one remark."""
 
     text: str
 
@@ -72,7 +83,8 @@ class Answered:
     media: list[Part] = field(default_factory=list)
 
 
-Piece = Heard | Said | Thought | Called | Answered
+Piece = Heard | Said | Noted | Thought | Called | Answered
+_Read = Piece | tuple[Piece, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +94,20 @@ class Reader:
     toolbox: Toolbox
     evidence: Evidence
 
-    def read(self, value: object, path: str) -> Piece | None:
-        """The piece of an item; None for one that is none (recorded unless it only
-        declares tools).  Raises `Refused`."""
+    def read(self, value: object, path: str) -> Sequence[Piece]:
+        """The pieces of an item, one mostly; none for one that is dropped (recorded) or
+        only declares tools.  Raises `Refused`."""
         item = Fields.of(value, path)
         kind = item.string("type")
         if kind is None:
             kind = _untyped(item)
         if read := _ITEMS.get(kind):
-            return read(self, item)
-        self.evidence.note("dropped", f"item {label(kind)}")
-        return None
+            made = read(self, item)
+        elif kind in HOSTED:
+            made = _hosted(self, item, kind)
+        else:
+            made = _unknown(self, item, kind)
+        return made if isinstance(made, tuple) else () if made is None else (made,)
 
     def name(self, item: Fields) -> str:
         """The upstream name of the function or custom tool an item calls."""
@@ -129,15 +144,15 @@ def _untyped(item: Fields) -> str:
     raise missing(item.at("type"))
 
 
-def _message(reader: Reader, item: Fields) -> Piece:
+def _message(reader: Reader, item: Fields) -> _Read:
     role, content, path = item.required_string("role"), item.get("content"), item.at("content")
     match role:
         case "user":
             return Heard("user", user_content(content, path, reader.evidence))
         case "system" | "developer":
-            return Heard("system", text_content(content, path, reader.evidence, joint="\n"))
+            return _instructing(reader, role, content, path)
         case "assistant":
-            return Said(text_content(content, path, reader.evidence, joint=""))
+            return _said(reader, text_content(content, path, reader.evidence, joint=""))
         case _:
             raise Refused(
                 f"Invalid value for '{item.at('role')}': '{label(role)}'. Supported values are: "
@@ -145,6 +160,29 @@ def _message(reader: Reader, item: Fields) -> Piece:
                 param=item.at("role"),
                 code="invalid_value",
             )
+
+
+def _instructing(
+    reader: Reader, role: Literal["system", "developer"], content: object, path: str
+) -> _Read:
+    """Its images go to a user's message, the only one that can hold them."""
+    text, media = system_content(content, path, reader.evidence)
+    if not media:
+        return Heard(role, text)
+    reader.evidence.note("moved to a user message", f"media of a {role} message")
+    sent = Heard("user", [{"type": "text", "text": f"[Sent by the {role}:]"}, *media])
+    return (Heard(role, text), sent) if text else sent
+
+
+def _said(reader: Reader, text: str) -> _Read:
+    """Some clients put the reasoning they were given in front of the text, in its tags
+    (pydantic-ai, for a provider other than the one that reasoned)."""
+    thinking, end, rest = text.lstrip().partition("</think>")
+    if not end or not thinking.startswith("<think>"):
+        return Said(text)
+    reader.evidence.note("taken as reasoning", "<think> in an assistant's text")
+    reasoning = thinking.removeprefix("<think>").removeprefix("\n").removesuffix("\n")
+    return Thought(reasoning), Said(rest.lstrip())
 
 
 def _reasoning(_: Reader, item: Fields) -> Piece:
@@ -202,15 +240,26 @@ def _tool_search_call(reader: Reader, item: Fields) -> Piece | None:
     return Called(_call_id(item), "tool_search", text)
 
 
-def _output(_: Reader, item: Fields) -> Piece:
-    text, media = output_content(item.get("output"), item.at("output"))
+def _output(reader: Reader, item: Fields) -> Piece:
+    text, media = output_content(*_returned(item), reader.evidence)
     return Answered(_call_id(item), text, media)
 
 
-def _local_shell_call_output(_: Reader, item: Fields) -> Piece:
+def _shell_call_output(reader: Reader, item: Fields) -> Piece:
+    text, media = shell_output(*_returned(item), reader.evidence)
+    return Answered(_call_id(item), text, media)
+
+
+def _local_shell_call_output(reader: Reader, item: Fields) -> Piece:
     """Its reference has an ``id`` alone, which is the call's; clients send ``call_id``."""
-    text, media = output_content(item.get("output"), item.at("output"))
+    text, media = output_content(*_returned(item), reader.evidence)
     return Answered(_call_id(item) or item.string("id") or "", text, media)
+
+
+def _returned(item: Fields) -> tuple[Any, str]:
+    """What a tool returned, and where it stands: clients put it under ``content``, too."""
+    name = "output" if item.get("output") is not None else "content"
+    return item.get(name), item.at(name)
 
 
 def _apply_patch_call_output(_: Reader, item: Fields) -> Piece:
@@ -239,15 +288,36 @@ def _item_reference(_: Reader, item: Fields) -> Piece:
     )
 
 
-def _compaction(_: Reader, item: Fields) -> Piece:
-    """It stands for the conversation before it, so without it the rest makes no sense."""
-    raise Refused(
-        f"'{item.path}': a Chat Completions upstream cannot read a 'compaction' item, which only "
-        "the provider that made it can open. Start a new conversation, or compact it by a "
-        "summary in plain text.",
-        param=item.path,
-        code="unsupported_value",
-    )
+def _compaction(reader: Reader, item: Fields) -> Piece:
+    """Only the provider that made it can open it.  Clients send it in every turn, so the
+    conversation could not go on if it were refused."""
+    reader.evidence.note("lost", f"context in item {label(item.get('type'))}")
+    return Heard("user", text_of(item.get("summary")) or LOST_CONTEXT)
+
+
+def _hosted(reader: Reader, item: Fields, kind: str) -> Piece | None:
+    """A line with what a provider's tool found out."""
+    text = remark(kind, item)
+    if not text:
+        reader.evidence.note("dropped", f"item {kind}")
+        return None
+    reader.evidence.note("sent as text", f"item {kind}")
+    return Heard("user", text) if kind in FROM_THE_CLIENT else Noted(text)
+
+
+def _unknown(reader: Reader, item: Fields, kind: str) -> Piece | None:
+    """Its text, if it has any: said by whom its role or, for a call, its name says."""
+    text = text_of(item.values)
+    if not text:
+        reader.evidence.note("dropped", f"item {label(kind)}")
+        return None
+    reader.evidence.note("sent as text", f"item {label(kind)}")
+    role = item.get("role")
+    if role in ("system", "developer"):
+        return Heard(role, text)
+    if role == "assistant" or (role is None and kind.endswith("_call")):
+        return Noted(text)
+    return Heard("user", text)
 
 
 def _call_id(item: Fields) -> str:
@@ -261,7 +331,7 @@ def _without_type(item: Fields, name: str) -> str:
     return dumps(fields).decode()
 
 
-_ITEMS: Mapping[str, Callable[[Reader, Fields], Piece | None]] = {
+_ITEMS: Mapping[str, Callable[[Reader, Fields], _Read]] = {
     "message": _message,
     "reasoning": _reasoning,
     "function_call": _function_call,
@@ -272,7 +342,7 @@ _ITEMS: Mapping[str, Callable[[Reader, Fields], Piece | None]] = {
     "local_shell_call": _local_shell_call,
     "local_shell_call_output": _local_shell_call_output,
     "shell_call": _shell_call,
-    "shell_call_output": _output,
+    "shell_call_output": _shell_call_output,
     "apply_patch_call": _apply_patch_call,
     "apply_patch_call_output": _apply_patch_call_output,
     "tool_search_call": _tool_search_call,
@@ -281,4 +351,5 @@ _ITEMS: Mapping[str, Callable[[Reader, Fields], Piece | None]] = {
     "item_reference": _item_reference,
     "compaction": _compaction,
     "compaction_summary": _compaction,
+    "context_compaction": _compaction,
 }

@@ -17,6 +17,7 @@ from ..evidence import Evidence
 from .calls import Call, CallDelta, Calls
 from .delivery import Delivery
 from .fields import label
+from .tool_names import ToolNames
 from .turn import Tool, Turn
 from .writer import Prose, Writer
 
@@ -33,7 +34,7 @@ class Line:
     """Between the reader of chunks and the writer of events."""
 
     def __init__(self, turn: Turn, writer: Writer, evidence: Evidence) -> None:
-        self._tools = turn.tools
+        self._tools = ToolNames(turn.tools)
         self._names = turn.tools.keys() | {tool.name for tool in turn.tools.values()}
         self._writer = writer
         self._evidence = evidence
@@ -197,14 +198,13 @@ class Line:
         self._delivery = None
 
     def _tool(self, name: str) -> Tool:
-        tool = self._tools.get(name)
+        tool = self._tools.exactly(name)
         if tool is not None:
             return tool
-        # A model may leave the namespace out of the name it was given.
-        meant = [tool for tool in self._tools.values() if tool.name == name]
-        if len(meant) == 1:
-            self._evidence.note("inferred", f"namespace of tool {label(name)}")
-            return meant[0]
+        if (meant := self._tools.meant_by(name)) is not None:
+            what = "namespace" if meant.name == name else "spelling"
+            self._evidence.note("inferred", f"{what} of tool {label(name)}")
+            return meant
         self._evidence.note("called", f"undeclared tool {label(name)}")
         return Tool("function", name)
 

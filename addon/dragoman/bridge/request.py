@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ..evidence import Evidence
 from . import history
+from .chat_shapes import responses_form
 from .errors import Refused
 from .families import Family, family_of
 from .fields import Fields, label, missing
@@ -46,6 +47,7 @@ def convert(
     items of the responses that it goes on from; None if responses are not kept.  Raises
     `Refused`, and nothing else, for what is malformed or cannot be served.
     """
+    body = responses_form(body, evidence)
     if not isinstance(body, dict):
         raise Refused("The request body must be a JSON object.", code="invalid_type")
     request = Fields(body)
@@ -157,15 +159,14 @@ def _response_format(form: Fields) -> dict[str, Any] | None:
 def _limits_and_reasoning(request: Fields, family: Family, evidence: Evidence) -> dict[str, Any]:
     reasoning = request.object("reasoning")
     effort = reasoning.string("effort") if reasoning is not None else None
-    sent = family.efforts.get(effort, effort) if effort is not None else None
-    if sent != effort:
-        evidence.note("changed", f"reasoning.effort {label(effort)} to {sent} ({family.name})")
-    return _present(
-        {
-            family.token_limit: request.integer("max_output_tokens"),
-            "reasoning_effort": sent,
-        }
-    )
+    fields = _present({family.token_limit: request.integer("max_output_tokens")})
+    if effort == "none" and family.thinking_off is not None:
+        return {**fields, **family.thinking_off}
+    if effort is not None:
+        fields["reasoning_effort"] = sent = family.effort(effort)
+        if sent != effort:
+            evidence.note("changed", f"reasoning.effort {label(effort)} to {sent} ({family.name})")
+    return fields
 
 
 def _settings(request: Fields, family: Family, evidence: Evidence) -> dict[str, Any]:

@@ -45,7 +45,10 @@ def upstream_name(name: str, namespace: str | None, family: Family) -> str:
 
 
 def _joined(name: str, namespace: str | None) -> str:
-    return f"{namespace}__{name}" if namespace and namespace != _DEFAULT_NAMESPACE else name
+    """Namespaces of MCP servers may end like the joint (``mcp__files__``)."""
+    if not namespace or namespace == _DEFAULT_NAMESPACE:
+        return name
+    return f"{namespace.rstrip('_') or namespace}__{name}"
 
 
 class Toolbox:

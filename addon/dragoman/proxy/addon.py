@@ -20,7 +20,7 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from . import bridging, garbage, options, refusals, views
-from .addresses import Address, is_chat, is_upgrade, responses_address
+from .addresses import Address, is_chat, is_upgrade, responses_address, unserved
 from .bridge_job import BridgeJob
 from .commands import Commands
 from .headers import media_type
@@ -134,8 +134,8 @@ class Dragoman:
         for name in set(flow.request.headers):
             if name.lower().startswith(bridging.OWN_HEADERS):
                 del flow.request.headers[name]
-        converts = self._converts(flow)
-        if converts or self._repairs(flow):
+        ours = self._converts(flow) or self._refuses(flow)
+        if ours or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
             flow.request.stream = False
 
@@ -156,6 +156,9 @@ class Dragoman:
         elif is_upgrade(flow.request):
             self._witness.of(flow, "bridge").evidence.note("refused:", "a WebSocket")
             flow.response = refusals.no_upgrade()
+        elif (part := unserved(flow.request)) is not None:
+            self._witness.of(flow, "bridge").evidence.note("refused:", part)
+            flow.response = refusals.not_bridged(part)
         elif address is not None and self._is_ours(address):
             if address.generates:
                 dialect = self._asked.pop(flow, "")
@@ -252,6 +255,10 @@ class Dragoman:
             and self._is_ours(address)
         )
 
+    def _refuses(self, flow: http.HTTPFlow) -> bool:
+        """Whether this request is for what a bridged host cannot do."""
+        return unserved(flow.request) is not None and self._bridges(flow)
+
     def _is_ours(self, address: Address) -> bool:
         """Whether a bridged host's address is answered here, not by the host."""
         return not address.response_id or self._bridge.archive.opened
@@ -259,7 +266,7 @@ class Dragoman:
     def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
         """Whether this request, or the response to it, is read or converted as a whole."""
         if request:
-            return self._converts(flow) or self._repairs(flow)
+            return self._converts(flow) or self._refuses(flow) or self._repairs(flow)
         response = flow.response
         if response is None:
             return False

@@ -15,6 +15,13 @@ _RESPONSES = re.compile(
     r"(?:/(?P<id>[^/]+)(?:/(?P<action>input_items|cancel|submit_tool_outputs))?)?/*",
     re.DOTALL,  # such an address is refused, not passed on: see `bridging`
 )
+_UNSERVED = re.compile(
+    r"(?P<base>.*)/(?:responses/(?P<verb>compact|input_tokens)"
+    r"|(?P<noun>conversations)(?:/(?!responses/*$)[^/]+(?:/items(?:/[^/]+)?)?)?)/*",
+    re.DOTALL,
+)
+"""What the Responses API has besides and no chat upstream can do."""
+Unserved = Literal["compact", "input_tokens", "conversations"]
 _METHODS = {
     ("POST", False, ""),
     ("GET", True, ""),
@@ -52,6 +59,16 @@ def responses_address(request: http.Request) -> Address | None:
     return Address(found["base"], found["id"] or "", action)
 
 
+def unserved(request: http.Request) -> Unserved | None:
+    """The part of the API that a request is for, if it is one that cannot be bridged."""
+    found = _UNSERVED.fullmatch(request.path.partition("?")[0])
+    if found is None or request.method not in ("POST", "GET", "DELETE"):
+        return None
+    if found["verb"] and request.method != "POST":
+        return None
+    return cast(Unserved, found["verb"] or found["noun"])
+
+
 def is_chat(request: http.Request) -> bool:
     """Whether this asks for a chat completion."""
     path = request.path.partition("?")[0].rstrip("/")
@@ -68,5 +85,5 @@ def is_upgrade(request: http.Request) -> bool:
 def base_path(request: http.Request) -> str:
     """The path without what this module knows of it, and without query."""
     path = request.path.partition("?")[0].rstrip("/")
-    found = _RESPONSES.fullmatch(path)
+    found = _RESPONSES.fullmatch(path) or _UNSERVED.fullmatch(path)
     return found["base"] if found else path.removesuffix("/chat/completions")

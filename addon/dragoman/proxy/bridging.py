@@ -16,6 +16,7 @@ from typing import Any
 
 from mitmproxy import http
 
+from ..bridge.chat_shapes import responses_form
 from ..bridge.dialects import DIALECTS, Dialect, choose
 from ..bridge.errors import Refused
 from ..bridge.message import answer, failed
@@ -117,11 +118,15 @@ class _Asked:
 
 
 async def _asked(
-    address: Address, request: http.Request, archive: Archive, running: Iterable[Bridged]
+    address: Address,
+    request: http.Request,
+    archive: Archive,
+    running: Iterable[Bridged],
+    evidence: Evidence,
 ) -> _Asked:
     """Raises `Refused`, and `StoreError`.  A request that refers to nothing needs no store."""
     plain = _plain(request)
-    body = _value(plain)
+    body = responses_form(_value(plain), evidence)
     if not archive.opened or not isinstance(body, dict):
         return _Asked(plain, body)
     asker = asker_of(request)
@@ -166,7 +171,7 @@ async def send_as_chat(
         option = settings.dialect
     try:
         _check_address(request)
-        asked = await _asked(address, request, archive, running)
+        asked = await _asked(address, request, archive, running, evidence)
         conversion = convert(
             asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier
         )

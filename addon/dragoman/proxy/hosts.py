@@ -81,7 +81,9 @@ def _upstream(request: http.Request) -> Upstream:
 def _asks_for_a_response(request: http.Request) -> bool:
     """Whether the body is that of the Responses API: other things have such paths too."""
     body = _json(request)
-    return isinstance(body, dict) and isinstance(body.get("model"), str) and "input" in body
+    if not isinstance(body, dict) or not isinstance(body.get("model"), str):
+        return False
+    return "input" in body or "messages" in body
 
 
 def _names_something(response: http.Response) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from mitmproxy import http
 
 from ..bridge.errors import Refused, error_json
 from ..jsonio import NotJson
 from ..state.store import StoreError
+from .addresses import Unserved
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +46,22 @@ def no_upgrade() -> http.Response:
     """Codex falls back to HTTP at once on 426, and only on that."""
     message = "This host is bridged to Chat Completions: use HTTP."
     return error_response(426, message, type="invalid_request_error")
+
+
+def not_bridged(what: Unserved) -> http.Response:
+    """The answer for a part of the Responses API that no chat upstream has.  Codex gives up
+    at once on 400, and tries again after 404."""
+    message = f"This host is bridged to Chat Completions, {_NOT_BRIDGED[what]}"
+    return error_response(400, message, type="invalid_request_error", code="unsupported_endpoint")
+
+
+_NOT_BRIDGED: Mapping[Unserved, str] = {
+    "compact": "which cannot compact a conversation. Ask the model for a summary with an "
+    "ordinary request to /responses, and begin a new conversation with it.",
+    "input_tokens": "which cannot count tokens in advance. Read `usage` of a response instead.",
+    "conversations": "and conversations are not stored here. Send the whole conversation as "
+    "`input`, or name the last response as `previous_response_id`.",
+}
 
 
 def unreachable(error: str) -> http.Response:

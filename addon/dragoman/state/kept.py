@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..bridge.chat_shapes import responses_form
 from ..jsonio import NotJson, dumps, loads
 
 Json = dict[str, Any]
@@ -53,8 +54,8 @@ class Kept:
         return tuple(self.trail.decode().split())
 
     def ask(self) -> Json:
-        """The request's body."""
-        ask: Json = loads(self.request)
+        """The request's body, in the form of the Responses API."""
+        ask: Json = responses_form(loads(self.request))
         return ask
 
     def own_input(self) -> list[Json]:

@@ -1,0 +1,86 @@
+"""Images in the forms that tools give them, and base64 that is no text.
+
+A tool's client passes on what the tool returned: content of the Model Context Protocol
+(``{"type": "image", "data": …, "mimeType": …}``, embedded resources), of Anthropic's API
+(``source``), of Google's (``inlineData``), or a data URL.  An image counts here only with
+its data in it: an object that merely names an address may be any record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_MEDIA_TYPES = ("mimeType", "mime_type", "mediaType", "media_type")
+_DATA = ("data", "blob", "base64")
+_URLS = ("image_url", "url", "image")
+_NESTED = ("source", "resource", "inlineData", "inline_data")
+_OF_AN_IMAGE = {*_MEDIA_TYPES, *_DATA, *_URLS, *_NESTED, "detail"}
+"""The fields of an object without a type that is an image and nothing more."""
+_DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w.+-]+=[\w.+-]*)*;base64,[A-Za-z0-9+/=_-]*+")
+_LONG_RUN = re.compile(r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]|\\[nr]){512,}+={0,2}")
+"""Longer than any word, hash or key; in JSON text, a line's end is written ``\\n``.  Tried
+only where a run begins, so that many that are too short cost no more than their length."""
+LEFT_OUT = "(data left out)"
+_MEDIA = ("image", "audio", "video", "media", "resource", "input_audio")
+_DESCRIBING = (*_MEDIA_TYPES, "format", "uri")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]*={0,2}\s*")
+_ALWAYS_DATA = ("b64_json", "encrypted_content")
+
+
+def image_url(values: Mapping[str, Any], *, nested: bool = True) -> str | None:
+    """The address of the image that an object is, which is a data URL; None if it is none."""
+    kind = values.get("type")
+    if kind is None and nested and not values.keys() <= _OF_AN_IMAGE:
+        return None
+    media_type = next((values[name] for name in _MEDIA_TYPES if name in values), None)
+    if media_type is None and isinstance(kind, str) and "image" in kind:
+        media_type = "image/png"
+    if isinstance(media_type, str) and media_type.startswith("image/"):
+        for name in _DATA:
+            if isinstance(data := values.get(name), str) and data:
+                return data if data.startswith("data:") else f"data:{media_type};base64,{data}"
+    for name in _URLS:
+        url = values.get(name)
+        if isinstance(url, dict):
+            url = url.get("url")
+        if is_image(url):
+            return str(url)
+    if nested:
+        for name in _NESTED:
+            if isinstance(inner := values.get(name), dict):
+                return image_url(inner, nested=False)
+    return None
+
+
+def is_image(value: object) -> bool:
+    """Whether a value is the data URL of an image, and nothing else."""
+    return (
+        isinstance(value, str)
+        and value.startswith("data:image/")
+        and _DATA_URL.fullmatch(value) is not None
+    )
+
+
+def without_data(text: str) -> str:
+    """`text` with a remark in the place of each data URL and of all that can only be data."""
+    return _LONG_RUN.sub(LEFT_OUT, _DATA_URL.sub(LEFT_OUT, text))
+
+
+def without_media(value: Any) -> Any:
+    """A JSON value with a remark in the place of what its own fields say is data."""
+    if isinstance(value, list):
+        return [without_media(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    described = value.get("type") in _MEDIA or any(name in value for name in _DESCRIBING)
+    names = (*_ALWAYS_DATA, *_DATA) if described else _ALWAYS_DATA
+    return {
+        name: LEFT_OUT if name in names and _is_base64(inner) else without_media(inner)
+        for name, inner in value.items()
+    }
+
+
+def _is_base64(value: object) -> bool:
+    return isinstance(value, str) and _BASE64.fullmatch(value) is not None
