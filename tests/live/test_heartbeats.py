@@ -269,7 +269,9 @@ def test_heartbeats_at_any_moment_keep_the_grammar(
 def test_comments_at_any_moment_change_nothing_that_is_read(
     steps: tuple[list[bytes], list[bool], bool],
 ) -> None:
-    stream = RepairStream(repair(), None, name="", record=record(), heartbeat=1)
+    stream = RepairStream(
+        repair(), None, name="", record=record(), heartbeat=1, has_end=True, breaks=True
+    )
     out = _run(stream, steps[0], steps[1], False)
     assert read(out.replace(COMMENT, b"")) == read(out)
     assert read(out).content == "I say <|tool_ this "

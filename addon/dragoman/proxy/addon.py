@@ -54,7 +54,7 @@ class Dragoman:
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The dialect that a request's header asked for."""
         self._witness = Witness()
-        self._repair = RepairJob(self._witness)
+        self._repair = RepairJob(self._witness, breaks=not LAYER_MISSING)
         self._bridge = BridgeJob(self._witness, holds=not LAYER_MISSING)
         self._metrics = Metrics(self._witness.stats)
         self.addons = [Commands(self._witness.stats)]

@@ -129,7 +129,7 @@ class BridgeStream(LiveStream):
         message = broken_off(error)
         try:
             if not self._reply.finished:
-                self._take([error_frame(message, "server_error")], out)
+                self._take([error_frame(message)], out)
         except Exception:
             logger.exception("%s: what was held is lost", self._name)
         self._fail(out, message)

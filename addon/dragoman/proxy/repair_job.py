@@ -26,8 +26,10 @@ logger = logging.getLogger(__name__)
 class RepairJob:
     """Repairs replies; what cannot be repaired passes as it comes."""
 
-    def __init__(self, witness: Witness) -> None:
+    def __init__(self, witness: Witness, *, breaks: bool) -> None:
+        """`breaks`: whether the reply to a client can be broken off."""
         self._witness = witness
+        self._breaks = breaks
 
     def stream(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> bool:
         """Have the reply repaired while it streams; False if it has to pass as it comes."""
@@ -47,6 +49,8 @@ class RepairJob:
                 record=record,
                 heartbeat=settings.heartbeat if wants_stream else 0,
                 has_end=is_chat(flow.request),
+                # How a body ends says nothing to a client of HTTP/1.0.
+                breaks=self._breaks and flow.request.http_version != "HTTP/1.0",
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))

@@ -70,6 +70,11 @@ class LiveStream(ABC):
         return b""
 
     @property
+    def broken(self) -> str:
+        """Why the client's reply has to break off now; empty if it need not."""
+        return ""
+
+    @property
     def cancelled(self) -> bool:
         """Whether the reply was ended before the upstream's was."""
         return False

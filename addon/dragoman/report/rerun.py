@@ -21,12 +21,21 @@ from ..bridge.reply import Reply
 from ..bridge.request import Conversion, convert
 from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
-from ..kimi.broken import EARLY, TAIL, broken_off, ends_early, error_frame, last_frame
+from ..kimi.broken import (
+    EARLY,
+    TAIL,
+    broken_off,
+    error_frame,
+    has_ended,
+    is_done,
+    is_half,
+    turn_ended,
+)
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_whole
 from ..kimi.parts import Policy
-from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter
+from ..sse import HEARTBEAT, Frame, FrameSplitter, encode
 from .exchange import Exchange
 from .fixture import require_whole
 from .redact import is_stream
@@ -115,15 +124,18 @@ class _Through:
         """The chat stream that the client would get."""
         assert self._repair is not None
         begun = _joined(self._pass(self._whole))
-        if not self._error:
-            out = begun + _joined(self._pass(self._rest) + self._repair.close())
-            if not ends_early(out[-TAIL:]):
-                return (out,)
-            between = b"" if not out or out.endswith(BLANK_LINE_ENDS) else b"\n\n"
-            # The error is for chat completions; what else is repaired has other ends.
-            return out + between + error_frame(EARLY, "upstream_error").raw, out
-        last = last_frame(begun[-TAIL:], broken_off(self._error), "upstream_error")
-        return begun + _joined(self._pass([last] if last else [])), begun
+        if self._error:
+            if turn_ended(begun[-TAIL:]):
+                done = [] if is_done(begun[-TAIL:]) else [encode(b"[DONE]")]
+                return begun + _joined(self._pass(done)), begun
+            return begun + _joined(self._repair.release()), begun
+        chat = b'"choices"' in begun
+        rest = [frame for frame in self._rest if not (chat and is_half(frame))]
+        out = begun + _joined(self._pass(rest) + self._repair.close())
+        if not chat or has_ended(out[-TAIL:]):
+            return (out,)
+        # It was recorded where a reply cannot be broken off.
+        return (out + _joined(self._pass([error_frame(EARLY)])),)
 
     def bridged(self, reply: Reply) -> tuple[bytes, ...]:
         """The Responses stream that the client would get."""
@@ -134,7 +146,7 @@ class _Through:
         begun = _joined(reply.open()) + fed(self._pass(self._whole))
         if self._error:
             message = broken_off(self._error)
-            broken = fed(self._pass([error_frame(message, "server_error")]))
+            broken = fed(self._pass([error_frame(message)]))
             return begun + broken + _joined(reply.fail("server_error", message)), begun
         rest = self._pass(self._rest) + (self._repair.close() if self._repair else [])
         return (begun + fed(rest) + _joined(reply.close()),)
