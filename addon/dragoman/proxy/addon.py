@@ -207,6 +207,9 @@ class Dragoman:
             record.came(response.content or b"")
             record.upstream_status = response.status_code
             flow.response = refusals.learned()
+        elif self._refuses_upgrade(flow, response):
+            self._witness.of(flow, "watch").evidence.note("refused:", "a WebSocket")
+            flow.response = refusals.no_upgrade()
         elif self._is_repairable(flow) and not response.stream:
             self._repair.whole(flow, response, self.settings)
         self._witness.close(flow)
@@ -264,8 +267,15 @@ class Dragoman:
         if response is None:
             return False
         missing = response.status_code in (404, 405) and self._learns(flow)
+        missing = missing or self._refuses_upgrade(flow, response)
         json = media_type(response) == "application/json" and self._is_repairable(flow)
         return flow in self._bridge or missing or json
+
+    def _refuses_upgrade(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether a host says, in words that clients do not understand at once, that it has no
+        WebSocket of the Responses API."""
+        missing = response.status_code in (404, 405) and self.settings.bridge is None
+        return missing and is_upgrade(flow.request)
 
     def _learns(self, flow: http.HTTPFlow) -> bool:
         address = responses_address(flow.request)

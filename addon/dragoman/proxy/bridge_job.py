@@ -19,7 +19,7 @@ from .archive import Archive
 from .bridge_stream import BridgeStream
 from .bridging import Bridged, give_whole, send_as_chat
 from .decoding import is_unreadable
-from .headers import encoding_of, media_type, set_stream_framing
+from .headers import encoding_of, media_type, set_event_stream, set_stream_framing
 from .options import Settings
 from .recall import Recall
 from .witness import Witness, name_of
@@ -96,7 +96,7 @@ class BridgeJob:
         if bridged.keeping is not None:
             self.recall.began(flow, bridged.keeping.asker, stream)
         self._witness.streams(flow, record)
-        response.headers["content-type"] = "text/event-stream; charset=utf-8"
+        set_event_stream(response)
         set_stream_framing(flow.request, response)
 
     async def keep_stream(self, flow: http.HTTPFlow) -> None:

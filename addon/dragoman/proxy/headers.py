@@ -17,6 +17,12 @@ def encoding_of(message: http.Message) -> str:
     return value
 
 
+def set_event_stream(response: http.Response) -> None:
+    """The body that leaves is an event stream of our own, which no cache may keep."""
+    response.headers["content-type"] = "text/event-stream; charset=utf-8"
+    response.headers["cache-control"] = "no-cache"
+
+
 def set_stream_framing(request: http.Request, response: http.Response) -> None:
     """The body that leaves is not encoded, and of unknown length."""
     response.headers.pop("content-encoding", None)
