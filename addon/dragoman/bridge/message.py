@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..jsonio import NotJson, dumps, loads
-from ..sse import Frame, split
+from ..sse import Frame, is_event_stream, split
 from .errors import error_body, error_json
 from .reply import Reply
-
-_STREAM_STARTS = (b"data:", b"event:", b":", b"id:", b"retry:")
 
 
 def feed_body(reply: Reply, body: bytes) -> list[Frame]:
@@ -22,15 +20,20 @@ def feed_body(reply: Reply, body: bytes) -> list[Frame]:
     asked for, an event stream; what is neither fails the turn.
     """
     frames = reply.open()
-    if body.lstrip().startswith(_STREAM_STARTS):
-        for frame in split(body):
-            frames += reply.feed(frame)
-        return frames + reply.close()
+    if not is_event_stream(body):
+        return frames + feed_document(reply, body)
+    for frame in split(body):
+        frames += reply.feed(frame)
+    return frames + reply.close()
+
+
+def feed_document(reply: Reply, body: bytes) -> list[Frame]:
+    """The same with a body that is no event stream."""
     try:
         value = loads(body)
     except NotJson:
-        return frames + reply.fail("server_error", "The upstream's answer is not JSON.")
-    return frames + reply.message(value)
+        return reply.fail("server_error", "The upstream's answer is not JSON.")
+    return reply.message(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from . import bridging, garbage, options, refusals, views
 from .addresses import Address, is_chat, is_upgrade, responses_address
 from .bridge_job import BridgeJob
 from .commands import Commands
-from .headers import media_type
+from .headers import EVENT_STREAM, media_type
 from .hosts import ChatOnlyHosts
 from .live import watched_by_somebody
 from .metrics import Metrics
@@ -178,12 +178,13 @@ class Dragoman:
             return  # it was made here or by another addon, and is whole already
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
-        elif media_type(response) == "text/event-stream":
-            repaired = self._is_repairable(flow)
-            if not (repaired and self._repair.stream(flow, response, self.settings)):
+        elif self._is_repairable(flow) and self._repair.streams(flow, response):
+            if not self._repair.stream(flow, response, self.settings):
                 self._repair.pass_on(flow, response)
-        elif media_type(response) == "application/json" and self._is_repairable(flow):
+        elif self._is_repairable(flow) and self._repair.collects(flow, response):
             response.stream = False
+        elif media_type(response) == EVENT_STREAM:
+            self._repair.pass_on(flow, response)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
         """The reply to a bridged flow is about to end: a hook of our own, see `layer`."""
@@ -268,8 +269,8 @@ class Dragoman:
             return False
         missing = response.status_code in (404, 405) and self._learns(flow)
         missing = missing or self._refuses_upgrade(flow, response)
-        json = media_type(response) == "application/json" and self._is_repairable(flow)
-        return flow in self._bridge or missing or json
+        collected = self._is_repairable(flow) and self._repair.collects(flow, response)
+        return flow in self._bridge or missing or collected
 
     def _refuses_upgrade(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether a host says, in words that clients do not understand at once, that it has no

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from ..bridge.message import feed_document
 from ..bridge.reply import Reply
 from ..kimi.broken import broken_off, error_frame
 from ..kimi.chunks import ChunkRepair
@@ -18,7 +19,7 @@ from ..sse import Frame, FrameSplitter
 from ..state.keeping import MAX_EVENTS
 from .decoding import Decoder, DecodingError
 from .record import Record
-from .stream import LiveStream, decoded
+from .stream import Form, LiveStream, decoded
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +46,13 @@ class BridgeStream(LiveStream):
         name: str,
         record: Record,
         heartbeat: float,
+        labelled: bool,
+        whole: Callable[[bytes], bytes],
         keeps: bool,
     ) -> None:
-        """`keeps`: the reply is to be kept, and before the client hears of its end."""
+        """`labelled`: whether the upstream says that it sends an event stream.  `whole` repairs
+        what is a document.  `keeps`: the reply is to be kept, and before the client hears of
+        its end."""
         super().__init__(name, record, heartbeat)
         self._keeps = keeps
         self._sent: list[bytes] = []
@@ -57,6 +62,8 @@ class BridgeStream(LiveStream):
         self._reply = reply
         self._repair = repair
         self._decoder = decoder
+        self._form = Form(labelled=labelled)
+        self._whole = whole
         self._splitter = FrameSplitter()
 
     def _pass_on(self, data: bytes) -> bytes:
@@ -147,9 +154,19 @@ class BridgeStream(LiveStream):
     def _run(self, data: bytes, out: list[Frame]) -> None:
         for plain in decoded(self._decoder, data, self._name):
             self._record.came(plain)
-            self._take(self._splitter.feed(plain), out)
-        if not data:
-            self._take(self._splitter.close(), out)
+            self._take(self._splitter.feed(self._form.feed(plain)), out)
+        if self._form.too_large:
+            self._form.document()
+            self._fail(out, "The upstream's answer is too large.")
+        elif not data:
+            self._end(out)
+
+    def _end(self, out: list[Frame]) -> None:
+        document = self._form.document()
+        if document is not None:
+            out += feed_document(self._reply, self._whole(document))
+        else:
+            self._take(self._splitter.feed(self._form.close()) + self._splitter.close(), out)
             for frame in self._repair.close() if self._repair else []:
                 out += self._reply.feed(frame)
             out += self._reply.close()

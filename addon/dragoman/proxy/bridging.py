@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mitmproxy import http
@@ -90,8 +91,10 @@ class Bridged:
             return None
         return ChunkRepair(self.tools, self.settings.policy, self.evidence, int(time.time()))
 
-    def stream(self, encoding: str, name: str, record: Record, *, holds: bool) -> BridgeStream:
-        """The stream callable of this turn's reply; `holds`: see `BridgeStream`."""
+    def stream(
+        self, encoding: str, name: str, record: Record, *, labelled: bool, holds: bool
+    ) -> BridgeStream:
+        """The stream callable of this turn's reply; `labelled`, `holds`: see `BridgeStream`."""
         return BridgeStream(
             self.reply(),
             self.chunk_repair(),
@@ -99,6 +102,8 @@ class Bridged:
             name=name,
             record=record,
             heartbeat=self.settings.heartbeat,
+            labelled=labelled,
+            whole=partial(_repaired, self, status=200),
             keeps=holds and self.keeping is not None,
         )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mitmproxy import http
 
+EVENT_STREAM = "text/event-stream"
+
 
 def media_type(response: http.Response) -> str:
     """Without parameters, in lower case."""

@@ -26,7 +26,7 @@ from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter, encode
 from .decoding import Decoder, DecodingError
 from .ledger import Tail
 from .record import Record
-from .stream import LiveStream, decoded
+from .stream import Form, LiveStream, decoded
 
 logger = logging.getLogger(__name__)
 
@@ -45,18 +45,23 @@ class RepairStream(LiveStream):
         name: str,
         record: Record,
         heartbeat: float,
+        labelled: bool,
+        whole: Callable[[bytes], bytes],
         has_end: bool,
         breaks: bool,
     ) -> None:
-        """`has_end`: a chat completion tells how it ended, or it was cut off: opencode asks
-        again for ever if such a reply ends well.  `breaks`: whether the client's reply can be
-        broken off; otherwise its last event is an error."""
+        """`labelled`: whether the reply says that it is an event stream.  `whole` repairs one
+        that is a document.  `has_end`: a chat completion tells how it ended, or it was cut off:
+        opencode asks again for ever if such a reply ends well.  `breaks`: whether the client's
+        reply can be broken off; otherwise its last event is an error."""
         super().__init__(name, record, heartbeat)
         self._has_end = has_end
         self._breaks = breaks
         self._broken = ""
         self._repair = repair
         self._decoder = decoder
+        self._form = Form(labelled=labelled)
+        self._whole = whole
         self._splitter = FrameSplitter()
         self._unsplit = b""
         self._unrepaired: list[Frame] = []
@@ -88,7 +93,7 @@ class RepairStream(LiveStream):
     def _beat(self) -> bytes:
         """A comment, between two events: no client's parser shows it to anybody."""
         sent = self._sent.kept
-        silent = self._ended or _is_in_event(sent) or is_done(sent)
+        silent = self._ended or not self._form.is_stream or _is_in_event(sent) or is_done(sent)
         return b"" if silent else HEARTBEAT.raw
 
     def _give_up(self, error: str) -> bytes:
@@ -114,7 +119,7 @@ class RepairStream(LiveStream):
         try:
             for plain in decoded(self._decoder, data, self._name):
                 self._record.came(plain)
-                self._take(plain, out)
+                self._take(plain if self._verbatim else self._form.feed(plain), out)
         except DecodingError as error:
             self._break_off(f"The upstream's compressed body is unusable: {error}.", out)
             return
@@ -129,6 +134,14 @@ class RepairStream(LiveStream):
                 return
             # All events are whole: some servers only flush their compressor.
             logger.warning("%s: %s", self._name, what)
+        self._take(self._form.close(), out)
+        document = self._form.document()
+        if document is not None:
+            self._unsplit = document  # what a fault leaves
+            out.append(self._whole(document))
+            self._unsplit = b""
+            self._ended = True
+            return
         if not self._verbatim:
             self._unrepaired.extend(self._rest(out))
             self._repair_frames(out)
@@ -169,6 +182,11 @@ class RepairStream(LiveStream):
         if self._verbatim:
             out.append(plain)
             return
+        if self._form.too_large:
+            logger.warning("%s: the body is too large to be repaired as a whole", self._name)
+            out.append(self._form.document() or b"")
+            self._verbatim, self._has_end = True, False
+            return
         self._unsplit = plain
         self._pass_frames(out)
         if self._unsplit:
@@ -206,7 +224,14 @@ class RepairStream(LiveStream):
     def _break_off(self, message: str, out: list[bytes]) -> None:
         """Nothing more can be read: the reply ends here, well only if its turn had ended."""
         logger.error("%s: %s", self._name, message)
-        self._drop(sum(len(frame.raw) for frame in self._splitter.close()))
+        document = self._form.document()
+        if document is not None:
+            out.append(document)
+            self._broken = message if self._breaks else ""
+            self._ended = True
+            return
+        unfinished = [self._form.close().strip(), *(f.raw for f in self._splitter.close())]
+        self._drop(sum(map(len, unfinished)))
         end = self._end_with(out)
         self._ended = True
         if turn_ended(end):
@@ -240,7 +265,8 @@ class RepairStream(LiveStream):
         ):
             del unrepaired[0]  # the frame in which the fault was
         unsplit = self._released(self._splitter.close)
-        return [*repaired, *unrepaired, *unsplit, Frame(self._unsplit)]
+        unknown = self._form.document() or self._form.close()
+        return [*repaired, *unrepaired, *unsplit, Frame(self._unsplit), Frame(unknown)]
 
     def _released(self, release: Callable[[], list[Frame]]) -> list[Frame]:
         try:

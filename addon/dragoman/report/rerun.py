@@ -35,10 +35,9 @@ from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_whole
 from ..kimi.parts import Policy
-from ..sse import HEARTBEAT, Frame, FrameSplitter, encode
+from ..sse import HEARTBEAT, Frame, FrameSplitter, encode, is_event_stream
 from .exchange import Exchange
 from .fixture import require_whole
-from .redact import is_stream
 
 NOW = 1_700_000_000
 """The time (Unix seconds) at which every flow runs again."""
@@ -86,7 +85,7 @@ def rerun(exchange: Exchange) -> Rerun:
     if exchange.job == "watch" or exchange.status != 200:
         return Rerun((reply,), exchange.client_request)
     tools, policy = Tools.of_request(_value(exchange.client_request)), _policy(exchange)
-    if is_stream(reply):
+    if is_event_stream(reply):
         repair = ChunkRepair(tools, policy, Evidence(), NOW)
         return Rerun(_Through(exchange, repair).repaired(), exchange.client_request)
     whole = repair_whole(reply, tools, policy, Evidence(), NOW)
@@ -192,7 +191,7 @@ class _Bridge:
     def replies(self) -> tuple[bytes, ...]:
         exchange = self._exchange
         body, status = exchange.upstream_reply, exchange.upstream_status
-        if status < 300 and self._turn.stream and is_stream(body):
+        if status < 300 and self._turn.stream and is_event_stream(body):
             return _Through(exchange, self._repair()).bridged(self._reply())
         given = answer(
             self._reply(),
@@ -254,7 +253,7 @@ def _difference(what: str, was: bytes, now: tuple[bytes, ...]) -> list[str]:
 def normal(body: bytes) -> bytes:
     """`body` without heartbeats, and with the same word in place of everything else that
     differs from run to run."""
-    if is_stream(body):
+    if is_event_stream(body):
         frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
         body = b"".join(frame.raw for frame in frames if not _is_heartbeat(frame))
     for pattern, replacement in _PASSING:
@@ -268,7 +267,7 @@ def _is_heartbeat(frame: Frame) -> bool:
 
 def _lines(body: bytes) -> list[str]:
     """One line for each frame of a stream, or for each line of a JSON text written out."""
-    if is_stream(body):
+    if is_event_stream(body):
         splitter = FrameSplitter(max_frame=len(body) + 1)
         frames = splitter.feed(body) + splitter.close()
         return [" ".join(_text(frame.raw).split("\n")).strip() for frame in frames]
