@@ -162,7 +162,8 @@ def ask_with_fault(chat: Chat, reply: bytes | Reply, fault: str, options: str = 
     """The body with that fault, of which the log must hold one traceback; None if the
     flow ended before the fault was reached."""
     chat.proxy.mark()
-    got = chat.ask(reply, options, request=LEAK.request, headers=(("x-fault", fault),))
+    request = LEAK.request | {"stream": isinstance(reply, bytes)}
+    got = chat.ask(reply, options, request=request, headers=(("x-fault", fault),))
     assert got.status == 200
     assert got.complete or b"[DONE]" not in got.body
     log = chat.proxy.wait_for_log("fault (fired|not reached)")

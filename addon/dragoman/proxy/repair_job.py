@@ -28,6 +28,9 @@ from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
 
+_FAULT = object()
+"""In place of a request that could not be read for a fault of ours."""
+
 
 class RepairJob:
     """Repairs replies; what cannot be repaired passes as it comes."""
@@ -43,7 +46,11 @@ class RepairJob:
         """Whether the reply is to be repaired while it streams: where the request asked for a
         stream, and in an API that is not known, where the reply says that it is one."""
         if flow not in self._asked:
-            self._asked[flow] = _asked(flow)
+            try:
+                self._asked[flow] = _asked(flow)
+            except Exception:
+                logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
+                self._asked[flow] = _FAULT
         asked = self._asked[flow]
         if isinstance(asked, dict) and (is_chat(flow.request) or asked.get("stream")):
             return bool(asked.get("stream"))
@@ -57,6 +64,8 @@ class RepairJob:
     def stream(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> bool:
         """Have the reply repaired while it streams; False if it has to pass as it comes."""
         encoding = encoding_of(response)
+        if self._asked.get(flow) is _FAULT:
+            return False
         try:
             record = self._witness.of(flow, "repair")
             if is_unreadable(encoding):
@@ -99,6 +108,8 @@ class RepairJob:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon
         asked = self._asked.pop(flow) if came else _asked(flow)
+        if asked is _FAULT:
+            return
         if not is_chat(flow.request) and media_type(response) not in (
             "application/json",
             EVENT_STREAM,
