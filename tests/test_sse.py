@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.sse import Frame, FrameSplitter, encode
+from dragoman.sse import Frame, FrameSplitter, encode, is_event_stream
 
 streams = st.lists(
     st.sampled_from(
@@ -87,3 +87,45 @@ def test_encoded_frames_use_lf_and_put_data_last() -> None:
     assert encode(b"{}", event="ping").raw == b"event: ping\ndata: {}\n\n"
     other = Frame(b"id: 1\r\ndata: x\r\n: c\r\n\r\n").other_lines
     assert encode(b"{}", other_lines=other).raw == b"id: 1\n: c\ndata: {}\n\n"
+
+
+BOM = b"\xef\xbb\xbf"
+STARTS = {
+    b"data: {}\n\n": True,
+    b"data:{}": True,
+    b": comment": True,
+    b":": True,
+    b"event: x\ndata: 1": True,
+    b"id: 7\n": True,
+    b"retry: 10\n": True,
+    BOM + b"data: {}": True,
+    b"\r\n\n" + b"data: {}": True,
+    b'{"data": 1}': False,
+    b"[": False,
+    BOM + b"{}": False,
+    b"<html>": False,
+    b"the event: none": False,
+    b"database": False,
+    b"\xff": False,
+    b"": None,
+    b"dat": None,
+    b"event": None,
+    BOM[:2]: None,
+    BOM: None,
+    BOM + b"d": None,
+    b"\n \n": None,
+    b"\n" * 64: False,
+    b"\n" * 1000 + b"data: 1": False,
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_the_first_bytes_tell_an_event_stream(start: bytes) -> None:
+    assert is_event_stream(start) is STARTS[start]
+    assert is_event_stream(bytearray(start)) is STARTS[start]
+
+
+@given(st.sampled_from(list(STARTS)), st.binary(max_size=80))
+def test_what_is_told_is_not_taken_back(start: bytes, more: bytes) -> None:
+    tells = is_event_stream(start)
+    assert tells is None or is_event_stream(start + more) is tells

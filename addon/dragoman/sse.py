@@ -31,6 +31,25 @@ BLANK_LINE_ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n")
 _OVERLAP = 3
 
 
+# What an event stream begins with; "retry" is hardly ever the first.
+_STARTS = (b"data:", b"event:", b":", b"id:", b"retry:")
+_START = 64
+"""Bytes within which a body shows what it is: some hosts send line ends first."""
+
+
+def is_event_stream(start: bytes | bytearray) -> bool | None:
+    """Whether a body that begins so is an event stream; None: there is too little to tell.
+
+    This alone decides: hosts label streams as text, as JSON, or not at all.
+    """
+    begin = bytes(start[:_START])
+    text = begin.removeprefix(_BOM).lstrip()
+    if text.startswith(_STARTS):
+        return True
+    open_yet = _BOM.startswith(begin) or any(name.startswith(text) for name in _STARTS)
+    return None if open_yet and len(start) < _START else False
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One event of a stream, as it arrived or as it will be sent."""

@@ -37,6 +37,12 @@ class Faults:
             self._patch(target)
 
     def response(self, flow: http.HTTPFlow) -> None:
+        self._tell(flow)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        self._tell(flow)
+
+    def _tell(self, flow: http.HTTPFlow) -> None:
         fired = "fired" if self._calls_left <= 0 else "not reached"
         logger.info("%s: fault %s", flow.request.path, fired)
 

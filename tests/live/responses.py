@@ -58,6 +58,7 @@ class Exchange:
         """The stream, checked event by event; `prior` are the items of a response resumed."""
         assert (self.reply.status, self.reply.complete) == (200, True)
         assert self.reply.header("content-type") == "text/event-stream; charset=utf-8"
+        assert self.reply.header("cache-control") == "no-cache"
         splitter = FrameSplitter()
         frames = splitter.feed(self.reply.body)
         assert splitter.empty

@@ -64,6 +64,25 @@ def test_the_answer_before_the_retry_says_what_happens(bridge: Bridge) -> None:
     bridge.proxy.wait_for_log("no Responses API; bridged from now on")
 
 
+@pytest.mark.parametrize("status", [404, 405, 401, 501])
+def test_a_host_without_websockets_says_so_in_the_clients_words(
+    bridge: Bridge, status: int
+) -> None:
+    """Whether it knows the Responses API or not; other refusals are the host's own."""
+    name = f"upgrade{status}"
+    page = b"<html>" + b"x" * 100_000
+    bridge.upstream.replies[f"{name}/v1/responses"] = Reply(page, "text/html", status)
+    upgrade = ("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")
+    exchange = bridge.ask(name, b"", *upgrade, method="GET")
+    assert len(exchange.sent) == 1
+    if status in (404, 405):
+        assert "use HTTP" in exchange.error(426)["message"]
+    else:
+        assert (exchange.reply.status, exchange.reply.body) == (status, page)
+    plain = bridge.ask(name, b"", method="GET")
+    assert plain.reply.status == status
+
+
 def ask(bridge: Bridge, path: str) -> int:
     """Ask once, below a path that is the same each time; the status."""
     body = json.dumps(REQUEST).encode()

@@ -241,6 +241,14 @@ def test_a_resumed_thread_begins_with_the_same_bytes(codex: Codex) -> None:
     check_call(last, "exec_command", "I will run it.")
 
 
+def test_codex_gives_up_its_websocket_at_once_where_nothing_is_learned_yet(codex: Codex) -> None:
+    items = codex.turn("agent_codex", provider="supports_websockets = true\n")
+    check_said(items, "I will run it.", "The command printed from-the-tool.")
+    assert "error" not in [item["type"] for item in items]
+    methods = [r.method for r in codex.upstream.requests_of("agent_codex", codex.key)]
+    assert methods.count("GET") == 1, "it tries the WebSocket again"
+
+
 def test_codex_gives_up_its_websocket_at_once(codex: Codex) -> None:
     codex.turn("agent_codex")  # the host is learned
     items = codex.turn("agent_codex", provider="supports_websockets = true\n")

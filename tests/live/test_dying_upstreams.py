@@ -1,7 +1,8 @@
-"""An upstream that fails, whatever the way and the moment: the client is told, once.
+"""An upstream that fails, whatever the way and the moment: the client learns of it, once.
 
-No client may be left without a terminal: opencode sends its request again for ever, and
-others wait.  So every fault meets every job at every moment, over both versions of HTTP.
+A Responses client needs its terminal event, a chat client a stream that breaks off as the
+upstream's did: else opencode sends its request again for ever, and others give the task up
+or wait.  So every fault meets every job at every moment, over both versions of HTTP.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class Client:
     http2: bool
     key: str
 
-    def ask(self, job: str, options: str) -> Exchange:
+    def ask(self, job: str, options: str, *, complete: bool = True) -> Exchange:
+        """`complete`: whether the reply is to come to its end."""
         body, streamed = (STREAM, True) if job.endswith("stream") else (WHOLE, False)
         reply = Reply(body) if streamed else Reply(body, "application/json")
         path, request = "/v1/chat/completions", {"stream": streamed, "messages": []}
@@ -125,7 +127,7 @@ class Client:
             path, request = "/v1/responses", responses.REQUEST | {"stream": streamed}
         options = f";key={self.key}{options}"
         got = self.chat.ask(reply, options, path=path, request=request, http2=self.http2)
-        assert got.complete, got
+        assert got.complete == complete, got
         return Exchange(got, [])
 
     def logged(self) -> str:
@@ -213,28 +215,32 @@ def test_a_bridged_stream_has_one_terminal(client: Client, job: str, options: st
 
 
 @matrix(["repair stream"], MOMENTS)
-def test_a_repaired_stream_releases_what_it_holds_and_says_what_happened(
+def test_a_repaired_stream_releases_what_it_holds_and_breaks_off(
     client: Client, job: str, options: str, at: int
 ) -> None:
-    exchange = client.ask(job, ";cut=event" + options)
+    whole = at < 0 or at >= MOMENTS["after the finish reason"]
+    exchange = client.ask(job, ";cut=event" + options, complete=whole)
     if at < 0:
         check_unanswered(client, exchange)
         return
     check_line(client)
     body = exchange.reply.body
-    if at >= MOMENTS["after the finish reason"]:
+    if whole:
         assert body.endswith(b"\n\ndata: [DONE]\n\n")
         assert body.count(b"[DONE]") == 1 and b"error" not in body
         assert read(body).content == SAID
         assert [call["name"] for call in read(body).calls] == ["bash"]
         return
-    frames = body.removesuffix(b"\n\n").split(b"\n\n")
-    error = json.loads(frames.pop().removeprefix(b"data: "))["error"]
-    assert error.keys() == {"message", "type", "param", "code"}
-    assert error["message"].startswith("The upstream broke off: ")
-    assert b"error" not in b"".join(frames) and b"[DONE]" not in body
-    said = read(b"\n\n".join([*frames, b""])).content
-    assert said == {0: "", MOMENTS["within a frame"]: HELD}.get(at, SAID)
+    check_broken_off(body, at)
+
+
+def check_broken_off(body: bytes, at: int) -> None:
+    """All whole events have arrived, and nothing that would be an end."""
+    assert not body or body.endswith(b"\n\n")
+    assert b"error" not in body and b"[DONE]" not in body
+    got = read(body)
+    assert got.content == {0: "", MOMENTS["within a frame"]: HELD}.get(at, SAID)
+    assert not any(got.finish)
 
 
 @matrix(["bridge whole", "repair whole"], PARTS)
@@ -250,6 +256,8 @@ EARLY_ENDS = {
     "empty": 0,
     "between two events": STREAM.index(b'data: {"id"', STREAM.index(b"Held")),
     "within a frame": MOMENTS["within a frame"],
+    "before a blank line": STREAM.index(b"\n\n", MOMENTS["within a frame"]),
+    "within a blank line": STREAM.index(b"\n\n", MOMENTS["within a frame"]) + 1,
     "within a call": MOMENTS["within a call"],
 }
 FRAMINGS = ["chunked", "length", "close"]
@@ -263,23 +271,68 @@ def plain(plain_upstream: Upstream, mitmdump: GetMitmdump) -> Chat:
 
 @pytest.mark.parametrize("framing", FRAMINGS)
 @pytest.mark.parametrize("at", EARLY_ENDS.values(), ids=EARLY_ENDS)
-def test_a_stream_that_ends_early_and_well_has_its_terminal(
+def test_a_bridged_stream_that_ends_early_and_well_has_its_terminal(
     plain: Chat, at: int, framing: str
 ) -> None:
     """With `close` no client can tell: that is how such a body always ends."""
-    reply, options = Reply(STREAM[:at]), f";framing={framing};key=early{next(_keys)}x"
+    reply, options = Reply(STREAM[:at]), f";framing={framing}"
     bridged = plain.ask(reply, options, path="/v1/responses", request=responses.REQUEST)
     story = Exchange(bridged, []).story()
     assert story.response["error"]["code"] == "server_error"
 
-    repaired = plain.ask(reply, options, request={"stream": True, "messages": []})
-    assert repaired.complete
-    if b'"choices"' not in STREAM[:at]:
-        assert repaired.body == STREAM[:at]  # nothing has begun
+
+@pytest.mark.parametrize("http2", [False, True], ids=["1", "2"])
+@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize("at", EARLY_ENDS.values(), ids=EARLY_ENDS)
+def test_a_repaired_stream_that_ends_early_and_well_breaks_off(
+    plain: Chat, at: int, framing: str, http2: bool
+) -> None:
+    reply, options = Reply(STREAM[:at]), f";framing={framing};key=early{next(_keys)}x"
+    request = {"stream": True, "messages": []}
+    got = plain.ask(reply, options, request=request, http2=http2)
+    if at == 0 and framing == "length":  # it ends with its headers
+        assert Exchange(got, []).error(502)["code"] == "upstream_unreachable"
         return
-    error = json.loads(repaired.body.removesuffix(b"\n\n").rpartition(b"data: ")[2])["error"]
-    assert (error["message"], error["code"]) == (EARLY, "upstream_error")
+    assert not got.complete
+    assert STREAM[:at].startswith(got.body.partition(b"Held")[0])
+    check_broken_off(
+        got.body, MOMENTS["within a frame"] if 0 < at < MOMENTS["within a call"] else at
+    )
     plain.proxy.wait_for_log(f"{options[-6:]}.*: {EARLY}")
+
+
+DONE = "All of it is [DONE]"
+CUT_TEXTS = {
+    "in a text": f"{DONE}",
+    "behind a line end": f"x\ndata: {DONE}\n\ndata: [DONE]\n\n",
+}
+
+
+@pytest.mark.parametrize("text", CUT_TEXTS.values(), ids=CUT_TEXTS)
+@pytest.mark.parametrize("options", ["", ";fault=reset"], ids=["ends well", "reset"])
+def test_a_text_that_says_done_is_no_end(plain: Chat, text: str, options: str) -> None:
+    stream = sse([chunk({"content": text})], done=False)
+    options = f"{options};abort={len(stream)}" if options else ""
+    got = plain.ask(stream, options + ";cut=event", request={"stream": True, "messages": []})
+    assert not got.complete
+    assert got.body == stream
+
+
+@pytest.mark.parametrize("rest", [b"data: [DONE]", b"data: [DONE]\n", b": bye", b"\n"])
+def test_an_end_without_its_blank_line_is_an_end(plain: Chat, rest: bytes) -> None:
+    stream = sse([chunk({"content": "said"}), chunk({}, "stop")], done=False) + rest
+    got = plain.ask(stream, request={"stream": True, "messages": []})
+    assert got.complete and got.body == stream
+
+
+def test_half_an_event_behind_the_finish_reason_is_dropped(plain: Chat) -> None:
+    stream = sse([chunk({"content": "said"}), chunk({}, "stop")], done=False)
+    options = f";key=half{next(_keys)}x"
+    got = plain.ask(
+        stream + b'data: {"choices": [], "us', options, request={"stream": True, "messages": []}
+    )
+    assert got.complete and got.body == stream
+    plain.proxy.wait_for_log(f"{options[-6:]}.*dropped an event without its end")
 
 
 # Where no connection comes about.
@@ -388,7 +441,8 @@ def test_an_upstream_that_is_silent_for_too_long_is_given_up(
     def ask(job: str, at: int) -> Exchange:
         client = Client(chat, http2, f"h{next(_keys)}h")
         begun = time.monotonic()
-        exchange = client.ask(job, f";fault=silence;abort={at}")
+        complete = job != "repair stream" or at < 0
+        exchange = client.ask(job, f";fault=silence;abort={at}", complete=complete)
         assert PATIENCE - 0.1 < time.monotonic() - begun < 1.5 * PATIENCE
         check_line(client, "nothing came from the upstream for 2 seconds")
         wait_until(lambda: any(f"key={client.key};" in gone.path for gone in upstream.left))
@@ -404,8 +458,9 @@ def test_an_upstream_that_is_silent_for_too_long_is_given_up(
             assert story.response["error"]["code"] == "server_error"
             assert len(story.events) > 6 if heartbeat else True
         else:
-            assert b'"code":"upstream_error"' in exchange.reply.body
-            assert (b": waiting" in exchange.reply.body) == bool(heartbeat)
+            body = exchange.reply.body
+            assert (b": waiting" in body) == bool(heartbeat)
+            check_broken_off(body, HANGS[moment])
 
 
 # Without what cannot be done where mitmproxy's internals have changed.
@@ -432,6 +487,11 @@ def check_without_layer(plain_upstream: Upstream, proxy: Mitmdump) -> None:
     assert [call["name"] for call in read(got.body).calls] == ["bash"]
     broken = chat.ask(STREAM, ";cut=event;abort=300")
     assert not broken.complete
+    # An end that came well cannot be broken off.
+    early = chat.ask(STREAM[: MOMENTS["within a frame"]])
+    assert early.complete
+    error = json.loads(early.body.removesuffix(b"\n\n").rpartition(b"data: ")[2])["error"]
+    assert (error["message"], error["type"], error["code"]) == (EARLY, *["server_error"] * 2)
 
 
 # Official clients.
@@ -464,5 +524,5 @@ def test_official_clients_see_an_exception(
         ask(how, base_url, {k: v for k, v in request.items() if k != "stream"})
     told = str(failure.value)
     assert "gave no answer in" not in told, "it hangs"
-    expected = "The upstream broke off|The upstream gave no answer|APIError|502|didn.t receive"
+    expected = "terminated|peer closed connection|didn.t receive" if at > 0 else "APIError|502"
     assert re.search(expected, told, re.IGNORECASE), told

@@ -18,7 +18,7 @@ from dragoman.report.exchange import Exchange
 from dragoman.report.rerun import compare
 from fixtures.server import FOLDER, Reply, Upstream
 from tests.kimi.streams import chunk, sse
-from tests.live.chat import Chat, fixture_bytes
+from tests.live.chat import REQUEST, Chat, fixture_bytes
 from tests.live.mitmdump import Mitmdump, make_confdir
 
 LEAKING = "kimi_specification"
@@ -124,7 +124,7 @@ def test_a_bridged_turn_is_saved_as_the_client_and_as_the_upstream_saw_it(
 def test_a_reply_in_one_piece_is_saved_with_both_its_sides(saved: Saved, name: str) -> None:
     folder = FOLDER / name
     upstream = folder / "upstream.json"
-    received = saved.chat.ask(name).body
+    received = saved.chat.ask(name, request={**REQUEST, "stream": False}).body
     (flow,) = saved.flows()
     exchange = exchanged(flow)
     assert exchange.client_reply == received

@@ -259,7 +259,17 @@ def test_heartbeats_at_any_moment_keep_the_grammar(
         created_at=1,
         clock=lambda: 2.0,
     )
-    stream = BridgeStream(reply, repair(), None, name="", record=record(), heartbeat=1, keeps=False)
+    stream = BridgeStream(
+        reply,
+        repair(),
+        None,
+        name="",
+        record=record(),
+        heartbeat=1,
+        labelled=True,
+        whole=bytes,
+        keeps=False,
+    )
     story = check(FrameSplitter().feed(_run(stream, *steps)), DIALECTS[dialect])
     assert text_of(story.response) in ("I say <|tool_ this ", "I say <|tool_ this")
 
@@ -269,7 +279,17 @@ def test_heartbeats_at_any_moment_keep_the_grammar(
 def test_comments_at_any_moment_change_nothing_that_is_read(
     steps: tuple[list[bytes], list[bool], bool],
 ) -> None:
-    stream = RepairStream(repair(), None, name="", record=record(), heartbeat=1)
+    stream = RepairStream(
+        repair(),
+        None,
+        name="",
+        record=record(),
+        heartbeat=1,
+        labelled=True,
+        whole=bytes,
+        has_end=True,
+        breaks=True,
+    )
     out = _run(stream, steps[0], steps[1], False)
     assert read(out.replace(COMMENT, b"")) == read(out)
     assert read(out).content == "I say <|tool_ this "

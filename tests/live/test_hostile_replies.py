@@ -208,9 +208,10 @@ def test_a_frame_of_100_megabytes(both: Both) -> None:
 
 def test_a_frame_without_end(both: Both) -> None:
     body = SAID + b'data: {"choices":[{"delta":{"content":"<' + b"x" * 40 * MEGABYTE
-    got = both.repaired(body, ";cut=bytes:1000000").body
-    assert got.startswith(body)
-    assert len(got) < len(body) + 1000  # and the news that there is no more
+    got = both.chat.ask(body, ";cut=bytes:1000000")
+    assert (got.status, got.complete) == (200, False)
+    assert body.startswith(got.body)
+    assert len(got.body) > len(body) - 10  # the last bytes might have ended it
     assert both.ended(body, ";cut=bytes:1000000")["status"] == "failed"
     assert both.peak() < 700
 

@@ -54,12 +54,6 @@ def frames(body: bytes) -> list[bytes]:
     return body.removesuffix(b"\n\n").split(b"\n\n")
 
 
-def error_of(body: bytes) -> dict[str, str]:
-    """The error that is the last frame of a body."""
-    error: dict[str, str] = json.loads(frames(body)[-1].removeprefix(b"data: "))["error"]
-    return error
-
-
 @pytest.mark.parametrize("cut", ["whole", "bytes:1", "bytes:13"])
 @pytest.mark.parametrize("how", PACK)
 def test_a_compressed_stream_is_decoded_and_repaired(chat: Chat, how: str, cut: str) -> None:
@@ -107,7 +101,7 @@ def test_an_unknown_encoding_passes_and_is_logged(chat: Chat, encoding: str) -> 
 
 
 @pytest.mark.parametrize("how", ["gzip", "deflate", "br", "zstd"])
-def test_a_damaged_stream_ends_with_an_error_frame(chat: Chat, how: str) -> None:
+def test_a_damaged_stream_breaks_off(chat: Chat, how: str) -> None:
     name, pack = PACK[how]
     # Without an end of its own: a check sum may come too late to take that back.
     stream = sse([chunk({"content": f"word{i}"}) for i in range(2000)], done=False)
@@ -116,31 +110,27 @@ def test_a_damaged_stream_ends_with_an_error_frame(chat: Chat, how: str) -> None
     damaged = body[:half] + bytes(byte ^ 0x55 for byte in body[half : half + 40]) + body[half:]
     headers = (("content-encoding", name),)
     reply = chat.ask(Reply(damaged, headers=headers), ";cut=bytes:400")
-    assert reply.complete
-    assert error_of(reply.body)["code"] == "bad_encoding"
+    assert not reply.complete
     assert reply.body.startswith(stream[: len(stream) // 4])  # of half the body
     chat.proxy.wait_for_log("compressed body is unusable|compressed body ends too early")
 
 
 @pytest.mark.parametrize("how", ["gzip", "deflate", "br", "zstd"])
-def test_what_is_not_compressed_at_all_ends_with_an_error_frame(chat: Chat, how: str) -> None:
+def test_what_is_not_compressed_at_all_breaks_off(chat: Chat, how: str) -> None:
     headers = (("content-encoding", PACK[how][0]),)
     reply = chat.ask(Reply(b"<html>Bad gateway</html>" * 100, headers=headers))
-    assert reply.complete
-    assert error_of(reply.body)["code"] == "bad_encoding"
+    assert not reply.complete
+    assert reply.body == b""
 
 
 @pytest.mark.parametrize("how", ["gzip", "deflate", "br", "zstd"])
-def test_a_compressed_stream_cut_off_inside_an_event_ends_with_an_error_frame(
-    chat: Chat, how: str
-) -> None:
+def test_a_compressed_stream_cut_off_inside_an_event_breaks_off(chat: Chat, how: str) -> None:
     stream = sse([chunk({"content": f"word{i}"}) for i in range(500)])
     whole = packed(how, stream)
     reply = chat.ask(Reply(whole.body[: len(whole.body) * 2 // 3], headers=whole.headers))
-    assert reply.complete
-    *events, error = frames(reply.body)
-    assert stream.startswith(b"".join(event + b"\n\n" for event in events))
-    assert b"ends too early" in error
+    assert not reply.complete
+    assert stream.startswith(reply.body)
+    assert not reply.body or reply.body.endswith(b"\n\n")
     chat.proxy.wait_for_log("body ends too early")
 
 

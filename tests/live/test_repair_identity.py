@@ -80,9 +80,8 @@ STREAMS = {
     "error frame": text("part <")[:-40] + b'\n\ndata: {"error": {"message": "<busy>"}}\n\n',
     "error event": b'event: error\ndata: {"message": "<overloaded>"}\n\n',
     "no final blank line": text("end <").rstrip(b"\n"),
-    "no final line end at all": text("end <") + b"data: {",
-    "end inside an event": text("end <") + b'data: {"choices": [{"delta": {"content": "<',
-    "end inside an unfinished event": sse([chunk({"content": "<"})], done=False)[:-20],
+    "no final line end at all": text("end <") + b": bye",
+    "[DONE] without a line end": text("end <").removesuffix(b"\n\n"),
     "no done": sse([chunk({"content": "<"})], done=False),
     "empty": b"",
     "one newline": b"\n",
@@ -140,10 +139,19 @@ def regular(tls_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Chat:
 
 UNENDED = {
     *("mixed line ends", "multi-line data", "broken json", "lone surrogate", "infinity"),
-    *("odd values", "end inside an unfinished event", "no done"),
+    *("odd values", "no done", "empty", "one newline", "only comments"),
     *("ends like a marker without a finish", "comments between two choices"),
 }
-"""Chats without a finish reason, `[DONE]` or error: the client is told so behind them."""
+"""Chats without a finish reason, `[DONE]` or error: the client's reply breaks off."""
+HALVES = {
+    "behind the end": (text("end <"), b"data: {"),
+    "of a chunk, behind the end": (text("end <"), b'data: {"choices": [{"delta": {"content": "<'),
+    "of a name": (text("end <"), b"event: ping"),
+    "within the turn": (sse([chunk({"content": "<"})], done=False), b'data: {"choices": [{"del'),
+    "of the first chunk": (b"", sse([chunk({"content": "<"})], done=False)[:-20]),
+    "all but its blank line": (b"", sse([chunk({"content": "<"})], done=False)[:-1]),
+}
+"""Whole events, and the part of one with which the connection ends."""
 
 
 @pytest.mark.parametrize("tools", [True, False], ids=["tools", "no tools"])
@@ -154,12 +162,20 @@ def test_a_stream_without_markers_is_identical(chat: Chat, stream: str, tools: b
     cuts = ("whole", "event", "line", "bytes:7") if len(body) < 10_000 else ("whole", "bytes:50000")
     for cut in cuts:
         reply = chat.ask(body, f";cut={cut}", request=request)
-        assert (reply.status, reply.complete) == (200, True)
-        assert reply.body.startswith(body), cut
-        told = reply.body.removeprefix(body).removeprefix(b"\n\n")
-        assert told.startswith(b'data: {"error":{') if stream in UNENDED else told == b""
+        assert (reply.status, reply.complete) == (200, stream not in UNENDED)
+        # Line ends before the first event are none.
+        assert reply.body == body or (not body.strip() and not reply.body), cut
         assert reply.header("content-type") == "text/event-stream"
     assert "repaired" not in chat.proxy.log
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_half_an_event_is_dropped_with_the_connection(chat: Chat, half: str) -> None:
+    whole, rest = HALVES[half]
+    for cut in ("whole", "event", "bytes:7"):
+        reply = chat.ask(whole + rest, f";cut={cut}", request={"stream": True})
+        assert reply.body == whole, cut
+        assert reply.complete == (b"[DONE]" in whole)
 
 
 @pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])
@@ -176,15 +192,21 @@ def test_a_recorded_stream_without_markers_is_identical(
         assert reply.body == file.read_bytes()
 
 
-@pytest.mark.parametrize("cut", ["whole", "bytes:50"])
-@pytest.mark.parametrize(
-    "content_type", ["text/plain", "text/html; charset=utf-8", "application/x-ndjson", "image/png"]
-)
-def test_other_content_types_are_identical(chat: Chat, content_type: str, cut: str) -> None:
-    body = text(LEAK)
-    reply = chat.ask(Reply(body, content_type), f";cut={cut}")
+OTHERS = {
+    "a page": b"<html>" + LEAK.encode() + b"</html>",
+    "a text": b"the event: " + LEAK.encode(),
+    "lines of JSON": b'"' + LEAK.encode().replace(b'"', b"") + b'"\n' * 2,
+    "an image": b"\x89PNG\r\n\x1a\n" + LEAK.encode(),
+}
+
+
+@pytest.mark.parametrize("cut", ["whole", "bytes:5"])
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_is_no_reply_is_identical(chat: Chat, other: str, stream: bool, cut: str) -> None:
+    reply = chat.ask(Reply(OTHERS[other], "text/plain"), f";cut={cut}", request={"stream": stream})
     assert reply.complete
-    assert reply.body == body
+    assert reply.body == OTHERS[other]
 
 
 @pytest.mark.parametrize("content_type", ["text/event-stream", "application/json"])

@@ -199,6 +199,7 @@ def test_a_stream_can_be_had_again_from_any_event(client: Client, dialect: str) 
     response_id = story.response["id"]
     again = client.get(response_id, "?stream=true")
     assert again.reply.header("content-type") == "text/event-stream; charset=utf-8"
+    assert again.reply.header("cache-control") == "no-cache"
     assert again.reply.body == exchange.reply.body
     assert check(FrameSplitter().feed(again.reply.body), DIALECTS[dialect]) == story
     frames = FrameSplitter().feed(exchange.reply.body)

@@ -80,11 +80,12 @@ def test_a_bridged_turn_is_unchanged_but_for_times_and_ids(dialect: str, name: s
 @pytest.mark.parametrize("by", ["upstream", "client"])
 def test_a_stream_that_was_broken_off_is_unchanged(by: str) -> None:
     exchange = repaired(FOLDER / "kimi_specification")
-    half = exchange.upstream_reply[: len(exchange.upstream_reply) // 2]
+    upstream = exchange.upstream_reply
+    half = upstream[: upstream.index(b"\n\n", upstream.index(b" functions")) + 2]
     broken = replace(exchange, upstream_reply=half, error="it broke off")
     told, cut = rerun(broken).replies
     assert told.startswith(cut)
-    assert b"it broke off" in told.removeprefix(cut)
+    assert len(told) > len(cut), "what was held"
     got = told if by == "upstream" else cut
     (line,) = compare(replace(broken, client_reply=got))
     assert line.startswith("reply: unchanged")

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from ..jsonio import NotJson, dumps, loads
-from ..sse import split
+from ..sse import is_event_stream, split
 
 MAX_MESSAGE = 2000
 """Characters of an upstream's message that are handed on."""
@@ -291,10 +291,11 @@ def _status_name(status: int) -> str:
 
 def _value(body: bytes) -> Any:
     """The JSON of a body, or of the first event of one that is an event stream; else text."""
-    try:
-        return loads(body)
-    except NotJson:
-        pass
+    if not is_event_stream(body):
+        try:
+            return loads(body)
+        except NotJson:
+            return _plain_text(body)
     for frame in islice(split(body), MAX_EVENTS):
         try:
             return loads(frame.data or b"")

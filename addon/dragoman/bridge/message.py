@@ -8,7 +8,7 @@ repaired message could not say what of its text stood before a call and what aft
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,9 @@ from ..jsonio import NotJson, dumps, loads
 from ..kimi.chunks import ChunkRepair
 from ..kimi.fields import passages, written
 from ..kimi.markers import may_hold_marker
-from ..sse import Frame, encode, split
+from ..sse import Frame, encode, is_event_stream, split
 from .errors import error_body, error_json
 from .reply import Reply
-
-_STREAM_STARTS = (b"data:", b"event:", b":", b"id:", b"retry:")
-
 
 _MARKER_STARTS = re.compile(r"(?=<\|)")
 
@@ -33,16 +30,24 @@ def feed_body(reply: Reply, body: bytes, repair: ChunkRepair | None = None) -> l
     asked for, an event stream; what is neither fails the turn.
     """
     frames = reply.open()
-    if body.lstrip().startswith(_STREAM_STARTS):
-        arrived = split(body)
-    else:
-        try:
-            value = loads(body)
-        except NotJson:
-            return frames + reply.fail("server_error", "The upstream's answer is not JSON.")
-        if repair is None or not may_hold_marker(body) or not _is_completion(value):
-            return frames + reply.message(value)
-        arrived = _as_stream(value)
+    if is_event_stream(body):
+        return frames + _feed(reply, split(body), repair)
+    return frames + feed_document(reply, body, repair)
+
+
+def feed_document(reply: Reply, body: bytes, repair: ChunkRepair | None = None) -> list[Frame]:
+    """The same with a body that is no event stream, once the reply is open."""
+    try:
+        value = loads(body)
+    except NotJson:
+        return reply.fail("server_error", "The upstream's answer is not JSON.")
+    if repair is None or not may_hold_marker(body) or not _is_completion(value):
+        return reply.message(value)
+    return _feed(reply, _as_stream(value), repair)
+
+
+def _feed(reply: Reply, arrived: Iterable[Frame], repair: ChunkRepair | None) -> list[Frame]:
+    frames: list[Frame] = []
     for frame in arrived:
         frames += reply.feed_repaired(repair.feed(frame) if repair else [frame], frame)
     return frames + reply.close(repair.close() if repair else ())

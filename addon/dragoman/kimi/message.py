@@ -10,6 +10,7 @@ from typing import Any
 
 from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
+from ..sse import is_event_stream
 from .calls import Calls
 from .chunks import ChunkRepair
 from .fields import (
@@ -53,9 +54,9 @@ def repair_body(
 def repair_whole(body: bytes, tools: Tools, policy: Policy, evidence: Evidence, now: int) -> bytes:
     """A reply that was received whole, repaired: JSON, or from an upstream that streams
     whatever it is asked for, an event stream."""
-    if body.lstrip().startswith(b"{"):
-        return repair_body(body, tools, policy, evidence, now) or body
-    return ChunkRepair(tools, policy, evidence, now).whole(body)
+    if is_event_stream(body):
+        return ChunkRepair(tools, policy, evidence, now).whole(body)
+    return repair_body(body, tools, policy, evidence, now) or body
 
 
 class _MessageRepair:

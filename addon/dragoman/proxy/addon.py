@@ -23,7 +23,7 @@ from . import bridging, garbage, options, refusals, views
 from .addresses import Address, is_chat, is_upgrade, responses_address, unserved
 from .bridge_job import BridgeJob
 from .commands import Commands
-from .headers import media_type
+from .headers import EVENT_STREAM, media_type
 from .hosts import ChatOnlyHosts
 from .live import watched_by_somebody
 from .metrics import Metrics
@@ -54,7 +54,7 @@ class Dragoman:
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The dialect that a request's header asked for."""
         self._witness = Witness()
-        self._repair = RepairJob(self._witness)
+        self._repair = RepairJob(self._witness, breaks=not LAYER_MISSING)
         self._bridge = BridgeJob(self._witness, holds=not LAYER_MISSING)
         self._metrics = Metrics(self._witness.stats)
         self.addons = [Commands(self._witness.stats)]
@@ -181,12 +181,13 @@ class Dragoman:
             return  # it was made here or by another addon, and is whole already
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
-        elif media_type(response) == "text/event-stream":
-            repaired = self._is_repairable(flow)
-            if not (repaired and self._repair.stream(flow, response, self.settings)):
+        elif self._is_repairable(flow) and self._repair.streams(flow, response):
+            if not self._repair.stream(flow, response, self.settings):
                 self._repair.pass_on(flow, response)
-        elif media_type(response) == "application/json" and self._is_repairable(flow):
+        elif self._is_repairable(flow) and self._repair.collects(flow, response):
             response.stream = False
+        elif media_type(response) == EVENT_STREAM:
+            self._repair.pass_on(flow, response)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
         """The reply to a bridged flow is about to end: a hook of our own, see `layer`."""
@@ -210,6 +211,9 @@ class Dragoman:
             record.came(response.content or b"")
             record.upstream_status = response.status_code
             flow.response = refusals.learned()
+        elif self._refuses_upgrade(flow, response):
+            self._witness.of(flow, "watch").evidence.note("refused:", "a WebSocket")
+            flow.response = refusals.no_upgrade()
         elif self._is_repairable(flow) and not response.stream:
             self._repair.whole(flow, response, self.settings)
         self._witness.close(flow)
@@ -271,8 +275,15 @@ class Dragoman:
         if response is None:
             return False
         missing = response.status_code in (404, 405) and self._learns(flow)
-        json = media_type(response) == "application/json" and self._is_repairable(flow)
-        return flow in self._bridge or missing or json
+        missing = missing or self._refuses_upgrade(flow, response)
+        collected = self._is_repairable(flow) and self._repair.collects(flow, response)
+        return flow in self._bridge or missing or collected
+
+    def _refuses_upgrade(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether a host says, in words that clients do not understand at once, that it has no
+        WebSocket of the Responses API."""
+        missing = response.status_code in (404, 405) and self.settings.bridge is None
+        return missing and is_upgrade(flow.request)
 
     def _learns(self, flow: http.HTTPFlow) -> bool:
         address = responses_address(flow.request)

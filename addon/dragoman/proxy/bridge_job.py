@@ -19,7 +19,7 @@ from .archive import Archive
 from .bridge_stream import BridgeStream
 from .bridging import Bridged, give_whole, send_as_chat
 from .decoding import is_unreadable
-from .headers import encoding_of, media_type, set_stream_framing
+from .headers import EVENT_STREAM, encoding_of, media_type, set_event_stream, set_stream_framing
 from .options import Settings
 from .recall import Recall
 from .witness import Witness, name_of
@@ -77,8 +77,7 @@ class BridgeJob:
         record.upstream_status = response.status_code
         dialect = bridged.dialect.name
         record.options = bridged.settings.in_words(repair=bridged.repair, dialect=dialect)
-        streams = media_type(response) == "text/event-stream" and bridged.turn.stream
-        if streams and response.status_code < 300:
+        if bridged.turn.stream and 200 <= response.status_code < 300:
             self._stream(flow, response, bridged)
 
     def _stream(self, flow: http.HTTPFlow, response: http.Response, bridged: Bridged) -> None:
@@ -88,7 +87,10 @@ class BridgeJob:
             return
         try:
             record = self._witness.of(flow, "bridge")
-            stream = bridged.stream(encoding, name_of(flow), record, holds=self._holds)
+            labelled = media_type(response) == EVENT_STREAM
+            stream = bridged.stream(
+                encoding, name_of(flow), record, labelled=labelled, holds=self._holds
+            )
         except Exception:  # the reply is then converted when it is whole, or refused
             logger.exception("%s: the bridge failed", name_of(flow))
             return
@@ -96,7 +98,7 @@ class BridgeJob:
         if bridged.keeping is not None:
             self.recall.began(flow, bridged.keeping.asker, stream)
         self._witness.streams(flow, record)
-        response.headers["content-type"] = "text/event-stream; charset=utf-8"
+        set_event_stream(response)
         set_stream_framing(flow.request, response)
 
     async def keep_stream(self, flow: http.HTTPFlow) -> None:

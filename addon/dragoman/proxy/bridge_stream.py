@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from ..bridge.message import feed_document
 from ..bridge.reply import Reply
 from ..kimi.broken import broken_off, error_frame
 from ..kimi.chunks import ChunkRepair
@@ -18,7 +19,7 @@ from ..sse import Frame, FrameSplitter
 from ..state.keeping import MAX_EVENTS
 from .decoding import Decoder, DecodingError
 from .record import Record
-from .stream import LiveStream, decoded
+from .stream import Form, LiveStream, decoded
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +46,11 @@ class BridgeStream(LiveStream):
         name: str,
         record: Record,
         heartbeat: float,
+        labelled: bool,
         keeps: bool,
     ) -> None:
-        """`keeps`: the reply is to be kept, and before the client hears of its end."""
+        """`labelled`: whether the upstream says that it sends an event stream.  `keeps`: the
+        reply is to be kept, and before the client hears of its end."""
         super().__init__(name, record, heartbeat)
         self._keeps = keeps
         self._sent: list[bytes] = []
@@ -57,6 +60,7 @@ class BridgeStream(LiveStream):
         self._reply = reply
         self._repair = repair
         self._decoder = decoder
+        self._form = Form(labelled=labelled)
         self._splitter = FrameSplitter()
 
     def _pass_on(self, data: bytes) -> bytes:
@@ -128,8 +132,9 @@ class BridgeStream(LiveStream):
         out: list[Frame] = []
         message = broken_off(error)
         try:
-            last = error_frame(message, "server_error")
-            out += self._reply.close(self._repair.feed(last) if self._repair else [last])
+            if not self._reply.finished:
+                last = error_frame(message)
+                out += self._reply.close(self._repair.feed(last) if self._repair else [last])
         except Exception:
             logger.exception("%s: what was held is lost", self._name)
         self._fail(out, message)
@@ -147,9 +152,19 @@ class BridgeStream(LiveStream):
     def _run(self, data: bytes, out: list[Frame]) -> None:
         for plain in decoded(self._decoder, data, self._name):
             self._record.came(plain)
-            self._take(self._splitter.feed(plain), out)
-        if not data:
-            self._take(self._splitter.close(), out)
+            self._take(self._splitter.feed(self._form.feed(plain)), out)
+        if self._form.too_large:
+            self._form.document()
+            self._fail(out, "The upstream's answer is too large.")
+        elif not data:
+            self._end(out)
+
+    def _end(self, out: list[Frame]) -> None:
+        document = self._form.document()
+        if document is not None:
+            out += feed_document(self._reply, document, self._repair)
+        else:
+            self._take(self._splitter.feed(self._form.close()) + self._splitter.close(), out)
             out += self._reply.close(self._repair.close() if self._repair else ())
 
     def _take(self, frames: list[Frame], out: list[Frame]) -> None:

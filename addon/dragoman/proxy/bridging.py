@@ -35,6 +35,7 @@ from .addresses import Address
 from .archive import Archive, asker_of
 from .bridge_stream import BridgeStream
 from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
+from .headers import set_event_stream
 from .options import Settings
 from .record import Record
 from .refusals import error_response, refusal
@@ -89,8 +90,10 @@ class Bridged:
             return None
         return ChunkRepair(self.tools, self.settings.policy, self.evidence, int(time.time()))
 
-    def stream(self, encoding: str, name: str, record: Record, *, holds: bool) -> BridgeStream:
-        """The stream callable of this turn's reply; `holds`: see `BridgeStream`."""
+    def stream(
+        self, encoding: str, name: str, record: Record, *, labelled: bool, holds: bool
+    ) -> BridgeStream:
+        """The stream callable of this turn's reply; `labelled`, `holds`: see `BridgeStream`."""
         return BridgeStream(
             self.reply(),
             self.chunk_repair(),
@@ -98,6 +101,7 @@ class Bridged:
             name=name,
             record=record,
             heartbeat=self.settings.heartbeat,
+            labelled=labelled,
             keeps=holds and self.keeping is not None,
         )
 
@@ -265,9 +269,10 @@ def give_whole(bridged: Bridged, response: http.Response, name: str, record: Rec
     response.status_code = given.status
     for header in ("content-encoding", "location"):
         response.headers.pop(header, None)
-    response.headers["content-type"] = (
-        "text/event-stream; charset=utf-8" if given.stream else "application/json"
-    )
+    if given.stream:
+        set_event_stream(response)
+    else:
+        response.headers["content-type"] = "application/json"
     response.content = given.body
     if bridged.keeping is None or not reply.finished or given.status >= 400:
         return None

@@ -5,8 +5,8 @@ replaced by `Stream`, which also acts when nothing does, or when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
 * it has a reply kept before the client hears of its end, and ends one that is cancelled;
-* it sends a last word when the upstream's connection breaks, or nothing comes over it
-  for too long, and ends the reply well;
+* when the upstream's connection breaks, or nothing comes over it for too long, it sends
+  what a reply still has to say, and ends it well or breaks it off, as the reply wants;
 * it closes what mitmproxy leaves open of an upstream's connection;
 * it keeps the option ``stream_large_bodies`` off what has to be converted as a whole,
   which that option would stream past every hook.
@@ -60,6 +60,12 @@ _CANCEL: Any = (
     _events.ErrorCode.CANCEL
     if hasattr(_events, "ErrorCode")
     else status_codes.CLIENT_CLOSED_REQUEST
+)
+# The code with which mitmproxy resets the client's stream of HTTP/2; version 11 has the status.
+_BROKEN: Any = (
+    _events.ErrorCode.GENERIC_SERVER_ERROR
+    if hasattr(_events, "ErrorCode")
+    else status_codes.BAD_GATEWAY
 )
 _USED = {
     HttpLayer: ("make_stream", "event_to_child", "get_connection"),
@@ -227,6 +233,9 @@ class Stream(HttpStream):
             live = self.live
             if live is not None and live.ending:
                 yield from self._say_farewell(live)
+            if live is not None and live.broken:
+                yield from self._let_go(live.broken)
+                yield from self._break(live.broken)
             return
         if isinstance(event, (RequestEndOfMessage, ResponseHeaders)):
             self._heard_at = time.monotonic()
@@ -328,11 +337,20 @@ class Stream(HttpStream):
         yield from self._send(live.farewell())
 
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
-        """As its parent does, behind the end of the reply."""
+        """As its parent does, behind the end of the reply, unless that is to break off."""
         live = self.live if already_streamed else None
         if live is not None and live.ending:
             yield from self._say_farewell(live)
+        if live is not None and live.broken:
+            yield from self._break(live.broken)
+            return
         yield from super().send_response(already_streamed)
+
+    def _break(self, why: str) -> layer.CommandGenerator[None]:
+        """End the client's reply as if the upstream's connection had broken: HTTP/1 has no last
+        chunk then, HTTP/2 a reset."""
+        event = ResponseProtocolError(self.stream_id, why, _BROKEN)
+        yield from super().handle_protocol_error(event)
 
     def _send(self, data: bytes) -> layer.CommandGenerator[None]:
         if data:

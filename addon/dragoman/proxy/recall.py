@@ -22,6 +22,7 @@ from ..state.store import StoreError
 from .addresses import Address
 from .archive import Archive, asker_of
 from .bridge_stream import BridgeStream
+from .headers import set_event_stream
 from .refusals import error_response, refusal
 
 logger = logging.getLogger(__name__)
@@ -107,4 +108,6 @@ def _json(body: bytes) -> http.Response:
 
 
 def _stream(body: bytes) -> http.Response:
-    return http.Response.make(200, body, {"content-type": "text/event-stream; charset=utf-8"})
+    response = http.Response.make(200, body)
+    set_event_stream(response)
+    return response

@@ -44,7 +44,7 @@ def refusal(error: Refused | StoreError | NotJson) -> http.Response:
 
 def no_upgrade() -> http.Response:
     """Codex falls back to HTTP at once on 426, and only on that."""
-    message = "This host is bridged to Chat Completions: use HTTP."
+    message = "This host has no WebSocket of the Responses API: use HTTP."
     return error_response(426, message, type="invalid_request_error")
 
 

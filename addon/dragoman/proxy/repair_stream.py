@@ -2,7 +2,8 @@
 
 ``bytes -> (decoding) -> sse -> kimi -> bytes``, once for each piece that mitmproxy hands
 over.  No byte of text may be lost: after a fault the log has one traceback, what is held
-is released, and the rest goes through as it comes.
+is released, and the rest goes through as it comes.  A reply that its upstream cuts off is
+cut off for the client, behind what was held.
 """
 
 from __future__ import annotations
@@ -10,13 +11,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ..kimi.broken import EARLY, TAIL, broken_off, ends_early, last_frame
+from ..kimi.broken import (
+    EARLY,
+    TAIL,
+    broken_off,
+    error_frame,
+    has_ended,
+    is_done,
+    is_half,
+    turn_ended,
+)
 from ..kimi.chunks import ChunkRepair
-from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter
+from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter, encode
 from .decoding import Decoder, DecodingError
 from .ledger import Tail
 from .record import Record
-from .stream import LiveStream, decoded
+from .stream import Form, LiveStream, decoded
 
 logger = logging.getLogger(__name__)
 
@@ -35,18 +45,29 @@ class RepairStream(LiveStream):
         name: str,
         record: Record,
         heartbeat: float,
-        has_end: bool = False,
+        labelled: bool,
+        whole: Callable[[bytes], bytes],
+        has_end: bool,
+        breaks: bool,
     ) -> None:
-        """`has_end`: a chat completion tells how it ended, or the client is told that it did
-        not: opencode would ask again for ever."""
+        """`labelled`: whether the reply says that it is an event stream.  `whole` repairs one
+        that is a document.  `has_end`: a chat completion tells how it ended, or it was cut off:
+        opencode asks again for ever if such a reply ends well.  `breaks`: whether the client's
+        reply can be broken off; otherwise its last event is an error."""
         super().__init__(name, record, heartbeat)
         self._has_end = has_end
+        self._breaks = breaks
+        self._broken = ""
         self._repair = repair
         self._decoder = decoder
+        self._form = Form(labelled=labelled)
+        self._whole = whole
         self._splitter = FrameSplitter()
         self._unsplit = b""
         self._unrepaired: list[Frame] = []
         self._sent = Tail(TAIL)
+        self._begun = self._differs = False
+        """Whether a chunk of a chat completion has come, and whether other events have."""
         self._verbatim = False
         self._ended = False
 
@@ -72,18 +93,23 @@ class RepairStream(LiveStream):
     def _beat(self) -> bytes:
         """A comment, between two events: no client's parser shows it to anybody."""
         sent = self._sent.kept
-        silent = self._ended or _is_in_event(sent) or sent.rstrip().endswith(b"[DONE]")
+        silent = self._ended or not self._form.is_stream or _is_in_event(sent) or is_done(sent)
         return b"" if silent else HEARTBEAT.raw
 
     def _give_up(self, error: str) -> bytes:
         out: list[bytes] = []
         try:
             if not self._ended:
-                self._break_off(broken_off(error), "upstream_error", out)
+                self._break_off(broken_off(error), out)
         except Exception:
             logger.exception("%s: repair failed at the end of a broken stream", self._name)
             out += [frame.raw for frame in self._leftovers()]
+            self._broken = broken_off(error)
         return self._joined(out)
+
+    @property
+    def broken(self) -> str:
+        return self._broken
 
     def _end_with(self, out: list[bytes]) -> bytes:
         """The end of what the client has received once `out` is sent."""
@@ -93,11 +119,9 @@ class RepairStream(LiveStream):
         try:
             for plain in decoded(self._decoder, data, self._name):
                 self._record.came(plain)
-                self._take(plain, out)
+                self._take(plain if self._verbatim else self._form.feed(plain), out)
         except DecodingError as error:
-            self._break_off(
-                f"The upstream's compressed body is unusable: {error}.", "bad_encoding", out
-            )
+            self._break_off(f"The upstream's compressed body is unusable: {error}.", out)
             return
         if not data:
             self._close(out)
@@ -106,27 +130,70 @@ class RepairStream(LiveStream):
         if self._decoder and not self._decoder.complete:
             what = "The upstream's compressed body ends too early."
             if not self._splitter.empty or not self._sent.kept:
-                self._break_off(what, "bad_encoding", out)
+                self._break_off(what, out)
                 return
             # All events are whole: some servers only flush their compressor.
             logger.warning("%s: %s", self._name, what)
+        self._take(self._form.close(), out)
+        document = self._form.document()
+        if document is not None:
+            self._unsplit = document  # what a fault leaves
+            out.append(self._whole(document))
+            self._unsplit = b""
+            self._ended = True
+            return
         if not self._verbatim:
-            self._unrepaired.extend(self._splitter.close())
+            self._unrepaired.extend(self._rest(out))
             self._repair_frames(out)
+        if self._is_cut(out):
+            self._break_off(EARLY, out)
+        elif not self._verbatim:
             out += [frame.raw for frame in self._repair.close()]
-            if self._has_end and ends_early(self._end_with(out)):
-                self._break_off(EARLY, "upstream_error", out)
         self._ended = True
+
+    def _rest(self, out: list[bytes]) -> list[Frame]:
+        """What stands behind the last blank line, without what is only a part of an event."""
+        rest = self._splitter.close()
+        if not (rest and self._has_end):
+            return rest
+        self._look_for_chunk(rest[0].raw)
+        if is_half(rest[0]) or self._is_cut([*out, rest[0].raw]):
+            self._drop(len(rest[0].raw))
+            return []
+        return rest
+
+    def _is_cut(self, out: list[bytes]) -> bool:
+        """Whether a chat completion has not come to an end of its own; one of which nothing
+        has come is one."""
+        is_chat = self._has_end and (self._begun or not self._differs)
+        return is_chat and not has_ended(self._end_with(out))
+
+    def _look_for_chunk(self, frames: bytes) -> None:
+        if not self._begun:
+            self._begun = b'"choices"' in frames
+            self._differs = self._differs or b"data" in frames
+
+    def _drop(self, size: int) -> None:
+        if size:
+            logger.warning("%s: an unfinished event of %d bytes is dropped", self._name, size)
+            self._record.evidence.note("dropped", "an event without its end")
 
     def _take(self, plain: bytes, out: list[bytes]) -> None:
         if self._verbatim:
             out.append(plain)
+            return
+        if self._form.too_large:
+            logger.warning("%s: the body is too large to be repaired as a whole", self._name)
+            out.append(self._form.document() or b"")
+            self._verbatim, self._has_end = True, False
             return
         self._unsplit = plain
         self._pass_frames(out)
         if self._unsplit:
             self._unrepaired.extend(self._splitter.feed(self._unsplit))
             self._unsplit = b""
+            if not self._begun:
+                self._look_for_chunk(b"".join(frame.raw for frame in self._unrepaired))
             self._repair_frames(out)
 
     def _pass_frames(self, out: list[bytes]) -> None:
@@ -139,6 +206,7 @@ class RepairStream(LiveStream):
         if end >= 2 and self._repair.ignores(rejoined[:end]):
             out.append(rejoined[:end])
             self._unsplit = rejoined[end:]
+            self._look_for_chunk(out[-1])
 
     def _repair_frames(self, out: list[bytes]) -> None:
         repaired: list[bytes] = []
@@ -153,23 +221,37 @@ class RepairStream(LiveStream):
                 # One object for what may be thousands of tiny frames.
                 out.append(b"".join(repaired))
 
-    def _break_off(self, message: str, code: str, out: list[bytes]) -> None:
-        """Nothing more can be read: the stream ends as if the upstream had said so."""
-        unfinished = sum(len(frame.raw) for frame in self._splitter.close())
-        dropped = f" An unfinished event of {unfinished} bytes is dropped." if unfinished else ""
-        logger.error("%s: %s%s", self._name, message, dropped)
+    def _break_off(self, message: str, out: list[bytes]) -> None:
+        """Nothing more can be read: the reply ends here, well only if its turn had ended."""
+        logger.error("%s: %s", self._name, message)
+        document = self._form.document()
+        if document is not None:
+            out.append(document)
+            self._broken = message if self._breaks else ""
+            self._ended = True
+            return
+        unfinished = [self._form.close().strip(), *(f.raw for f in self._splitter.close())]
+        self._drop(sum(map(len, unfinished)))
         end = self._end_with(out)
+        self._ended = True
+        if turn_ended(end):
+            if not is_done(end):
+                self._end_in(encode(b"[DONE]"), end, out)
+        elif self._breaks:
+            out += [frame.raw for frame in self._released(self._repair.release)]
+            self._broken = message
+        else:
+            self._end_in(error_frame(message), end, out)
+
+    def _end_in(self, last: Frame, end: bytes, out: list[bytes]) -> None:
+        """The last event of a reply that has ended so far with `end`."""
         if _is_in_event(end):
             out.append(b"\n\n")
-        last = last_frame(end, message, code)
-        if last is None:
-            pass
-        elif self._verbatim:
+        if self._verbatim:
             out.append(last.raw)
         else:
             self._unrepaired.append(last)
             self._repair_frames(out)
-        self._ended = True
 
     def _leftovers(self) -> list[Frame]:
         """Everything that went into a stage and has not come out."""
@@ -183,7 +265,8 @@ class RepairStream(LiveStream):
         ):
             del unrepaired[0]  # the frame in which the fault was
         unsplit = self._released(self._splitter.close)
-        return [*repaired, *unrepaired, *unsplit, Frame(self._unsplit)]
+        unknown = self._form.document() or self._form.close()
+        return [*repaired, *unrepaired, *unsplit, Frame(self._unsplit), Frame(unknown)]
 
     def _released(self, release: Callable[[], list[Frame]]) -> list[Frame]:
         try:

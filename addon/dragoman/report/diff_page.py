@@ -14,9 +14,10 @@ from contextlib import suppress
 from ..bridge import chunks
 from ..bridge.calls import read_delta
 from ..jsonio import NotJson, loads
+from ..sse import is_event_stream
 from .align import Stretch, behind, stretches
 from .exchange import Exchange
-from .frames import Placed, is_stream, look
+from .frames import Placed, look
 from .page import Line, Page, Style, clean, count, joined, nothing, one_line, size
 from .reading import Json, objects, string
 from .reading_responses import delta_kind
@@ -47,7 +48,7 @@ def diff_page(exchange: Exchange) -> Page:
         return [nothing(exchange.client_missing, "the client's reply")]
     if upstream == client:
         return [Line(f"Both sides are the same: {size(len(client))}, untouched.", "highlight")]
-    if is_stream(upstream) and is_stream(client):
+    if is_event_stream(upstream) and is_event_stream(client):
         page = _frames(upstream, client)
     else:
         page = _lines(upstream, client)

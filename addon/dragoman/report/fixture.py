@@ -9,8 +9,9 @@ replay would show something that never happened.
 from __future__ import annotations
 
 from ..jsonio import dumps
+from ..sse import is_event_stream
 from .exchange import Exchange
-from .redact import Redaction, is_stream
+from .redact import Redaction
 
 
 class IncompleteError(ValueError):
@@ -56,4 +57,4 @@ def fixture(exchange: Exchange, redaction: Redaction) -> dict[str, bytes]:
 
 
 def _named(stem: str, body: bytes) -> str:
-    return f"{stem}.{'sse' if is_stream(body) else 'json'}"
+    return f"{stem}.{'sse' if is_event_stream(body) else 'json'}"

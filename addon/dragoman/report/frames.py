@@ -67,12 +67,6 @@ class Frames:
         return len(self.head) + self.skipped + len(self.tail)
 
 
-def is_stream(body: bytes) -> bool:
-    """Whether a reply's body is no JSON text but an event stream."""
-    start = body[:64].lstrip()
-    return bool(start) and start[:1] not in b"{[<"
-
-
 def frames(body: bytes, start: int = 0, number: int = 1) -> Iterator[Placed]:
     """The frames of a stream, found one after another; the last may be unfinished."""
     splitter = FrameSplitter()

@@ -15,6 +15,7 @@ from itertools import islice
 
 from ..evidence import printable
 from ..jsonio import NotJson, loads
+from ..sse import is_event_stream
 
 MAX_FIRST_LINES = 64
 """Lines that are read in search of the first token."""
@@ -29,7 +30,6 @@ MAX_COUNT = 2**53
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
-_OBJECT = re.compile(rb"\s*[{\[]")
 _LAST = (b'"usage"', b'"error"', b'"finish_reason"')
 _TEXT_FIELDS = ("content", "reasoning", "reasoning_content", "reasoning_details", "tool_calls")
 _DELTA_TYPES = re.compile(r"response\..*delta$")
@@ -84,7 +84,7 @@ def glance(body: bytes | bytearray, tail: bytes = b"") -> Glance:
 
 
 def _whole(body: bytes | bytearray) -> Mapping[str, object] | None:
-    if len(body) > MAX_WHOLE or not _OBJECT.match(body):
+    if len(body) > MAX_WHOLE or is_event_stream(body):
         return None
     try:
         value = loads(body)

@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any
 
 from ..jsonio import NotJson, loads
-from .frames import MAX_FRAMES, Placed, frames, is_stream, look
+from ..sse import is_event_stream
+from .frames import MAX_FRAMES, Placed, frames, look
 from .reading import Failure, Json, Reading, failure, string
 from .reading_chat import ChatReader
 from .reading_responses import ResponsesReader
@@ -22,13 +23,13 @@ MAX_WHOLE = 24 * 1024 * 1024
 
 def read(body: bytes) -> Reading:
     """What a reply says so far."""
-    return _stream(body) if is_stream(body) else _whole(body)
+    return _stream(body) if is_event_stream(body) else _whole(body)
 
 
 def first_token(body: bytes) -> int | None:
     """The offset behind the first frame of a stream that carries a token."""
     chat, responses = ChatReader(), ResponsesReader()
-    for placed in islice(frames(body), MAX_FRAMES) if is_stream(body) else ():
+    for placed in islice(frames(body), MAX_FRAMES) if is_event_stream(body) else ():
         value = placed.value
         if isinstance(value, dict):
             reader = responses if is_event(value) else chat

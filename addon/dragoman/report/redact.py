@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 from ..bridge.envelope import open_sealed, seal
 from ..jsonio import NotJson, dumps, loads
 from ..kimi.markers import MARKERS
-from ..sse import Frame, split
+from ..sse import Frame, is_event_stream, split
 
 PLACEHOLDER = "REDACTED"
 MIN_CREDENTIAL = 8
@@ -30,7 +30,6 @@ MAX_REMEMBERED = 4096
 
 SHORT = 16
 """Bytes of a frame that are too few for a delta."""
-_STREAM = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry|):")
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MARKER = re.compile("|".join(map(re.escape, MARKERS)))
 _MASKED = re.compile(rb"\x01+")
@@ -110,11 +109,6 @@ def _password(basic: str) -> str:
         return ""
 
 
-def is_stream(body: bytes) -> bool:
-    """Whether a body is an event stream, as far as its beginning tells."""
-    return _STREAM.match(body) is not None
-
-
 @dataclass(frozen=True, slots=True)
 class _String:
     """A string of a JSON value, in the order of the text."""
@@ -136,7 +130,7 @@ class Redaction:
 
     def body(self, body: bytes) -> bytes:
         """A body, of any kind, without the secrets."""
-        return self._stream(body) if is_stream(body) else self._document(body)
+        return self._stream(body) if is_event_stream(body) else self._document(body)
 
     def text(self, text: str) -> str:
         """A text without the secrets, of the same length."""

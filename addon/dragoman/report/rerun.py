@@ -21,15 +21,23 @@ from ..bridge.reply import Reply
 from ..bridge.request import Conversion, convert
 from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
-from ..kimi.broken import EARLY, TAIL, broken_off, ends_early, error_frame, last_frame
+from ..kimi.broken import (
+    EARLY,
+    TAIL,
+    broken_off,
+    error_frame,
+    has_ended,
+    is_done,
+    is_half,
+    turn_ended,
+)
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_whole
 from ..kimi.parts import Policy
-from ..sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter
+from ..sse import HEARTBEAT, Frame, FrameSplitter, encode, is_event_stream
 from .exchange import Exchange
 from .fixture import require_whole
-from .redact import is_stream
 
 NOW = 1_700_000_000
 """The time (Unix seconds) at which every flow runs again."""
@@ -77,7 +85,7 @@ def rerun(exchange: Exchange) -> Rerun:
     if exchange.job == "watch" or exchange.status != 200:
         return Rerun((reply,), exchange.client_request)
     tools, policy = Tools.of_request(_value(exchange.client_request)), _policy(exchange)
-    if is_stream(reply):
+    if is_event_stream(reply):
         repair = ChunkRepair(tools, policy, Evidence(), NOW)
         return Rerun(_Through(exchange, repair).repaired(), exchange.client_request)
     whole = repair_whole(reply, tools, policy, Evidence(), NOW)
@@ -115,15 +123,18 @@ class _Through:
         """The chat stream that the client would get."""
         assert self._repair is not None
         begun = _joined(self._pass(self._whole))
-        if not self._error:
-            out = begun + _joined(self._pass(self._rest) + self._repair.close())
-            if not ends_early(out[-TAIL:]):
-                return (out,)
-            between = b"" if not out or out.endswith(BLANK_LINE_ENDS) else b"\n\n"
-            # The error is for chat completions; what else is repaired has other ends.
-            return out + between + error_frame(EARLY, "upstream_error").raw, out
-        last = last_frame(begun[-TAIL:], broken_off(self._error), "upstream_error")
-        return begun + _joined(self._pass([last] if last else [])), begun
+        if self._error:
+            if turn_ended(begun[-TAIL:]):
+                done = [] if is_done(begun[-TAIL:]) else [encode(b"[DONE]")]
+                return begun + _joined(self._pass(done)), begun
+            return begun + _joined(self._repair.release()), begun
+        chat = b'"choices"' in begun
+        rest = [frame for frame in self._rest if not (chat and is_half(frame))]
+        out = begun + _joined(self._pass(rest) + self._repair.close())
+        if not chat or has_ended(out[-TAIL:]):
+            return (out,)
+        # It was recorded where a reply cannot be broken off.
+        return (out + _joined(self._pass([error_frame(EARLY)])),)
 
     def bridged(self, reply: Reply) -> tuple[bytes, ...]:
         """The Responses stream that the client would get."""
@@ -135,7 +146,7 @@ class _Through:
 
         begun = _joined(reply.open()) + fed(self._whole)
         if self._error:
-            last = [error_frame(broken_off(self._error), "server_error")]
+            last = [error_frame(broken_off(self._error))]
             return begun + _joined(reply.close(self._pass(last))), begun
         rest = fed(self._rest)
         return (begun + rest + _joined(reply.close(self._repair.close() if self._repair else ())),)
@@ -181,7 +192,7 @@ class _Bridge:
     def replies(self) -> tuple[bytes, ...]:
         exchange = self._exchange
         body, status = exchange.upstream_reply, exchange.upstream_status
-        if status < 300 and self._turn.stream and is_stream(body):
+        if status < 300 and self._turn.stream and is_event_stream(body):
             return _Through(exchange, self._repair()).bridged(self._reply())
         given = answer(
             self._reply(),
@@ -239,7 +250,7 @@ def _difference(what: str, was: bytes, now: tuple[bytes, ...]) -> list[str]:
 def normal(body: bytes) -> bytes:
     """`body` without heartbeats, and with the same word in place of everything else that
     differs from run to run."""
-    if is_stream(body):
+    if is_event_stream(body):
         frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
         body = b"".join(frame.raw for frame in frames if not _is_heartbeat(frame))
     for pattern, replacement in _PASSING:
@@ -253,7 +264,7 @@ def _is_heartbeat(frame: Frame) -> bool:
 
 def _lines(body: bytes) -> list[str]:
     """One line for each frame of a stream, or for each line of a JSON text written out."""
-    if is_stream(body):
+    if is_event_stream(body):
         splitter = FrameSplitter(max_frame=len(body) + 1)
         frames = splitter.feed(body) + splitter.close()
         return [" ".join(_text(frame.raw).split("\n")).strip() for frame in frames]

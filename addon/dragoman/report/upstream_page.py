@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
+from ..sse import is_event_stream
 from .exchange import Exchange
-from .frames import Placed, is_stream, look, moment
+from .frames import Placed, look, moment
 from .page import Line, Page, clean, count, joined, nothing, pretty, size
 
 MAX_SHOWN = 8_000
@@ -26,7 +27,7 @@ def upstream_page(exchange: Exchange) -> Page:
     body, missing = exchange.upstream_reply, exchange.upstream_missing
     if not body:
         return [nothing(missing, "the upstream's reply")]
-    if not is_stream(body):
+    if not is_event_stream(body):
         text = body.decode("utf-8", "replace")
         title = joined("The upstream's reply, not streamed", size(len(body) + missing))
         return [Line(title, "highlight"), Line(), *pretty(text), *_not_kept(missing)]
