@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from dragoman.evidence import Evidence
 from dragoman.kimi.calls import Calls
 from dragoman.kimi.headers import Tools
+from dragoman.kimi.naming import CallNamer
+from dragoman.kimi.pieces import Header
+from dragoman.kimi.rule import ANY
 from dragoman.report.stats import (
     BOUNDS,
     MAX_FLOW_KINDS,
@@ -127,9 +130,11 @@ def test_names_of_others_cannot_break_the_table() -> None:
 
 def test_forms_are_read_from_the_evidence_of_repair() -> None:
     evidence = Evidence()
-    calls = Calls(Tools({"bash": {}, "x" * 120: {}}), evidence, 0)
+    namer = CallNamer(Tools({"bash": {}, "x" * 120: {}}), ANY)
+    calls = Calls(evidence, 0)
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
-        calls.start(header)
+        for start in namer.header(Header(header)) or ():
+            calls.start(start)
     evidence.note("dropped", "a marker", 3)
     forms, notes = counted(evidence)
     assert forms == {
