@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.kimi.schema import accepts
+from dragoman.kimi.headers import Tools
+from dragoman.kimi.schema import MAX_STEPS, OutOfSteps, Steps, accepts
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 json_values = st.recursive(
@@ -45,7 +46,7 @@ json_values = st.recursive(
     ],
 )
 def test_schema_accepts(schema: object, value: object, accepted: bool) -> None:
-    assert accepts(schema, value) is accepted
+    assert accepts(schema, value, Steps()) is accepted
 
 
 @given(
@@ -58,4 +59,36 @@ def test_schema_accepts(schema: object, value: object, accepted: bool) -> None:
     json_values,
 )
 def test_no_schema_however_wrong_raises(schema: object, value: object) -> None:
-    assert accepts(schema, value) in (True, False)
+    assert accepts(schema, value, Steps()) in (True, False)
+
+
+def test_one_turn_looks_at_so_much_and_then_infers_nothing_more() -> None:
+    declared = {f"tool{n}": {**PATH, "required": ["path", f"key{n}"]} for n in range(9_000)}
+    tools = Tools(declared | {"read": {**PATH, "additionalProperties": False}})
+    meant = [tools.meant_by('{"path": "a"}') for _ in range(20)]
+    assert meant[0] == "read"
+    assert set(meant) == {"read", None}, "some calls are inferred, and those after them are not"
+    assert meant == sorted(meant, key=lambda name: name is None)
+
+
+def test_an_enumeration_is_read_once() -> None:
+    steps = Steps()
+    schema = {"items": {"enum": [f"value {n}" for n in range(8_000)]}}
+    value = ["value 7999"] * (MAX_STEPS // 2)
+    assert accepts(schema, value, steps) is True
+    assert accepts(schema, ["value 8000"], Steps()) is False
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"items": {"type": "integer"}}, [1] * 2 * MAX_STEPS),
+        ({"enum": [{"a": n} for n in range(2 * MAX_STEPS)]}, {"a": -1}),
+        ({"enum": list(range(10 * MAX_STEPS))}, -1),
+        ({"required": ["a"] * 10 * MAX_STEPS}, {"a": 1}),
+    ],
+    ids=["items", "objects to compare", "enum", "required"],
+)
+def test_what_is_too_much_is_given_up(schema: object, value: object) -> None:
+    with pytest.raises(OutOfSteps):
+        accepts(schema, value, Steps())

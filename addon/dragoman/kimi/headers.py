@@ -12,12 +12,13 @@ A header that is a name is never read as another one.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ..jsonio import NotJson, loads
-from .schema import accepts
+from .schema import OutOfSteps, Steps, accepts
 
 _NATIVE = re.compile(r"functions\.(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
 _K3 = re.compile(r"(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
@@ -87,7 +88,8 @@ class Tools:
         self.model = model
         self.forbidden = forbidden
         self._called = called or {}
-        self._prefixes = [f"{stem}{name}:" for name in schemas for stem in ("", "functions.")]
+        self._prefixes = sorted(f"{p}{name}:" for name in schemas for p in ("", "functions."))
+        self._steps = Steps()
         self._by_shape: dict[str, list[str]] = {}
         for name in schemas:
             self._by_shape.setdefault(_shape(name), []).append(name)
@@ -124,14 +126,16 @@ class Tools:
 
     def meant_by(self, arguments: str) -> str | None:
         """The one tool whose schema accepts the whole argument object; of several whose
-        schemas are open, the one that declares all of its keys."""
+        schemas are open, the one that declares all of its keys.  None as well if it would
+        take too long to find out."""
         try:
+            self._steps.take()
             value = loads(arguments or "{}")
-        except NotJson:
+            if not isinstance(value, dict):
+                return None
+            accepting = [n for n, s in self._schemas.items() if accepts(s, value, self._steps)]
+        except (NotJson, OutOfSteps):
             return None
-        if not isinstance(value, dict):
-            return None
-        accepting = [name for name, schema in self._schemas.items() if accepts(schema, value)]
         if len(accepting) > 1:
             accepting = [n for n in accepting if value.keys() <= _properties(self._schemas[n])]
         return accepting[0] if len(accepting) == 1 else None
@@ -146,9 +150,14 @@ class Tools:
         if not text:
             return False
         head, colon, index = text.rstrip().partition(":")
+        # Of what is sorted, the first that is not less begins with it, if any does.
+        sought = f"{head}:" if colon else text
+        place = bisect_left(self._prefixes, sought)
+        if place == len(self._prefixes):
+            return False
         if colon:
-            return f"{head}:" in self._prefixes and (index.isdigit() or not index)
-        return any(prefix.startswith(text) for prefix in self._prefixes)
+            return self._prefixes[place] == sought and (index.isdigit() or not index)
+        return self._prefixes[place].startswith(text)
 
     def named_by(self, header: str) -> bool:
         """Whether `header` leads to a declared tool; always true if none is known."""

@@ -3,6 +3,9 @@
 A subset is enough to tell tools apart, and is all there is: ``type`` (one or a list),
 ``properties``, ``required``, ``additionalProperties`` (boolean or schema), ``enum``,
 ``const`` and ``items``.  Any other keyword accepts everything.
+
+Schemas and values come from elsewhere, so the work is bounded: all that is asked of one
+`Steps` together costs so many steps, and then `OutOfSteps` is raised.
 """
 
 from __future__ import annotations
@@ -12,6 +15,39 @@ from typing import Any
 
 MAX_DEPTH = 64
 """Nesting of schema and value beyond which nothing is accepted."""
+MAX_STEPS = 50_000
+"""Values and keywords that are looked at for one turn: some 20 ms.  A hundred calls of
+ordinary size, each held against a hundred tools, take a fifth of that."""
+
+
+class OutOfSteps(Exception):  # noqa: N818 - it is no error of anybody's
+    """More would have to be looked at than is worth it."""
+
+
+class Steps:
+    """What is left to be spent, and the enumerations that were read already."""
+
+    def __init__(self, left: int = MAX_STEPS) -> None:
+        self._left = left
+        self._enums: dict[int, tuple[list[Any], frozenset[Any]]] = {}
+
+    def take(self, count: int = 1) -> None:
+        """Spend some; raises `OutOfSteps` where there are too few."""
+        self._left -= count
+        if self._left < 0:
+            raise OutOfSteps
+
+    def enumerated(self, choices: list[Any], value: object) -> bool:
+        """Whether `value` is one of `choices`; a list of scalars is read once."""
+        known = self._enums.get(id(choices))
+        if known is None:
+            self.take(len(choices) // 8)
+            scalars = frozenset((_kind(c), c) for c in choices if not isinstance(c, dict | list))
+            known = self._enums[id(choices)] = (choices, scalars)
+        if not isinstance(value, dict | list):
+            return (_kind(value), value) in known[1]
+        self.take(len(choices))
+        return any(_same(choice, value) for choice in choices)
 
 
 def _is_number(value: object) -> bool:
@@ -34,49 +70,59 @@ _TYPES: dict[str, Callable[[object], bool]] = {
 }
 
 
-def accepts(schema: object, value: object, depth: int = 0) -> bool:
-    """Whether `schema` accepts `value`; a schema that is no object accepts anything but False."""
+def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool:
+    """Whether `schema` accepts `value`; a schema that is no object accepts anything but False.
+    Raises `OutOfSteps`."""
+    steps.take()
     if not isinstance(schema, dict):
         return schema is not False
     if depth > MAX_DEPTH:
         return False
+    choices, items = schema.get("enum"), schema.get("items")
     return (
         _accepts_type(schema.get("type"), value)
-        and ("enum" not in schema or _same_as_any(schema["enum"], value))
+        and (not isinstance(choices, list) or steps.enumerated(choices, value))
         and ("const" not in schema or _same(schema["const"], value))
-        and (not isinstance(value, dict) or _accepts_object(schema, value, depth))
-        and (not isinstance(value, list) or _accepts_items(schema.get("items"), value, depth))
+        and (not isinstance(value, dict) or _accepts_object(schema, value, steps, depth))
+        and (
+            not isinstance(value, list) or _accepts_items(schema.get("items"), value, steps, depth)
+        )
     )
 
 
 def _accepts_type(types: object, value: object) -> bool:
     names = types if isinstance(types, list) else [types]
-    known = [_TYPES[name] for name in names if isinstance(name, str) and name in _TYPES]
+    known = [_TYPES[name] for name in names[:8] if isinstance(name, str) and name in _TYPES]
     return not known or any(is_type(value) for is_type in known)
 
 
-def _same_as_any(choices: object, value: object) -> bool:
-    return not isinstance(choices, list) or any(_same(choice, value) for choice in choices)
+def _kind(value: object) -> bool:
+    # In Python True == 1; in JSON they differ.
+    return isinstance(value, bool)
 
 
 def _same(one: object, other: object) -> bool:
-    # In Python True == 1; in JSON they differ.
-    return isinstance(one, bool) is isinstance(other, bool) and one == other
+    return _kind(one) is _kind(other) and one == other
 
 
-def _accepts_object(schema: dict[str, Any], value: dict[str, Any], depth: int) -> bool:
+def _accepts_object(
+    schema: dict[str, Any], value: dict[str, Any], steps: Steps, depth: int
+) -> bool:
     declared = schema.get("properties")
     properties = declared if isinstance(declared, dict) else {}
     required = schema.get("required")
-    if isinstance(required, list) and any(
-        isinstance(name, str) and name not in value for name in required
-    ):
-        return False
+    if isinstance(required, list):
+        steps.take(len(required) // 8)
+        if any(isinstance(name, str) and name not in value for name in required):
+            return False
     others = schema.get("additionalProperties", True)
     return all(
-        accepts(properties.get(name, others), member, depth + 1) for name, member in value.items()
+        accepts(properties.get(name, others), member, steps, depth + 1)
+        for name, member in value.items()
     )
 
 
-def _accepts_items(items: object, value: list[Any], depth: int) -> bool:
-    return not isinstance(items, dict) or all(accepts(items, item, depth + 1) for item in value)
+def _accepts_items(items: object, value: list[Any], steps: Steps, depth: int) -> bool:
+    return not isinstance(items, dict) or all(
+        accepts(items, item, steps, depth + 1) for item in value
+    )
