@@ -242,8 +242,14 @@ def test_a_redis_that_is_away_breaks_no_turn(
         response = client.response(said("Hello."), "Hi.", stream=stream)
         assert response["status"] == "completed"
         assert 0.5 < time.monotonic() - begun < 4
+        begun = time.monotonic()
+        for _ in range(8):
+            client.response(said("Hello."), "Hi.", stream=stream)
+        assert client.get(kept["id"]).error(503)["code"] == "store_unavailable"
+        assert time.monotonic() - begun < 2, "one turn has waited for all"
     own_redis.stop()
     own_redis.start()
+    eventually(lambda: client.get(kept["id"]).reply.status != 503)
     not_found(client.get(kept["id"]), kept["id"])
     fresh = client.response(said("Hello."), "Hi.", stream=stream)
     other = client.but(proxy=start(f"dragoman_store={own_redis.url}").proxy)
@@ -359,7 +365,7 @@ def test_where_the_end_cannot_be_held_responses_are_kept_all_the_same(
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

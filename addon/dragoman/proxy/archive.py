@@ -6,56 +6,88 @@ was kept is there for whoever asks next.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
-from mitmproxy import http
+from mitmproxy import exceptions, http
 
 from ..bridge.errors import Refused
 from ..state.going_on import Earlier, go_on, makers, not_found, previous_id, referenced
 from ..state.keeping import owner
 from ..state.kept import Json, Kept, Unreadable
-from ..state.store import Store, StoreError
+from ..state.store import NotOpened, Store, StoreError
 from .credentials import is_anonymous
+from .store_thread import StoreThread
+from .stores.opening import Opening
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-PATIENCE = 3.0
-"""Seconds that a turn waits for the store, together with all that waits for it."""
+AT_START, AT_RUN_TIME = 5.0, 0.2
+"""Seconds to wait for a store to open: at run time all streams wait for that."""
 
 
 class Archive:
-    """Kept responses of all owners; `opened` says whether there is a store at all."""
+    """Kept responses of all owners; `opened` says whether they are kept at all."""
 
     def __init__(self) -> None:
-        self._store: Store | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: StoreThread | None = None
+        self._choice: _Choice | None = None
+        self._memory: StoreThread | None = None
+        """What is kept in memory, while another store is in use."""
         self._warned = False
 
     @property
     def opened(self) -> bool:
-        return self._store is not None
+        return self._thread is not None
+
+    def choose(
+        self, value: str, *, confdir: Path, days: float, max_bytes: int, running: bool
+    ) -> None:
+        """Keep responses where ``dragoman_store`` says, from now on; see `open_store`.
+
+        Raises `OptionsError`; then all stays as it was.  A store that is in use already is
+        not opened again, and one that nobody named may be opened later.
+        """
+        choice = _Choice(value, confdir)
+        if self._thread is not None and choice == self._choice:
+            self._thread.store.limit(days, max_bytes)
+            return
+        thread = None
+        if value == "memory" and self._memory is not None:
+            thread = self._memory
+            thread.store.limit(days, max_bytes)
+        elif value != "off":
+            store = Opening(value, confdir=confdir, days=days, max_bytes=max_bytes)
+            thread = StoreThread(store)
+            _wait_for(store, thread, AT_RUN_TIME if running else AT_START, named=bool(value))
+        self._use(thread)
+        self._choice = choice
 
     def use(self, store: Store | None) -> None:
         """Keep responses in `store` from now on, or not at all."""
-        self.close()
-        self._store = store
-        if store is not None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="dragoman-store")
+        self._use(None if store is None else StoreThread(store))
+        self._choice = None
 
     def close(self) -> None:
-        """Wait for what is being written, and let go of the store."""
-        store, thread = self._store, self._thread
-        self._store = self._thread = None
-        if thread is not None and store is not None:
-            thread.submit(store.close)
-            thread.shutdown(wait=True)
+        """Wait a moment for what is being written, and let go of the store."""
+        thread = self._thread
+        self._use(None)
+        if thread is not None:
+            thread.close()
+            thread.finish()
+
+    def _use(self, thread: StoreThread | None) -> None:
+        before, self._thread = self._thread, thread
+        if before is not None and self._choice is not None and self._choice.value == "memory":
+            self._memory = before
+        elif before is not None:
+            before.close()
 
     def warn_of_nobody(self, request: http.Request) -> None:
         """What is to be kept for a request may be for everybody; said once."""
@@ -115,34 +147,49 @@ class Archive:
 
     def _later(self, asker: bytes, call: Callable[[Store, str], None]) -> None:
         """In the store's thread, in front of all that is asked from now on."""
-        store, thread = self._store, self._thread
-        if store is not None and thread is not None:
-            thread.submit(lambda: call(store, owner(store.secret(), asker))).add_done_callback(
-                _told_if_failed
-            )
+        if self._thread is not None:
+            written = self._thread.later(lambda store: call(store, owner(store.secret(), asker)))
+            written.add_done_callback(_told_if_failed)
 
     async def delete(self, asker: bytes, response_id: str) -> bool:
         """Whether it was there.  Raises `StoreError`."""
         return await self._run(asker, lambda store, owner: store.delete(owner, response_id))
 
     async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:
-        """In the store's thread, but not for longer than `PATIENCE`: the end of a reply waits
-        for this.  The store's secret is asked for each time: one that lost all it kept has
-        another."""
-        store, thread = self._store, self._thread
-        if store is None or thread is None:
+        """In the store's thread; see `StoreThread.ask`.  The store's secret is asked for each
+        time: one that lost all it kept has another."""
+        if self._thread is None:
             raise Refused("Responses are not kept any more.", status=503)
-        running = asyncio.get_running_loop().run_in_executor(
-            thread, lambda: call(store, owner(store.secret(), asker))
+        return await self._thread.ask(lambda store: call(store, owner(store.secret(), asker)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    value: str
+    confdir: Path
+
+
+def _wait_for(store: Opening, thread: StoreThread, seconds: float, *, named: bool) -> None:
+    """Wait until the store is open, but not for longer than these.  Raises `OptionsError`
+    for one that somebody has named and that cannot be opened."""
+    opening = thread.later(lambda _: store.open())
+    try:
+        opening.result(seconds)
+    except StoreError as error:
+        if named:
+            thread.close()
+            raise exceptions.OptionsError(str(error)) from None
+        logger.warning(
+            "%s Until it can be used no response is kept, and what needs one is refused (503).",
+            error,
         )
-        try:
-            return await asyncio.wait_for(running, PATIENCE)
-        except TimeoutError:
-            raise StoreError(f"it has not answered for {PATIENCE:.0f} seconds") from None
+    except TimeoutError:
+        logger.warning("The store of responses does not answer yet; it is used as soon as it does.")
 
 
 def _told_if_failed(written: Future[None]) -> None:
-    if error := written.exception():
+    error = written.exception()
+    if error is not None and not isinstance(error, NotOpened):
         logger.error("The events of a response are not kept: %s", error)
 
 

@@ -73,6 +73,17 @@ def not_found(response_id: str, *, previous: bool) -> Refused:
     return Refused(f"Response with id '{name}' not found.", status=404, param="response_id")
 
 
+def in_progress(response_id: str, *, previous: bool = False) -> Refused:
+    """The refusal of what must wait for the end of a response."""
+    return Refused(
+        f"Response with id '{label(response_id)}' is still in progress: wait for its end, or "
+        "cancel it.",
+        status=409,
+        param="previous_response_id" if previous else "response_id",
+        code="response_in_progress",
+    )
+
+
 def go_on(body: Json, chain: Sequence[Kept], others: Mapping[str, Kept]) -> Earlier:
     """What `body` goes on from.
 

@@ -14,6 +14,10 @@ class StoreError(Exception):
     """The store cannot be read or written now; the message is for the log."""
 
 
+class NotOpened(StoreError):  # noqa: N818 - the name says what is the matter
+    """It could not be opened; that was said when it was tried first, and once is enough."""
+
+
 class Store(Protocol):
     """Called in one thread, which need not be the one that made it.  Every method may
     raise `StoreError`, and nothing else."""
@@ -34,6 +38,9 @@ class Store(Protocol):
 
     def delete(self, owner: str, response_id: str) -> bool:
         """Whether there was something to delete."""
+
+    def limit(self, days: float, max_bytes: int) -> None:
+        """Other bounds from now on; called in any thread, and waits for nothing."""
 
     def close(self) -> None:
         """The store is not used any more."""

@@ -14,6 +14,10 @@ class Bounds:
     seconds: float
     size: int
 
+    @classmethod
+    def of(cls, days: float, max_bytes: int) -> Bounds:
+        return cls(seconds=days * 86400, size=max_bytes)
+
     def dead(self, now: float) -> float:
         """What was last used then, or before, is too old at `now`."""
         return now - self.seconds

@@ -48,6 +48,9 @@ class Memory:
     def delete(self, owner: str, response_id: str) -> bool:
         return self._remove((owner, response_id)) is not None
 
+    def limit(self, days: float, max_bytes: int) -> None:
+        self._bounds = Bounds.of(days, max_bytes)
+
     def close(self) -> None:
         self._entries.clear()
         self._size = 0

@@ -96,6 +96,10 @@ class Redis:
             deleted: int = self._client.delete(_key(owner, response_id))
         return deleted > 0
 
+    def limit(self, days: float, max_bytes: int) -> None:
+        del max_bytes
+        self._milliseconds = max(1, int(days * 86400 * 1000))
+
     def close(self) -> None:
         with self._errors():
             self._client.close()

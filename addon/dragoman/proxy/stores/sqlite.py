@@ -119,6 +119,9 @@ class Sqlite:
             ).rowcount
         return deleted > 0
 
+    def limit(self, days: float, max_bytes: int) -> None:
+        self._bounds = Bounds.of(days, max_bytes)
+
     def close(self) -> None:
         self._background.shutdown()
         with self._errors():
