@@ -303,7 +303,9 @@ WRONG_TYPES: dict[str, list[Any]] = {
     "stream": ["true", 1, {}],
     "background": ["true", 1],
     "previous_response_id": [1, {}],
-    "truncation": [1, {}],
+    "truncation": [1, {}, "automatic", ""],
+    "store": ["yes", 1, []],
+    "max_tool_calls": ["1", 1.5, True],
     "tool_choice": [1, True, []],
     "seed": ["x"],
     "logit_bias": [[]],
@@ -317,6 +319,35 @@ def test_a_field_of_a_wrong_type_is_refused_by_its_name(name: str, value: Any) -
     refused = refusal({"model": "m", "input": "x", name: value})
     assert refused.param == name
     assert name in refused.message
+
+
+METADATA: list[tuple[Any, str]] = [
+    ({"a": 1}, "metadata.a"),
+    ({"a": None}, "metadata.a"),
+    ({"a": "x" * 513}, "metadata.a"),
+    ({"k" * 65: "x"}, f"metadata.{'k' * 65}"),
+    ({str(number): "x" for number in range(17)}, "metadata"),
+]
+
+
+@pytest.mark.parametrize(("metadata", "param"), METADATA)
+def test_metadata_beyond_the_limits_of_the_api_is_refused(metadata: Any, param: str) -> None:
+    refused = refusal({"model": "m", "input": "x", "metadata": metadata})
+    assert refused.param == param
+    assert refused.message.startswith("Invalid ")
+
+
+def test_metadata_at_the_limits_of_the_api_is_sent() -> None:
+    metadata = {f"{number:064}": "ü" * 512 for number in range(16)}
+    assert converted({"model": "m", "input": "x", "metadata": metadata}).chat["metadata"] == (
+        metadata
+    )
+
+
+@pytest.mark.parametrize("include", [[1], [None], ["x", {}]])
+def test_an_include_that_names_nothing_is_refused_by_its_place(include: Any) -> None:
+    refused = refusal({"model": "m", "input": "x", "include": include})
+    assert refused.param == f"include[{len(include) - 1}]"
 
 
 @pytest.mark.parametrize("path", ["text.format", "text.verbosity", "reasoning.effort"])

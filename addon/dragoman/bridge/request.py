@@ -174,7 +174,7 @@ def _settings(request: Fields, family: Family, evidence: Evidence) -> dict[str, 
             evidence.note("dropped", f"field {name} ({family.name})")
         else:
             settings[name] = value
-    wanted = any(value == "message.output_text.logprobs" for _, value in request.array("include"))
+    wanted = "message.output_text.logprobs" in request.strings("include")
     top = request.integer("top_logprobs")
     if top or wanted:
         settings["logprobs"] = True
@@ -189,7 +189,7 @@ _SAME: Mapping[str, Callable[[Fields, str], Any]] = {
     "top_p": Fields.number,
     "presence_penalty": Fields.number,
     "frequency_penalty": Fields.number,
-    "metadata": Fields.plain_object,
+    "metadata": Fields.metadata,
     "user": Fields.string,
     "safety_identifier": Fields.string,
     "prompt_cache_key": Fields.string,
@@ -218,9 +218,12 @@ _READ = {
 
 
 def _record_ignored(request: Fields, evidence: Evidence) -> None:
-    """Fields no chat upstream has a place for, known ones and unknown."""
-    if request.string("truncation") == "auto":
+    """Fields no chat upstream has a place for, known ones and unknown; what the API has a type
+    for is refused if it is of another all the same."""
+    if request.choice("truncation", "auto", "disabled") == "auto":
         evidence.note("ignored", "truncation auto")
+    request.boolean("store")
+    request.integer("max_tool_calls")
     for name, value in request.values.items():
         if name not in _READ and value is not None:
             evidence.note("dropped", f"field {label(name)}")
