@@ -197,6 +197,23 @@ def test_the_oldest_go_when_the_store_is_full(start: Callable[..., Client]) -> N
     found = [client.get(response_id).reply.status == 200 for response_id in ids]
     assert found == sorted(found), "those that are left are the newest"
     assert 2 < sum(found) < 12
+    assert client.proxy.log.count("forgotten before their time (dragoman_store_max)") == 1
+
+
+def test_an_ancestor_that_had_to_go_is_named(start: Callable[..., Client]) -> None:
+    client = start("dragoman_store=memory", "dragoman_store_max=50k")
+    first = client.response(said("Hello. " * 3000), "Hi.")
+    reference = {"type": "item_reference", "id": first["output"][0]["id"]}
+    second = client.response(said("Hi."), "Hi.", previous_response_id=first["id"], store=True)
+    assert second["previous_response_id"] == first["id"]
+    for _ in range(3):
+        client.response(said("Hello. " * 2000), "Hi.")
+    gone = [name for name in (first["id"], second["id"]) if client.get(name).reply.status == 404]
+    assert gone
+    item_not_found(client.ask(said("No."), [reference]), reference["id"])
+    exchange = client.ask(said("No."), "Hi.", previous_response_id=second["id"])
+    assert exchange.error(400)["message"] == f"Previous response with id '{gone[-1]}' not found."
+    assert client.proxy.log.count("forgotten before their time (dragoman_store_max)") == 1
 
 
 def test_without_sqlite_it_is_memory_with_one_warning(

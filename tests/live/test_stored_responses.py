@@ -119,9 +119,13 @@ def test_after_a_response_is_deleted_no_chain_goes_through_it(client: Client) ->
         reply = said(str(number))
         ids.append(client.response(reply, "Go on.", previous_response_id=ids[-1])["id"])
     assert client.call("DELETE", f"/{ids[2]}").json["deleted"] is True
-    exchange = client.ask(said("No."), "Go on.", previous_response_id=ids[3])
-    assert exchange.error(400)["code"] == "previous_response_not_found"
-    assert exchange.sent == []
+    deleted = str(ids[2])
+    not_found(
+        client.ask(said("No."), "Go on.", previous_response_id=ids[3]), deleted, previous=True
+    )
+    not_found(client.get(str(ids[3]), "/input_items"), deleted, previous=True)
+    not_found(client.submit(said("No."), {"id": ids[3]}, []), deleted, previous=True)
+    assert client.get(str(ids[3])).json["previous_response_id"] == deleted
     assert client.ask(said("Yes."), "Go on.", previous_response_id=ids[1]).reply.status == 200
 
 

@@ -112,14 +112,14 @@ class Archive:
         return kept
 
     async def chain(self, asker: bytes, response_id: str, *, previous: bool = False) -> list[Kept]:
-        """A response, behind all those it goes on from.  Raises as `one` does, also if one
-        of those is not there."""
+        """A response, behind all those it goes on from.  Raises as `one` does, and for one of
+        those that is not there, which is then the one to name."""
         kept = await self.one(asker, response_id, previous=previous)
         before = await self.get(asker, kept.before) if kept.before else []
-        chain = [found for found in before if found is not None]
-        if len(chain) < len(before):
-            raise not_found(response_id, previous=previous)
-        return [*chain, kept]
+        for name, found in zip(kept.before, before, strict=True):
+            if found is None:
+                raise not_found(name, previous=True)
+        return [*(found for found in before if found is not None), kept]
 
     async def earlier(self, asker: bytes, body: Json) -> Earlier:
         """What a request goes on from.  Raises `Refused` and `StoreError`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from .bounds import Bounds
+from .bounds import FULL, Bounds, Evictions
 
 ENTRY = 500
 """About what an entry takes beside its id and its blob; the names are Python's."""
@@ -24,6 +24,7 @@ class Memory:
         self._secret = secrets.token_bytes(32)
         self._entries: dict[_Key, tuple[float, bytes]] = {}  # that used the longest ago first
         self._size = 0
+        self._evictions = Evictions(FULL)
 
     def secret(self) -> bytes:
         return self._secret
@@ -68,11 +69,14 @@ class Memory:
     def _prune(self, now: float) -> None:
         """The newest, which `put` has just promised to keep, stays."""
         dead = self._bounds.dead(now)
+        evicted = 0
         while len(self._entries) > 1:
             oldest, (used, _) = next(iter(self._entries.items()))
             if used > dead and self._size <= self._bounds.size:
-                return
+                break
+            evicted += used > dead
             self._remove(oldest)
+        self._evictions.note(evicted, now)
 
 
 def _size(key: _Key, blob: bytes) -> int:

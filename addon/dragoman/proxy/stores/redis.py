@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...state.store import StoreError
-from .bounds import Bounds
+from .bounds import QUIET, Bounds, Evictions
 
 SCHEMES = ("redis://", "rediss://")
 CONNECT, ANSWER = 0.5, 1.0
@@ -61,6 +61,11 @@ class Redis:
         self._password = str(kwargs.get("password") or "")
         self._milliseconds = max(1, int(bounds.seconds * 1000))
         self._faults = (redis.RedisError, OSError, ValueError)
+        self._evictions = Evictions(
+            f"The Redis at {self._where} is full: it has evicted %d keys (maxmemory)."
+        )
+        self._evicted = -1
+        self._looked = float("-inf")
 
     def secret(self) -> bytes:
         # Asked for each time: a Redis that lost everything has another one for all.
@@ -75,13 +80,14 @@ class Redis:
     def put(
         self, owner: str, response_id: str, blob: bytes, now: float, keeps: Sequence[str] = ()
     ) -> None:
-        del now  # Redis has the one clock that all who share it go by
+        # Redis has the one clock that all who share it go by.
         with self._errors():
             pipeline = self._client.pipeline(transaction=False)
             for kept_id in keeps:
                 pipeline.pexpire(_key(owner, kept_id), self._milliseconds)
             pipeline.set(_key(owner, response_id), blob, px=self._milliseconds)
             _execute(pipeline)
+        self._look_for_evictions(now)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
         del now
@@ -103,6 +109,17 @@ class Redis:
     def close(self) -> None:
         with self._errors():
             self._client.close()
+
+    def _look_for_evictions(self, now: float) -> None:
+        """Of whatever keys: Redis tells no more.  It may tell nothing."""
+        if abs(now - self._looked) < QUIET:
+            return
+        self._looked = now
+        with contextlib.suppress(*self._faults, TypeError):
+            evicted = int(self._client.info("stats").get("evicted_keys", 0))
+            if self._evicted >= 0:
+                self._evictions.note(max(0, evicted - self._evicted), now)
+            self._evicted = evicted
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

@@ -24,7 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from ...state.store import StoreError
-from .bounds import Bounds
+from .bounds import FULL, Bounds, Evictions
 
 BUSY = 2.0
 """Seconds to wait for another process that writes."""
@@ -69,6 +69,7 @@ class Sqlite:
         """
         self._path = path
         self._bounds = bounds
+        self._evictions = Evictions(FULL)
         self._written = 0
         self._left: Future[int] = Future()
         self._left.set_result(0)
@@ -94,11 +95,12 @@ class Sqlite:
                 [(now, mine, _bytes(kept_id), dead) for kept_id in keeps],
             )
             db.execute("DELETE FROM responses WHERE owner = ? AND id = ?", (mine, name))
-            self._prune(len(blob), dead)
+            evicted = self._prune(len(blob), dead)
             key = db.execute(
                 "INSERT INTO responses (owner, id, used) VALUES (?, ?, ?)", (mine, name, now)
             ).lastrowid
             db.execute("INSERT INTO blobs (key, blob) VALUES (?, ?)", (key, blob))
+        self._evictions.note(evicted, now)
         self._empty_log(len(blob) + self._page_size * (4 + len(keeps)))
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
@@ -127,9 +129,10 @@ class Sqlite:
         with self._errors():
             self._db.close()
 
-    def _prune(self, size: int, dead: float) -> None:
+    def _prune(self, size: int, dead: float) -> int:
         """Make room for `size` bytes: remove what is too old, and then, as far as needed, what
-        was used the longest ago."""
+        was used the longest ago.  How many went before their time."""
+        evicted = 0
         bound = self._bounds.size - size
         oldest = self._db.execute(
             "SELECT key, used FROM responses WHERE used <= ? ORDER BY used, key LIMIT ?",
@@ -138,11 +141,13 @@ class Sqlite:
         for key, used in oldest:
             if used > dead and self._used() <= bound:
                 break
+            evicted += used > dead
             self._db.execute("DELETE FROM responses WHERE key = ?", (key,))
         free = _number(self._db, "PRAGMA freelist_count")
         if free > max(SPARE_PAGES, _number(self._db, "PRAGMA page_count") // 4):
             for _ in range(VACUUMED_PAGES):  # Python 3.11 does one at a time, whatever is asked
                 self._db.execute("PRAGMA incremental_vacuum(1)").fetchall()
+        return evicted
 
     def _used(self) -> int:
         """Bytes of the file that hold something.  SQLite has these numbers at hand."""
