@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +19,8 @@ from mitmproxy import exceptions, http
 from ..bridge.errors import Refused
 from ..state.going_on import Earlier, go_on, makers, not_found, previous_id, referenced
 from ..state.keeping import owner
-from ..state.kept import Json, Kept, Unreadable
-from ..state.store import NotOpened, Store, StoreError
+from ..state.kept import Json, Kept, Unreadable, parts_of
+from ..state.store import NotOpened, Parts, Store, StoreError
 from .credentials import is_anonymous
 from .store_thread import StoreThread
 from .stores.opening import Opening
@@ -99,14 +99,24 @@ class Archive:
                 request.pretty_host,
             )
 
-    async def get(self, asker: bytes, ids: Sequence[str]) -> list[Kept | None]:
-        """What is kept of each.  Raises `StoreError`."""
+    async def get(
+        self, asker: bytes, ids: Sequence[str], *, whole: bool = False
+    ) -> list[Kept | None]:
+        """What is kept of each; unless it is `whole`, tools and instructions may be null.
+        Raises `StoreError`."""
         now = time.time()
-        return await self._run(asker, lambda store, owner: _decoded(store.get(owner, ids, now)))
 
-    async def one(self, asker: bytes, response_id: str, *, previous: bool = False) -> Kept:
+        def get(store: Store, owner: str) -> list[Kept | None]:
+            blobs = store.get(owner, ids, now)
+            return [_readable(store, owner, blob, whole=whole) for blob in blobs]
+
+        return await self._run(asker, get)
+
+    async def one(
+        self, asker: bytes, response_id: str, *, previous: bool = False, whole: bool = True
+    ) -> Kept:
         """A response.  Raises `Refused` (see `not_found`) and `StoreError`."""
-        (kept,) = await self.get(asker, [response_id])
+        (kept,) = await self.get(asker, [response_id], whole=whole)
         if kept is None:
             raise not_found(response_id, previous=previous)
         return kept
@@ -114,7 +124,7 @@ class Archive:
     async def chain(self, asker: bytes, response_id: str, *, previous: bool = False) -> list[Kept]:
         """A response, behind all those it goes on from.  Raises as `one` does, and for one of
         those that is not there, which is then the one to name."""
-        kept = await self.one(asker, response_id, previous=previous)
+        kept = await self.one(asker, response_id, previous=previous, whole=not previous)
         before = await self.get(asker, kept.before) if kept.before else []
         for name, found in zip(kept.before, before, strict=True):
             if found is None:
@@ -136,14 +146,16 @@ class Archive:
         now = time.time()
         response_id: str = kept.response["id"]
         needed = [*kept.before, *sorted(makers(kept.references))]
+        inherited: Parts = dict.fromkeys(kept.inherited)
+
+        def put(store: Store, owner: str, kept: Kept, keeps: Sequence[str]) -> None:
+            blob, parts = kept.packed()
+            store.put(owner, response_id, blob, now, keeps, parts={**inherited, **parts})
+
         bare = replace(kept, events=b"")
-        await self._run(
-            asker, lambda store, owner: store.put(owner, response_id, bare.encoded(), now, needed)
-        )
+        await self._run(asker, lambda store, owner: put(store, owner, bare, needed))
         if kept.events:
-            self._later(
-                asker, lambda store, owner: store.put(owner, response_id, kept.encoded(), now)
-            )
+            self._later(asker, lambda store, owner: put(store, owner, kept, ()))
 
     def _later(self, asker: bytes, call: Callable[[Store, str], None]) -> None:
         """In the store's thread, in front of all that is asked from now on."""
@@ -153,7 +165,12 @@ class Archive:
 
     async def delete(self, asker: bytes, response_id: str) -> bool:
         """Whether it was there.  Raises `StoreError`."""
-        return await self._run(asker, lambda store, owner: store.delete(owner, response_id))
+
+        def delete(store: Store, owner: str) -> bool:
+            (blob,) = store.get(owner, [response_id], time.time())
+            return store.delete(owner, response_id, parts_of(blob) if blob else ())
+
+        return await self._run(asker, delete)
 
     async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:
         """In the store's thread; see `StoreThread.ask`.  The store's secret is asked for each
@@ -193,13 +210,15 @@ def _told_if_failed(written: Future[None]) -> None:
         logger.error("The events of a response are not kept: %s", error)
 
 
-def _decoded(blobs: Iterable[bytes | None]) -> list[Kept | None]:
-    return [None if blob is None else _readable(blob) for blob in blobs]
-
-
-def _readable(blob: bytes) -> Kept | None:
+def _readable(store: Store, owner: str, blob: bytes | None, *, whole: bool) -> Kept | None:
     """Kept by another version of this program: as good as not there."""
+    if blob is None:
+        return None
     try:
-        return Kept.decoded(blob)
+        if not whole:
+            return Kept.decoded(blob)
+        digests = parts_of(blob)
+        found = zip(digests, store.parts(owner, digests), strict=True)
+        return Kept.decoded(blob, {digest: part for digest, part in found if part is not None})
     except Unreadable:
         return None

@@ -156,7 +156,7 @@ async def _asked(
         raise Refused("The outputs for this response have been sent, and it runs.", status=409)
     outputs = submitted(body, kept)
     stream = {"stream": body.get("stream") is True}
-    earlier = Earlier((), kept.before, kept.references)
+    earlier = Earlier((), kept.before, kept.references, tuple(kept.inherited))
     return _Asked(
         plain,
         resumed(kept, outputs) | stream,

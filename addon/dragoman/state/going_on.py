@@ -40,6 +40,8 @@ class Earlier:
     """The ids of the responses it is made of, oldest first."""
     references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which ``item_reference`` items of the request refer, by id."""
+    parts: tuple[str, ...] = ()
+    """What these responses have in common with others: see `Kept.packed`."""
 
 
 def previous_id(body: Json) -> str | None:
@@ -100,7 +102,8 @@ def go_on(body: Json, chain: Sequence[Kept], others: Mapping[str, Kept]) -> Earl
         if index < len(items):
             references[item_id] = items[index]
     before = (*chain[-1].before, chain[-1].response["id"]) if chain else ()
-    return Earlier(conversation(chain), before, references)
+    of_all = [digest for kept in (*chain[-1:], *others.values()) for digest in kept.inherited]
+    return Earlier(conversation(chain), before, references, tuple(dict.fromkeys(of_all)))
 
 
 def with_references(body: Json, references: Mapping[str, Json]) -> Json:

@@ -28,11 +28,12 @@ class Bounds:
         """What was last used then, or before, is too old at `now`."""
         return now - self.seconds
 
-    def admit(self, blob: bytes) -> None:
+    def admit(self, *blobs: bytes) -> None:
         """Raises `StoreError` for one that is too large even if nothing else is kept."""
-        if len(blob) > self.size:
+        size = sum(map(len, blobs))
+        if size > self.size:
             raise StoreError(
-                f"a response of {len(blob)} bytes is not kept: "
+                f"a response of {size} bytes is not kept: "
                 f"it is larger than dragoman_store_max ({self.size})"
             )
 

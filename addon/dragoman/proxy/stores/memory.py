@@ -8,21 +8,36 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from ...state.store import NO_PARTS, Parts
 from .bounds import FULL, Bounds, Evictions
 
 ENTRY = 500
 """About what an entry takes beside its id and its blob; the names are Python's."""
-_Entry = tuple[float, bytes]
-"""When it was used last, and what is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    used: float
+    blob: bytes
+    parts: tuple[str, ...]
+    """The digests of its own."""
+
+
+@dataclass(slots=True)
+class _Part:
+    blob: bytes
+    uses: int = 0
+    """How many entries have it."""
 
 
 @dataclass(slots=True)
 class _Owner:
     entries: dict[str, _Entry] = field(default_factory=dict)
     """That used the longest ago first."""
+    parts: dict[str, _Part] = field(default_factory=dict)
     size: int = 0
 
 
@@ -40,24 +55,42 @@ class Memory:
         return self._secret
 
     def put(
-        self, owner: str, response_id: str, blob: bytes, now: float, keeps: Sequence[str] = ()
+        self,
+        owner: str,
+        response_id: str,
+        blob: bytes,
+        now: float,
+        keeps: Sequence[str] = (),
+        *,
+        parts: Parts = NO_PARTS,
     ) -> None:
-        self._bounds.admit(blob)
+        own = {digest: part for digest, part in parts.items() if part is not None}
+        self._bounds.admit(blob, *own.values())
         for kept_id in keeps:
-            kept = self._remove(owner, kept_id)
-            if kept is not None and kept[0] > self._bounds.dead(now):
-                self._add(owner, kept_id, now, kept[1])
+            kept = self._entries(owner).get(kept_id)
+            if kept is not None and kept.used > self._bounds.dead(now):
+                entries = self._entries(owner)
+                del entries[kept_id]
+                entries[kept_id] = replace(kept, used=now)
         self._remove(owner, response_id)
-        self._add(owner, response_id, now, blob)
+        self._add(owner, response_id, _Entry(now, blob, tuple(own)), own)
         self._evictions.note(self._prune(owner, response_id, now), now)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
         dead = self._bounds.dead(now)
         entries = self._entries(owner)
         found = (entries.get(response_id) for response_id in ids)
-        return [entry[1] if entry and entry[0] > dead else None for entry in found]
+        return [entry.blob if entry and entry.used > dead else None for entry in found]
 
-    def delete(self, owner: str, response_id: str) -> bool:
+    def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
+        known = self._owners.get(owner, _Owner()).parts
+        return [known[digest].blob if digest in known else None for digest in digests]
+
+    def count(self, owner: str, ids: Sequence[str], now: float) -> int:
+        return sum(blob is not None for blob in self.get(owner, ids, now))
+
+    def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
+        del parts  # it knows
         return self._remove(owner, response_id) is not None
 
     def limit(self, days: float, max_bytes: int) -> None:
@@ -71,17 +104,29 @@ class Memory:
         known = self._owners.get(owner)
         return known.entries if known else {}
 
-    def _add(self, owner: str, response_id: str, used: float, blob: bytes) -> None:
+    def _add(self, owner: str, response_id: str, entry: _Entry, parts: Mapping[str, bytes]) -> None:
         mine = self._owners.setdefault(owner, _Owner())
-        mine.entries[response_id] = used, blob
-        size = _size(response_id, blob)
+        mine.entries[response_id] = entry
+        size = _size(response_id, entry.blob)
+        for digest, blob in parts.items():
+            part = mine.parts.get(digest)
+            if part is None:
+                part = mine.parts[digest] = _Part(blob)
+                size += _size(digest, blob)
+            part.uses += 1
         mine.size += size
         self._size += size
 
     def _remove(self, owner: str, response_id: str) -> _Entry | None:
         entry = self._entries(owner).pop(response_id, None)
         if entry is not None:
-            mine, size = self._owners[owner], _size(response_id, entry[1])
+            mine, size = self._owners[owner], _size(response_id, entry.blob)
+            for digest in entry.parts:
+                part = mine.parts[digest]
+                part.uses -= 1
+                if not part.uses:
+                    size += _size(digest, part.blob)
+                    del mine.parts[digest]
             mine.size -= size
             self._size -= size
             if not mine.entries:
@@ -93,7 +138,7 @@ class Memory:
         stays."""
         dead = self._bounds.dead(now)
         for who in list(self._owners):
-            for name in [name for name, (used, _) in self._aged(who, dead)]:
+            for name in [name for name, _ in self._aged(who, dead)]:
                 if (who, name) != (owner, newest):
                     self._remove(who, name)
         evicted = 0
@@ -108,7 +153,7 @@ class Memory:
 
     def _aged(self, owner: str, dead: float) -> Iterator[tuple[str, _Entry]]:
         """Those at the beginning that are too old."""
-        return itertools.takewhile(lambda item: item[1][0] <= dead, self._entries(owner).items())
+        return itertools.takewhile(lambda item: item[1].used <= dead, self._entries(owner).items())
 
     def _fullest(self, owner: str) -> str:
         """Who has to make room: `owner` if it has more than its share, else who has the most."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mitmproxy import exceptions
 
-from ...state.store import NotOpened, Store, StoreError
+from ...state.store import NO_PARTS, NotOpened, Parts, Store, StoreError
 from . import open_store
 
 logger = logging.getLogger(__name__)
@@ -58,15 +58,28 @@ class Opening:
         return self.open().secret()
 
     def put(
-        self, owner: str, response_id: str, blob: bytes, now: float, keeps: Sequence[str] = ()
+        self,
+        owner: str,
+        response_id: str,
+        blob: bytes,
+        now: float,
+        keeps: Sequence[str] = (),
+        *,
+        parts: Parts = NO_PARTS,
     ) -> None:
-        self.open().put(owner, response_id, blob, now, keeps)
+        self.open().put(owner, response_id, blob, now, keeps, parts=parts)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
         return self.open().get(owner, ids, now)
 
-    def delete(self, owner: str, response_id: str) -> bool:
-        return self.open().delete(owner, response_id)
+    def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
+        return self.open().parts(owner, digests)
+
+    def count(self, owner: str, ids: Sequence[str], now: float) -> int:
+        return self.open().count(owner, ids, now)
+
+    def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
+        return self.open().delete(owner, response_id, parts)
 
     def close(self) -> None:
         if self._store is not None:

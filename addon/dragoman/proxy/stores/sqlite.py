@@ -17,11 +17,11 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from ...state.store import StoreError
+from ...state.store import NO_PARTS, Parts, StoreError
 from .bounds import FULL, Bounds, Evictions
 from .sqlite_file import DAMAGED, LOG, SMALL, code, connect, in_words, make, number, transaction
 
@@ -31,6 +31,8 @@ STALL = 4 * LOG
 """Bytes that are put while the log is still being moved: then a put waits, so that it ends."""
 PRUNED = 64
 """How many a put may remove; a large one, as many more as may have to make room for it."""
+AT_ONCE = 500
+"""Values of a statement: some builds of SQLite take no more than 999."""
 BATCH = 16
 """How many of an owner are looked up at once."""
 READING = 500
@@ -68,22 +70,33 @@ class Sqlite:
         return self._secret
 
     def put(
-        self, owner: str, response_id: str, blob: bytes, now: float, keeps: Sequence[str] = ()
+        self,
+        owner: str,
+        response_id: str,
+        blob: bytes,
+        now: float,
+        keeps: Sequence[str] = (),
+        *,
+        parts: Parts = NO_PARTS,
     ) -> None:
-        self._bounds.admit(blob)
+        own = {digest: part for digest, part in parts.items() if part is not None}
+        self._bounds.admit(blob, *own.values())
         dead = self._bounds.dead(now)
         mine, name = _bytes(owner), _bytes(response_id)
         with self._errors(), transaction(self._db) as db:
-            db.executemany(
-                "UPDATE responses SET used = ? WHERE owner = ? AND id = ? AND used > ?",
-                [(now, mine, _bytes(kept_id), dead) for kept_id in keeps],
-            )
+            for some in _some(keeps):
+                db.execute(
+                    "UPDATE responses SET used = ? WHERE owner = ? AND used > ? "
+                    f"AND id IN ({_marks(some)})",
+                    (now, mine, dead, *some),
+                )
             db.execute("DELETE FROM responses WHERE owner = ? AND id = ?", (mine, name))
-            evicted = self._prune(mine, len(blob), dead)
+            evicted = self._prune(mine, len(blob) + self._lacking(mine, own), dead)
             key = db.execute(
                 "INSERT INTO responses (owner, id, used) VALUES (?, ?, ?)", (mine, name, now)
             ).lastrowid
             db.execute("INSERT INTO blobs (key, blob) VALUES (?, ?)", (key, blob))
+            self._add_parts(mine, key, own)
         self._evictions.note(evicted, now)
         self._empty_log(len(blob) + self._page_size * (4 + len(keeps)))
 
@@ -97,7 +110,25 @@ class Sqlite:
             rows = [db.execute(query, (mine, _bytes(name), dead)).fetchone() for name in ids]
         return [row[0] if row else None for row in rows]
 
-    def delete(self, owner: str, response_id: str) -> bool:
+    def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
+        mine, query = _bytes(owner), "SELECT blob FROM parts WHERE owner = ? AND digest = ?"
+        with self._errors(), transaction(self._db, "BEGIN") as db:
+            rows = [db.execute(query, (mine, _bytes(name))).fetchone() for name in digests]
+        return [row[0] if row else None for row in rows]
+
+    def count(self, owner: str, ids: Sequence[str], now: float) -> int:
+        mine, dead, found = _bytes(owner), self._bounds.dead(now), 0
+        with self._errors(), transaction(self._db, "BEGIN") as db:
+            for some in _some(ids):
+                found += db.execute(
+                    "SELECT count(*) FROM responses WHERE owner = ? AND used > ? "
+                    f"AND id IN ({_marks(some)})",
+                    (mine, dead, *some),
+                ).fetchone()[0]
+        return found
+
+    def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
+        del parts  # the file knows
         with self._errors(), transaction(self._db) as db:
             deleted = db.execute(
                 "DELETE FROM responses WHERE owner = ? AND id = ?",
@@ -138,6 +169,27 @@ class Sqlite:
             for _ in range(VACUUMED_PAGES):  # Python 3.11 does one at a time, whatever is asked
                 self._db.execute("PRAGMA incremental_vacuum(1)").fetchall()
         return evicted
+
+    def _lacking(self, owner: bytes, parts: Mapping[str, bytes]) -> int:
+        """How many bytes of `parts` are not there yet."""
+        query = "SELECT count(*) FROM parts WHERE owner = ? AND digest = ?"
+        return sum(
+            len(blob)
+            for digest, blob in parts.items()
+            if not self._db.execute(query, (owner, _bytes(digest))).fetchone()[0]
+        )
+
+    def _add_parts(self, owner: bytes, key: int | None, parts: Mapping[str, bytes]) -> None:
+        for digest, blob in parts.items():
+            name = _bytes(digest)
+            self._db.execute(
+                "INSERT OR IGNORE INTO parts (owner, digest, blob) VALUES (?, ?, ?)",
+                (owner, name, blob),
+            )
+            self._db.execute(
+                "INSERT INTO uses SELECT ?, key FROM parts WHERE owner = ? AND digest = ?",
+                (key, owner, name),
+            )
 
     def _remove(self, keys: list[tuple[int]]) -> None:
         self._db.executemany("DELETE FROM responses WHERE key = ?", keys)
@@ -230,6 +282,16 @@ def _in_background(call: Callable[[], int]) -> Future[int]:
     except RuntimeError:  # the interpreter ends
         future.set_result(0)
     return future
+
+
+def _some(ids: Sequence[str]) -> Iterator[list[bytes]]:
+    """The ids, as many at a time as a statement can have."""
+    for begin in range(0, len(ids), AT_ONCE):
+        yield [_bytes(name) for name in ids[begin : begin + AT_ONCE]]
+
+
+def _marks(values: Sequence[bytes]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _bytes(text: str) -> bytes:

@@ -60,6 +60,22 @@ _ADDED = (
     f"UPDATE owners SET size = size - {SMALL} "
     "- coalesce((SELECT length(blob) FROM blobs WHERE key = OLD.key), 0) WHERE owner = OLD.owner; "
     "DELETE FROM owners WHERE owner = OLD.owner AND size <= 0; END",
+    # What several responses of an owner have in common, and which have it.
+    "CREATE TABLE parts (key INTEGER PRIMARY KEY, owner BLOB NOT NULL, digest BLOB NOT NULL, "
+    "blob BLOB NOT NULL, UNIQUE (owner, digest))",
+    "CREATE TABLE uses (response INTEGER, part INTEGER, PRIMARY KEY (response, part)) "
+    "WITHOUT ROWID",
+    "CREATE INDEX uses_part ON uses (part)",
+    "CREATE TRIGGER responses_unused AFTER DELETE ON responses "
+    "BEGIN DELETE FROM uses WHERE response = OLD.key; END",
+    "CREATE TRIGGER uses_deleted AFTER DELETE ON uses "
+    "WHEN NOT EXISTS (SELECT 1 FROM uses WHERE part = OLD.part) "
+    "BEGIN DELETE FROM parts WHERE key = OLD.part; END",
+    "CREATE TRIGGER parts_counted AFTER INSERT ON parts BEGIN "
+    "UPDATE owners SET size = size + length(NEW.blob) WHERE owner = NEW.owner; END",
+    "CREATE TRIGGER parts_deleted AFTER DELETE ON parts BEGIN "
+    "UPDATE owners SET size = size - length(OLD.blob) WHERE owner = OLD.owner; "
+    "DELETE FROM owners WHERE owner = OLD.owner AND size <= 0; END",
 )
 
 
