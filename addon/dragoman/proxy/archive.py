@@ -17,6 +17,7 @@ from typing import TypeVar
 from mitmproxy import exceptions, http
 
 from ..bridge.errors import Refused
+from ..state.conversations import Conversation, Conversations
 from ..state.going_on import Earlier, go_on, makers, not_found, previous_id, referenced
 from ..state.keeping import owner
 from ..state.kept import Json, Kept, Unreadable, parts_of
@@ -28,6 +29,8 @@ from .stores.opening import Opening
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+AT_ONCE = 8
+"""Responses of a long chain that are read in one call."""
 AT_START, AT_RUN_TIME = 5.0, 0.2
 """Seconds to wait for a store to open: at run time all streams wait for that."""
 
@@ -40,6 +43,7 @@ class Archive:
         self._choice: _Choice | None = None
         self._memory: StoreThread | None = None
         """What is kept in memory, while another store is in use."""
+        self._ready = Conversations()
         self._warned = False
 
     @property
@@ -83,6 +87,7 @@ class Archive:
             thread.finish()
 
     def _use(self, thread: StoreThread | None) -> None:
+        self._ready.clear()
         before, self._thread = self._thread, thread
         if before is not None and self._choice is not None and self._choice.value == "memory":
             self._memory = before
@@ -134,17 +139,48 @@ class Archive:
     async def earlier(self, asker: bytes, body: Json) -> Earlier:
         """What a request goes on from.  Raises `Refused` and `StoreError`."""
         previous = previous_id(body)
-        chain = await self.chain(asker, previous, previous=True) if previous else []
+        chain, before = [], Conversation()
+        if previous:
+            chain = [await self.one(asker, previous, previous=True, whole=False)]
+            before = await self._before(asker, chain[0])
         ids = sorted(referenced(body))
         found = await self.get(asker, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
-        return go_on(body, chain, others)
+        earlier = go_on(body, chain, others, before.items)
+        if previous:
+            said = Conversation(earlier.items, before.size + chain[0].size)
+            self._ready.add(asker, earlier.before, said)
+        return earlier
+
+    async def _before(self, asker: bytes, kept: Kept) -> Conversation:
+        """What was said in the responses that this one goes on from.  Raises `Refused`, and
+        `StoreError`."""
+        ids, now = kept.before, time.time()
+        if not ids:
+            return Conversation()
+        ready = self._ready.find(asker, ids)
+        if ready is not None:
+            there = await self._run(asker, lambda store, owner: store.count(owner, ids, now))
+            if there == len(ids):
+                return ready
+
+        items: list[Json] = []
+        size = 0
+        for begin in range(0, len(ids), AT_ONCE):  # others have their turn in between
+            some = ids[begin : begin + AT_ONCE]
+            for name, found in zip(some, await self.get(asker, some), strict=True):
+                if found is None:
+                    raise not_found(name, previous=True)
+                items += found.items()
+                size += found.size
+        return Conversation(items, size)
 
     async def keep(self, asker: bytes, kept: Kept) -> None:
         """Safe when this returns, but for the events, which are written behind it: a replay
         of them is not worth waiting for.  Raises `StoreError`."""
         now = time.time()
         response_id: str = kept.response["id"]
+        self._ready.changed(asker, response_id)
         needed = [*kept.before, *sorted(makers(kept.references))]
         inherited: Parts = dict.fromkeys(kept.inherited)
 
@@ -170,6 +206,7 @@ class Archive:
             (blob,) = store.get(owner, [response_id], time.time())
             return store.delete(owner, response_id, parts_of(blob) if blob else ())
 
+        self._ready.changed(asker, response_id)
         return await self._run(asker, delete)
 
     async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:

@@ -86,12 +86,14 @@ def in_progress(response_id: str, *, previous: bool = False) -> Refused:
     )
 
 
-def go_on(body: Json, chain: Sequence[Kept], others: Mapping[str, Kept]) -> Earlier:
+def go_on(
+    body: Json, chain: Sequence[Kept], others: Mapping[str, Kept], said: Sequence[Json] = ()
+) -> Earlier:
     """What `body` goes on from.
 
-    `chain` is the previous response behind all those before it; `others` are the
-    responses whose items it refers to, by id.  Items that are not there stay references,
-    which the conversion refuses.
+    `chain` is the previous response behind all those before it, or behind those whose items
+    `said` has; `others` are the responses whose items it refers to, by id.  Items that are
+    not there stay references, which the conversion refuses.
     """
     references = {}
     for item_id, (response_id, in_input, index) in _references(body):
@@ -103,7 +105,7 @@ def go_on(body: Json, chain: Sequence[Kept], others: Mapping[str, Kept]) -> Earl
             references[item_id] = items[index]
     before = (*chain[-1].before, chain[-1].response["id"]) if chain else ()
     of_all = [digest for kept in (*chain[-1:], *others.values()) for digest in kept.inherited]
-    return Earlier(conversation(chain), before, references, tuple(dict.fromkeys(of_all)))
+    return Earlier([*said, *conversation(chain)], before, references, tuple(dict.fromkeys(of_all)))
 
 
 def with_references(body: Json, references: Mapping[str, Json]) -> Json:

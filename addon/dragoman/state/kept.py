@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +26,13 @@ WHOLE, PACKED = 1, 2
 _REPEATED = ("tools", "instructions")
 _MIN_PART = 512
 """Bytes; what is smaller is not worth a place of its own."""
+_MAX_READ = 1024 * 1024
+"""Bytes of a request, without its parts, that are read once more to find these."""
+_TRIES = 16
+"""Fields of one name that are looked at: those of tools may have the name, too."""
 _CUT = re.compile(rb"\0(\d+)\0")
-"""In the place of a part: no JSON and no event has a NUL."""
+"""In the place of a part among the events: none has a NUL."""
+_DECODER = json.JSONDecoder()
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
@@ -59,6 +65,11 @@ class Kept:
         """The ids of the responses it goes on from, oldest first."""
         return tuple(self.trail.decode().split())
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of JSON it adds to its conversation."""
+        return len(self.request) + len(dumps(self.said or self.response["output"]))
+
     def ask(self) -> Json:
         """The request's body."""
         ask: Json = loads(self.request)
@@ -79,30 +90,25 @@ class Kept:
     def packed(self) -> tuple[bytes, dict[str, bytes]]:
         """The bytes to keep without what many turns have in common, tools and instructions;
         and these parts, each by its digest."""
-        ask = self._asked_with()
-        texts = {
-            dumps(holder[name])
-            for holder in (self.response, ask)
-            for name in _REPEATED
-            if holder.get(name)
-        }
-        cut = sorted((text for text in texts if len(text) >= _MIN_PART), key=len, reverse=True)
-        parts = {hashlib.sha256(text).hexdigest(): text for text in cut}
+        response, fields = dict(self.response), {}
+        for name in _REPEATED:
+            if response.get(name) and len(text := dumps(response[name])) >= _MIN_PART:
+                response[name], fields[name] = None, text
+        request, cuts = _cut(self.request)
+        texts = list(dict.fromkeys([*fields.values(), *(text for _, text in cuts)]))
+        parts = {hashlib.sha256(text).hexdigest(): text for text in texts}
         if not parts and not self.inherited:
             return self.encoded(), {}
-        request = dumps(ask) if parts and ask else self.request
-        pieces = (_without(data, cut) for data in (dumps(self.response), request, self.events))
-        return self._joined(*pieces, parts=list(parts), inherited=list(self.inherited)), parts
-
-    def _asked_with(self) -> Json:
-        """The request's body, if it is long enough to have something to cut out."""
-        if len(self.request) < _MIN_PART:
-            return {}
-        try:
-            ask = self.ask()
-        except NotJson:
-            return {}
-        return ask if isinstance(ask, dict) else {}
+        packed = {
+            "parts": list(parts),
+            "inherited": list(self.inherited),
+            "fields": {name: texts.index(text) for name, text in fields.items()},
+            "cuts": [[place, texts.index(text)] for place, text in cuts],
+        }
+        events = self.events
+        for index, text in enumerate(texts):
+            events = events.replace(text, b"\0%d\0" % index)
+        return self._joined(dumps(response), request, events, **packed), parts
 
     def _joined(self, response: bytes, request: bytes, events: bytes, **packed: Any) -> bytes:
         head = {
@@ -126,13 +132,14 @@ class Kept:
             answer, asked, events = itertools.accumulate(head["sizes"])
             own = head.get("parts", [])
             texts = [b"null" if parts is None else parts[digest] for digest in own]
+            filled = {name: loads(texts[index]) for name, index in head.get("fields", {}).items()}
             return cls(
-                response=loads(_with(rest[answer:asked], texts)),
-                request=_with(rest[asked:events], texts),
+                response=loads(rest[answer:asked]) | filled,
+                request=_uncut(rest[asked:events], head.get("cuts", []), texts),
                 trail=rest[:answer],
                 references=head["references"],
                 said=head["said"],
-                events=_with(rest[events:], texts),
+                events=_CUT.sub(lambda found: texts[int(found[1])], rest[events:]),
                 inherited=tuple(dict.fromkeys([*head.get("inherited", []), *own])),
             )
         except (NotJson, KeyError, TypeError, ValueError, IndexError) as error:
@@ -148,14 +155,66 @@ def parts_of(blob: bytes) -> list[str]:
     return digests
 
 
-def _without(data: bytes, parts: Sequence[bytes]) -> bytes:
-    for index, part in enumerate(parts):
-        data = data.replace(part, b"\0%d\0" % index)
-    return data
+def _cut(request: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
+    """A request's body without its long repeated fields; and each of those, with its place in
+    what is left.  All of it where that is too long to be read once more."""
+    try:
+        text = request.decode() if len(request) >= _MIN_PART else ""
+    except UnicodeDecodeError:
+        return request, []
+    found: list[tuple[int, int]] = []
+    for name in _REPEATED:
+        found += _values_of(name, text, found)
+    found.sort()
+    pieces, cuts, end, place = [], [], 0, 0
+    for begin, after in found:
+        pieces.append(text[end:begin].encode())
+        place += len(pieces[-1])
+        cuts.append((place, text[begin:after].encode()))
+        end = after
+    left = b"".join((*pieces, text[end:].encode()))
+    # None of them may stand in the input, which is read without them.
+    nulls = [(index, 0) for index, _ in cuts]
+    if not cuts or len(left) > _MAX_READ or not _are_fields(_uncut(left, nulls, [b"null"])):
+        return request, []
+    return left, cuts
 
 
-def _with(data: bytes, parts: Sequence[bytes]) -> bytes:
-    return _CUT.sub(lambda found: parts[int(found[1])], data) if parts else data
+def _values_of(name: str, text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where the first long value of a field of this name begins and ends, outside of those that
+    are `taken`; none, or one."""
+    fields = re.finditer(rf'"{name}"[ \t\r\n]*:[ \t\r\n]*', text)
+    for field_ in itertools.islice(fields, _TRIES):
+        begin = field_.end()
+        if any(first <= begin < last for first, last in taken):
+            continue
+        try:
+            _, end = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            continue
+        if end - begin >= _MIN_PART and not any(begin < first < end for first, _ in taken):
+            return [(begin, end)]
+    return []
+
+
+def _are_fields(left: bytes) -> bool:
+    """Whether what was cut out, and is null here, were fields of the request itself."""
+    nulls = len(re.findall(rf'"({"|".join(_REPEATED)})"[ \t\r\n]*:[ \t\r\n]*null'.encode(), left))
+    try:
+        ask = loads(left)
+    except NotJson:
+        return False
+    return isinstance(ask, dict) and nulls == sum(
+        name in ask and ask[name] is None for name in _REPEATED
+    )
+
+
+def _uncut(left: bytes, cuts: Sequence[Sequence[int]], texts: Sequence[bytes]) -> bytes:
+    pieces, end = [], 0
+    for place, index in cuts:
+        pieces += [left[end:place], texts[index]]
+        end = place
+    return b"".join((*pieces, left[end:]))
 
 
 def input_items(value: object, references: Mapping[str, Json]) -> list[Json]:
