@@ -144,7 +144,7 @@ class Dragoman:
             return
         address = responses_address(flow.request)
         if address is not None and self._bridge.recall.runs(flow.request, address):
-            flow.response = await self._bridge.recall.answer(flow.request, address)
+            await self._answer(flow, address)
         elif is_chat(flow.request):
             if self._repairs(flow):
                 self._witness.of(flow, "repair")
@@ -161,8 +161,12 @@ class Dragoman:
                 dialect = self._asked.pop(flow, "")
                 await self._bridge.convert(flow, address, self.settings, dialect)
             else:
-                flow.response = await self._bridge.recall.answer(flow.request, address)
-                flow.comment = flow.comment or "answered from the stored responses"
+                await self._answer(flow, address)
+
+    async def _answer(self, flow: http.HTTPFlow, address: Address) -> None:
+        """Answer what asks for nothing to be generated."""
+        flow.response = await self._bridge.recall.answer(flow.request, address)
+        flow.comment = flow.comment or "answered from the stored responses"
 
     # The response
 

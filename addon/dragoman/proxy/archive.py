@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,11 +130,17 @@ class Archive:
         """A response, behind all those it goes on from.  Raises as `one` does, and for one of
         those that is not there, which is then the one to name."""
         kept = await self.one(asker, response_id, previous=previous, whole=not previous)
-        before = await self.get(asker, kept.before) if kept.before else []
-        for name, found in zip(kept.before, before, strict=True):
-            if found is None:
-                raise not_found(name, previous=True)
-        return [*(found for found in before if found is not None), kept]
+        return [*[found async for found in self._each(asker, kept.before)], kept]
+
+    async def _each(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[Kept]:
+        """All of these, some at a time: others have their turn in between.  Raises `Refused`
+        for one that is not there, and `StoreError`."""
+        for begin in range(0, len(ids), AT_ONCE):
+            some = ids[begin : begin + AT_ONCE]
+            for name, found in zip(some, await self.get(asker, some), strict=True):
+                if found is None:
+                    raise not_found(name, previous=True)
+                yield found
 
     async def earlier(self, asker: bytes, body: Json) -> Earlier:
         """What a request goes on from.  Raises `Refused` and `StoreError`."""
@@ -166,13 +172,9 @@ class Archive:
 
         items: list[Json] = []
         size = 0
-        for begin in range(0, len(ids), AT_ONCE):  # others have their turn in between
-            some = ids[begin : begin + AT_ONCE]
-            for name, found in zip(some, await self.get(asker, some), strict=True):
-                if found is None:
-                    raise not_found(name, previous=True)
-                items += found.items()
-                size += found.size
+        async for found in self._each(asker, ids):
+            items += found.items()
+            size += found.size
         return Conversation(items, size)
 
     async def keep(self, asker: bytes, kept: Kept) -> None:
