@@ -1,7 +1,8 @@
 """The kept responses, as hooks get at them: without holding up mitmproxy's event loop.
 
 A store is read and written in one thread of its own, in the order of the calls; so what
-was kept is there for whoever asks next.
+was kept is there for whoever asks next.  What was said in the last conversations is ready
+in memory; whether they are still kept is asked each time.
 """
 
 from __future__ import annotations

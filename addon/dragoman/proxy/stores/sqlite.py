@@ -4,11 +4,14 @@ What `put` has returned for is in the file or in its write-ahead log, both writt
 process that is killed loses nothing.  Nothing waits for the disk (synchronous=NORMAL), so
 a power cut may lose the last seconds; it damages nothing.
 
-A put takes well under a millisecond, because moving the log into the file, which does wait
+A put takes less than a millisecond, because moving the log into the file, which does wait
 for the disk, is left to a thread.  Blobs are not compressed: zlib would take several times
 as long as writing does.  Each put removes, of what is too old or too much, about as many
 bytes as it brings, and the pages that become free are used again: the file stays at its
 bound.  Should many be free at once, the file is made smaller, some pages at each put.
+
+What is deleted is overwritten (secure_delete) and, before `delete` returns, the log is emptied
+into the file: nothing of it is left in either.
 """
 
 from __future__ import annotations
