@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from openai import DEFAULT_MAX_RETRIES, NotFoundError, OpenAI
+from openai import DEFAULT_MAX_RETRIES, BadRequestError, OpenAI
 from openai.types.responses import Response
 from pydantic import BaseModel
 
@@ -129,12 +129,15 @@ def responses_stored(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:
         and (retrieved.usage, retrieved.tools) == (previous.usage, previous.tools),
         "replayed": [event.type for event in again] == types,
         "items": [item.type for item in client.responses.input_items.list(previous.id, limit=1)],
-        "cancelled": client.responses.cancel(previous.id).id == previous.id,
     }
+    try:
+        client.responses.cancel(previous.id)
+    except BadRequestError as error:
+        result["cancelled"] = error.body and error.body["message"]  # type: ignore[index]
     client.responses.delete(previous.id)
     try:
         client.responses.create(**request, previous_response_id=previous.id)
-    except NotFoundError as error:
+    except BadRequestError as error:
         result["gone"] = [error.code, error.param]
     return result
 

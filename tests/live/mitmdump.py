@@ -80,6 +80,10 @@ class Mitmdump:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def ca_file(self) -> Path:
         return self.confdir / "mitmproxy-ca-cert.pem"
 

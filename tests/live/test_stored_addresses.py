@@ -72,8 +72,9 @@ def test_each_address_answers_without_the_upstream(any_client: Client) -> None:
     for response in (streamed, whole):
         response_id = response["id"]
         assert validated(client.get(response_id).json) == response
-        assert validated(client.call("POST", f"/{response_id}/cancel", {}).json) == response
-        assert validated(client.call("POST", f"/{response_id}/cancel").json) == response
+        for body in ({}, None):
+            error = client.call("POST", f"/{response_id}/cancel", body).error(400)
+            assert error["message"] == "Cannot cancel a synchronous response."
         assert [item["role"] for item in listed(client, response_id)["data"]] == ["user"]
         assert client.call("DELETE", f"/{response_id}").json == {
             "id": response_id,
@@ -257,13 +258,15 @@ def test_a_response_that_runs_can_be_read_and_cancelled(client: Client) -> None:
             slow.get(response_id, "?stream=true"),
             slow.get(response_id, "/input_items"),
             slow.call("DELETE", f"/{response_id}"),
-        ):
-            exchange.error(409)
-        not_found(
+            slow.submit(said("No."), {"id": response_id}, []),
             slow.ask(said("No."), "Hi.", previous_response_id=response_id),
-            response_id,
-            previous=True,
-        )
+        ):
+            error = exchange.error(409)
+            assert "still in progress" in error["message"] and response_id in error["message"]
+            assert exchange.sent == []
+        mallory = slow.but(key="sk-mallory")
+        exchange = mallory.ask(said("No."), "Hi.", previous_response_id=response_id)
+        not_found(exchange, response_id, previous=True)
         while b"word2" not in stream.readline():
             pass
         begun = time.monotonic()
@@ -333,7 +336,8 @@ def test_bodies_that_nobody_reads_change_nothing(client: Client, body: bytes) ->
     response = client.response(said("Hello."), "Hi.")
     response_id = response["id"]
     assert client.call("GET", f"/{response_id}", body).json == response
-    assert client.call("POST", f"/{response_id}/cancel", body).json == response
+    assert client.call("POST", f"/{response_id}/cancel", body).reply.status == 400
+    assert client.get(response_id).json == response
     assert client.call("GET", f"/{response_id}/input_items", body).reply.status == 200
     assert client.call("DELETE", f"/{response_id}", body).json["deleted"] is True
 

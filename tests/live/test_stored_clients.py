@@ -137,7 +137,7 @@ def test_openai_python_and_all_that_can_be_asked(
         "retrieved": True,
         "replayed": True,
         "items": ["function_call_output", "function_call", "reasoning", "message"],
-        "cancelled": True,
+        "cancelled": "Cannot cancel a synchronous response.",
         "gone": ["previous_response_not_found", "previous_response_id"],
     }
     first, second = agent_upstream.requests_of("one", key)

@@ -26,7 +26,16 @@ from tests.live import wire
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.responses import JSON
-from tests.live.stored import ASK, Client, called, messages_of, not_found, outputs_of, said
+from tests.live.stored import (
+    ASK,
+    Client,
+    called,
+    item_not_found,
+    messages_of,
+    not_found,
+    outputs_of,
+    said,
+)
 from tests.state.redis_server import RedisServer
 
 NOT_KEPT = "this response is not kept: "
@@ -188,6 +197,23 @@ def test_the_oldest_go_when_the_store_is_full(start: Callable[..., Client]) -> N
     found = [client.get(response_id).reply.status == 200 for response_id in ids]
     assert found == sorted(found), "those that are left are the newest"
     assert 2 < sum(found) < 12
+    assert client.proxy.log.count("forgotten before their time (dragoman_store_max)") == 1
+
+
+def test_an_ancestor_that_had_to_go_is_named(start: Callable[..., Client]) -> None:
+    client = start("dragoman_store=memory", "dragoman_store_max=50k")
+    first = client.response(said("Hello. " * 3000), "Hi.")
+    reference = {"type": "item_reference", "id": first["output"][0]["id"]}
+    second = client.response(said("Hi."), "Hi.", previous_response_id=first["id"], store=True)
+    assert second["previous_response_id"] == first["id"]
+    for _ in range(3):
+        client.response(said("Hello. " * 2000), "Hi.")
+    gone = [name for name in (first["id"], second["id"]) if client.get(name).reply.status == 404]
+    assert gone
+    item_not_found(client.ask(said("No."), [reference]), reference["id"])
+    exchange = client.ask(said("No."), "Hi.", previous_response_id=second["id"])
+    assert exchange.error(400)["message"] == f"Previous response with id '{gone[-1]}' not found."
+    assert client.proxy.log.count("forgotten before their time (dragoman_store_max)") == 1
 
 
 def test_without_sqlite_it_is_memory_with_one_warning(
@@ -233,8 +259,14 @@ def test_a_redis_that_is_away_breaks_no_turn(
         response = client.response(said("Hello."), "Hi.", stream=stream)
         assert response["status"] == "completed"
         assert 0.5 < time.monotonic() - begun < 4
+        begun = time.monotonic()
+        for _ in range(8):
+            client.response(said("Hello."), "Hi.", stream=stream)
+        assert client.get(kept["id"]).error(503)["code"] == "store_unavailable"
+        assert time.monotonic() - begun < 2, "one turn has waited for all"
     own_redis.stop()
     own_redis.start()
+    eventually(lambda: client.get(kept["id"]).reply.status != 503)
     not_found(client.get(kept["id"]), kept["id"])
     fresh = client.response(said("Hello."), "Hi.", stream=stream)
     other = client.but(proxy=start(f"dragoman_store={own_redis.url}").proxy)
@@ -274,8 +306,9 @@ def test_switched_off_nothing_is_kept_and_all_else_works(
     client = start("dragoman_store=off")
     response = client.response(called("ls"), "Hi.", stream=stream)
     exchange = client.ask(said("No."), "Hi.", previous_response_id=response["id"])
-    error = exchange.error(400)
-    assert (error["code"], exchange.sent) == ("previous_response_not_found", [])
+    not_found(exchange, response["id"], previous=True)
+    reference = {"type": "item_reference", "id": response["output"][0]["id"]}
+    item_not_found(client.ask(said("No."), [reference], stream=stream), reference["id"])
     assert "nothing at" in client.get(response["id"]).json["error"]["message"]
     assert "nothing at" in client.submit(said("No."), response, []).json["error"]["message"]
     assert not (tmp_path / FILE).exists()
@@ -349,7 +382,7 @@ def test_where_the_end_cannot_be_held_responses_are_kept_all_the_same(
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

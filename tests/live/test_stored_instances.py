@@ -64,6 +64,9 @@ def test_what_began_on_one_goes_on_on_the_other(instances: Pair) -> None:
     not_found(there.but(key="sk-other").get(first["id"]), first["id"])
     assert there.call("DELETE", f"/{first['id']}").json["deleted"] is True
     not_found(here.get(first["id"]), first["id"])
+    for client in (here, there):
+        exchange = client.ask(said("No."), "4", previous_response_id=third.json["id"])
+        not_found(exchange, first["id"], previous=True)
 
 
 def test_many_turns_on_both_at_once(instances: Pair) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from dragoman.proxy.stores import open_store
 from dragoman.state.answers import events_after, input_items
 from dragoman.state.going_on import Earlier, go_on, makers, open_calls, resumed
 from dragoman.state.keeping import Keeping, asker, owner
-from dragoman.state.kept import Kept, Unreadable, conversation
+from dragoman.state.kept import Kept, Unreadable, conversation, parts_of
 from tests.state.backends import Backend
 
 JSONS: Any = st.recursive(
@@ -43,6 +44,75 @@ NOW = 1_700_000_000.0
 @given(kept=KEPT)
 def test_what_is_kept_is_read_again(kept: Kept) -> None:
     assert Kept.decoded(kept.encoded()) == kept
+
+
+# What is the same in many turns
+
+LONG = st.sampled_from(["a" * 600, "tools" * 300, '"tools": null' * 60, "\\0\\" * 200, "é" * 400])
+TOOLS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(["x", "y"])},
+        optional={"description": LONG, "instructions": LONG, "tools": st.just([{"a": "b" * 600}])},
+    ),
+    max_size=3,
+)
+INPUT = (
+    st.text(max_size=5)
+    | LONG
+    | st.lists(
+        st.fixed_dictionaries({"role": st.just("user"), "content": LONG})
+        | st.fixed_dictionaries({"type": st.just("additional_tools"), "tools": TOOLS})
+        | st.fixed_dictionaries({"instructions": LONG | st.none(), "tools": st.none()}),
+        max_size=3,
+    )
+)
+REQUESTS = st.lists(
+    st.tuples(st.just("tools"), TOOLS)
+    | st.tuples(st.just("instructions"), LONG | st.none())
+    | st.tuples(st.just("input"), INPUT)
+    | st.tuples(st.just("model"), st.just("m")),
+    unique_by=lambda pair: pair[0],
+)
+
+
+@given(
+    fields=REQUESTS,
+    snapshot=st.fixed_dictionaries(
+        {
+            "id": st.just("resp_1"),
+            "output": INPUT.filter(lambda value: isinstance(value, list)),
+            "instructions": LONG | st.none(),
+            "tools": TOOLS,
+        }
+    ),
+    style=st.sampled_from([{}, {"indent": 1}, {"separators": (",", ":")}, {"ensure_ascii": False}]),
+    inherited=st.lists(st.just("x" * 64), max_size=1),
+)
+def test_what_is_packed_is_read_again(
+    fields: Any, snapshot: Any, style: Any, inherited: list[str]
+) -> None:
+    request = json.dumps(dict(fields), **style).encode()
+    events = b"data: " + dumps({"response": snapshot, "sequence_number": 0}) + b"\n\n"
+    kept = Kept(snapshot, request, b"resp_0", {}, events=events, inherited=inherited)
+    blob, parts = kept.packed()
+    assert parts_of(blob) == list(parts)
+    whole = Kept.decoded(blob, parts)
+    assert list(whole.response) == list(snapshot)
+    assert replace(whole, inherited=inherited) == kept
+    bare = Kept.decoded(blob)
+    assert bare.items() == kept.items()
+    assert (bare.before, bare.response["id"]) == (kept.before, "resp_1")
+    assert set(whole.inherited) == {*inherited, *parts}
+
+
+def test_tools_and_instructions_are_no_part_of_what_is_packed() -> None:
+    tools = [{"name": "x", "parameters": {"instructions": "i", "tools": 1}, "d": "t" * 5000}]
+    ask = {"model": "m", "tools": tools, "instructions": "b" * 5000, "input": "c" * 1000}
+    response = {"id": "resp_1", "output": [], "tools": tools, "instructions": "b" * 5000}
+    events = b"data: " + dumps(response) + b"\n\n"
+    blob, parts = Kept(response, dumps(ask), events=events * 3).packed()
+    assert len(blob) < 2000
+    assert sorted(parts.values()) == sorted([dumps(tools), dumps("b" * 5000)])
 
 
 @given(blob=st.binary(max_size=200) | KEPT.map(Kept.encoded).map(lambda blob: blob[:-20]))

@@ -126,6 +126,18 @@ def test_a_full_redis_is_an_error_that_does_not_tell_what_was_put(tmp_path: Path
     assert OWNER not in str(caught.value)
 
 
+def test_what_a_full_redis_evicts_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    policy = ("--maxmemory", "3mb", "--maxmemory-policy", "volatile-lru")
+    with RedisServer(tmp_path, *policy) as server:
+        store = redis_store(server.url)
+        store.secret()
+        for number in range(200):
+            store.put(OWNER, f"resp_{number}", bytes(50_000), NOW + number)
+    lines = [record.getMessage() for record in caplog.records]
+    assert 1 <= len(lines) <= 4
+    assert all("has evicted" in line and "maxmemory" in line for line in lines)
+
+
 def test_each_response_is_a_key_with_an_end_and_the_secret_has_none(
     redis_backend: Backend, redis_server: RedisServer
 ) -> None:

@@ -404,3 +404,93 @@ def test_without_sqlite3_it_is_memory_with_one_warning(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "no sqlite3" in caplog.text
     assert list(tmp_path.iterdir()) == []
+
+
+# What is deleted
+
+
+SECRET = b"said in confidence"
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+
+
+@pytest.mark.parametrize("size", [10, 3_000, 300_000])
+def test_what_is_deleted_is_gone_from_the_files(files: SqliteBackend, size: int) -> None:
+    store = files.open()
+    for number in range(20):
+        store.put(OWNER, f"resp_{number}", os.urandom(size), NOW)
+    store.put(OWNER, "resp_x", SECRET * (size // 10), NOW)
+    store.put(OWNER, "resp_x", SECRET * (size // 5), NOW, ["resp_1"])  # in its place
+    store.put(OWNER, "resp_y", b"stays " * size, NOW)
+    assert SECRET in bytes_of(files.confdir)
+    assert store.delete(OWNER, "resp_x")
+    assert SECRET not in bytes_of(files.confdir)
+    assert store.get(OWNER, ["resp_y"], NOW) == [b"stays " * size]
+    assert_whole(files.confdir / FILE)
+
+
+def test_while_another_reads_what_was_deleted_goes_as_soon_as_it_has_read(
+    files: SqliteBackend,
+) -> None:
+    store = files.open()
+    store.put(OWNER, "resp_x", SECRET, NOW)
+    with closing(sqlite3.connect(files.confdir / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM responses").fetchone()
+        begun = time.monotonic()
+        assert store.delete(OWNER, "resp_x")
+        assert time.monotonic() - begun < 2
+        assert SECRET in bytes_of(files.confdir)
+        other.execute("COMMIT")
+        deadline = time.monotonic() + 10
+        while SECRET in bytes_of(files.confdir):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_an_old_file_is_opened_counted_and_rid_of_what_was_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        db.executescript((ROOT / "tests" / "state" / "version1.sql").read_text())
+        db.execute("PRAGMA secure_delete = OFF")
+        db.execute("CREATE TABLE x (y)")
+        db.execute("INSERT INTO x VALUES (?)", (SECRET * 9000,))
+        db.execute("DROP TABLE x")
+        db.commit()
+        sums = "SELECT owner, sum(length(blob) + 200) FROM responses JOIN blobs USING (key)"
+        expected = db.execute(f"{sums} GROUP BY owner").fetchall()
+    assert SECRET in path.read_bytes()
+    store = file_store(path, days=36000)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT owner, size FROM owners").fetchall() == expected
+    store.put(OWNER, "resp_x", SECRET, NOW)
+    assert store.delete(OWNER, "resp_x")
+    assert SECRET not in bytes_of(tmp_path)
+    store.close()
+    file_store(path).close()
+    assert_whole(path)
+
+
+def test_damage_that_was_seen_ends_all_writing(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.db"
+    store = file_store(path)
+    for number in range(500):
+        store.put(OWNER, f"resp_{number}", os.urandom(2000), NOW)
+    store.close()
+    store = file_store(path)
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        for place in range(40_960, size - 4096, 8192):
+            file.seek(place)
+            file.write(os.urandom(4096))
+    with pytest.raises(StoreError, match="damaged"):
+        store.get(OWNER, [f"resp_{number}" for number in range(500)], NOW)
+    before = path.read_bytes()
+    for number in range(20):
+        with pytest.raises(StoreError, match="damaged"):
+            store.put(OWNER, f"resp_new_{number}", bytes(2000), NOW)
+    store.close()
+    assert path.read_bytes() == before

@@ -247,3 +247,41 @@ def test_a_store_does_what_a_dict_would(backend: Backend) -> None:
     run_state_machine_as_test(
         machine, settings=settings(max_examples=40, stateful_step_count=30, deadline=None)
     )
+
+
+# A bound that owners share
+
+
+def filled(store: Store, owner: str, count: int, backend: Backend, size: int = 50_000) -> list[str]:
+    names = [f"resp_{owner[:1]}_{number}" for number in range(count)]
+    for name in names:
+        backend.now += 1
+        store.put(owner, name, os.urandom(size), backend.now)
+    return names
+
+
+def count_of(store: Store, owner: str, names: list[str], backend: Backend) -> int:
+    return sum(blob is not None for blob in store.get(owner, names, backend.now))
+
+
+def test_who_fills_the_store_pushes_out_what_is_their_own(backend: Backend) -> None:
+    if not backend.bounded:
+        pytest.skip("Redis has a bound of its own")
+    store = backend.open(max_bytes=MB)
+    few = [filled(store, letter * 64, 2, backend) for letter in "bcd"]
+    many = filled(store, OWNER, 100, backend)
+    for letter, names in zip("bcd", few, strict=True):
+        assert count_of(store, letter * 64, names, backend) == 2
+    assert 8 <= count_of(store, OWNER, many, backend) < 15
+    assert store.get(OWNER, many[-1:], backend.now) != [None]
+
+
+def test_who_comes_to_a_full_store_gets_a_share_of_it(backend: Backend) -> None:
+    if not backend.bounded:
+        pytest.skip("Redis has a bound of its own")
+    store = backend.open(max_bytes=MB)
+    many = filled(store, OWNER, 40, backend)
+    others = filled(store, OTHER, 40, backend)
+    shares = [count_of(store, OWNER, many, backend), count_of(store, OTHER, others, backend)]
+    assert all(6 <= share <= 12 for share in shares), shares
+    assert count_of(store, OWNER, many[-6:], backend) == 6, "the newest stay"

@@ -16,6 +16,8 @@ from typing import Any
 from ..jsonio import NotJson, dumps
 from .errors import Refused
 
+MAX_PAIRS, MAX_KEY, MAX_TEXT = 16, 64, 512
+"""The API's limits of ``metadata``: pairs, and the characters of each of their halves."""
 _JSON_NAMES: tuple[tuple[type, str], ...] = (
     (bool, "a boolean"),
     (str, "a string"),
@@ -45,6 +47,16 @@ def missing(path: str) -> Refused:
     """The refusal of a request without a field it must have."""
     return Refused(
         f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter"
+    )
+
+
+def previous_not_found(response_id: str) -> Refused:
+    """The refusal of a response to go on from that is not there: OpenAI's words, status and
+    code, upon which clients send the whole conversation again."""
+    return Refused(
+        f"Previous response with id '{label(response_id)}' not found.",
+        param="previous_response_id",
+        code="previous_response_not_found",
     )
 
 
@@ -131,6 +143,46 @@ class Fields:
             return [(f"{path}[{index}]", element) for index, element in enumerate(value)]
         raise wrong_type(value, "an array", self.at(name))
 
+    def strings(self, name: str) -> list[str]:
+        """The elements of an array of strings; none if the field is absent."""
+        elements = self.array(name)
+        for path, value in elements:
+            if not isinstance(value, str):
+                raise wrong_type(value, "a string", path)
+        return [value for _, value in elements]
+
+    def choice(self, name: str, *allowed: str) -> str | None:
+        value = self.string(name)
+        if value is None or value in allowed:
+            return value
+        supported = " and ".join(f"'{each}'" for each in allowed)
+        raise Refused(
+            f"Invalid value for '{self.at(name)}': '{label(value)}'. Supported values are: "
+            f"{supported}.",
+            param=self.at(name),
+            code="invalid_value",
+        )
+
+    def metadata(self, name: str) -> dict[str, str] | None:
+        """Pairs of short strings, within the API's limits."""
+        pairs = self.plain_object(name)
+        path = self.at(name)
+        if pairs is not None and len(pairs) > MAX_PAIRS:
+            raise _too_much(
+                path, "too many properties", f"an object with at most {MAX_PAIRS} properties"
+            )
+        for key, value in (pairs or {}).items():
+            place = f"{path}.{label(key)}"
+            if not isinstance(value, str):
+                raise wrong_type(value, "a string", place)
+            if len(key) > MAX_KEY:
+                raise _too_much(place, "name too long", f"at most {MAX_KEY} characters")
+            if len(value) > MAX_TEXT:
+                raise _too_much(
+                    place, "string too long", f"a string with maximum length {MAX_TEXT}"
+                )
+        return pairs
+
     def plain(self, name: str) -> Any:
         """Any JSON value that can be sent on; None if absent."""
         value = self.values.get(name)
@@ -142,6 +194,11 @@ class Fields:
         if value is None or isinstance(value, dict):
             return value
         raise wrong_type(value, "an object", self.at(name))
+
+
+def _too_much(path: str, what: str, expected: str) -> Refused:
+    code = "string_above_max_length" if "long" in what else "object_above_max_properties"
+    return Refused(f"Invalid '{path}': {what}. Expected {expected}.", param=path, code=code)
 
 
 def _json_name(value: object) -> str:

@@ -17,7 +17,7 @@ from . import history
 from .chat_shapes import responses_form
 from .errors import Refused
 from .families import Family, family_of
-from .fields import Fields, label, missing
+from .fields import Fields, label, missing, previous_not_found
 from .tool_choice import read_choice
 from .tools import Toolbox
 from .turn import Turn
@@ -81,13 +81,8 @@ def _refuse_unservable(request: Fields, *, stores: bool) -> None:
     for name, reason in _NEEDS_A_STORE.items():
         if request.get(name) is not None:
             raise _unservable(name, reason)
-    if request.string("previous_response_id") is not None and not stores:
-        raise Refused(
-            "'previous_response_id': responses are not stored here. Send the whole "
-            "conversation as 'input' (most clients do with `store: false`).",
-            param="previous_response_id",
-            code="previous_response_not_found",
-        )
+    if (previous := request.string("previous_response_id")) and not stores:
+        raise previous_not_found(previous)
 
 
 _NEEDS_A_STORE = {
@@ -180,7 +175,7 @@ def _settings(request: Fields, family: Family, evidence: Evidence) -> dict[str, 
             evidence.note("dropped", f"field {name} ({family.name})")
         else:
             settings[name] = value
-    wanted = any(value == "message.output_text.logprobs" for _, value in request.array("include"))
+    wanted = "message.output_text.logprobs" in request.strings("include")
     top = request.integer("top_logprobs")
     if top or wanted:
         settings["logprobs"] = True
@@ -195,7 +190,7 @@ _SAME: Mapping[str, Callable[[Fields, str], Any]] = {
     "top_p": Fields.number,
     "presence_penalty": Fields.number,
     "frequency_penalty": Fields.number,
-    "metadata": Fields.plain_object,
+    "metadata": Fields.metadata,
     "user": Fields.string,
     "safety_identifier": Fields.string,
     "prompt_cache_key": Fields.string,
@@ -224,9 +219,12 @@ _READ = {
 
 
 def _record_ignored(request: Fields, evidence: Evidence) -> None:
-    """Fields no chat upstream has a place for, known ones and unknown."""
-    if request.string("truncation") == "auto":
+    """Fields no chat upstream has a place for, known ones and unknown; what the API has a type
+    for is refused if it is of another all the same."""
+    if request.choice("truncation", "auto", "disabled") == "auto":
         evidence.note("ignored", "truncation auto")
+    request.boolean("store")
+    request.integer("max_tool_calls")
     for name, value in request.values.items():
         if name not in _READ and value is not None:
             evidence.note("dropped", f"field {label(name)}")

@@ -15,9 +15,9 @@ from typing import Any
 
 MAX_DEPTH = 64
 """Nesting of schema and value beyond which nothing is accepted."""
-MAX_STEPS = 50_000
-"""Values and keywords that are looked at for one turn: some 20 ms.  A hundred calls of
-ordinary size, each held against a hundred tools, take a fifth of that."""
+MAX_STEPS = 20_000
+"""Values and keywords that are looked at for one turn: some 20 ms.  Fifty calls of
+ordinary size, each held against a hundred tools, take half of that."""
 
 
 class OutOfSteps(Exception):  # noqa: N818 - it is no error of anybody's
@@ -78,7 +78,7 @@ def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool
         return schema is not False
     if depth > MAX_DEPTH:
         return False
-    choices, items = schema.get("enum"), schema.get("items")
+    choices = schema.get("enum")
     return (
         _accepts_type(schema.get("type"), value)
         and (not isinstance(choices, list) or steps.enumerated(choices, value))

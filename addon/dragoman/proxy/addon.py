@@ -29,7 +29,6 @@ from .live import watched_by_somebody
 from .metrics import Metrics
 from .record import record_of
 from .repair_job import RepairJob
-from .stores import open_store
 from .stream import LiveStream
 from .witness import Witness, name_of
 
@@ -77,12 +76,11 @@ class Dragoman:
         try:
             settings = options.Settings.of(ctx.options)
             self._metrics.listen(settings.metrics)
-            if settings.store != self.settings.store:
-                where, days, size = settings.store
-                confdir = Path(ctx.options.confdir).expanduser()
-                self._bridge.archive.use(
-                    open_store(where, confdir=confdir, days=days, max_bytes=size)
-                )
+            where, days, size = settings.store
+            confdir = Path(ctx.options.confdir).expanduser()
+            self._bridge.archive.choose(
+                where, confdir=confdir, days=days, max_bytes=size, running=self._running
+            )
         except exceptions.OptionsError as error:
             if self._running:
                 raise
@@ -101,10 +99,10 @@ class Dragoman:
             garbage.spare_what_is_loaded()
 
     def done(self) -> None:
-        """mitmproxy ends, or the script is loaded anew."""
+        """mitmproxy ends, or the script is loaded anew.  Streams still run: what they have to
+        keep is kept until the process ends."""
         self._metrics.stop()
         self._witness.done()
-        self._bridge.archive.close()
 
     def client_connected(self, client: Client) -> None:
         """A client has come."""
@@ -145,7 +143,9 @@ class Dragoman:
         if flow.response is not None or not flow.live:
             return
         address = responses_address(flow.request)
-        if is_chat(flow.request):
+        if address is not None and self._bridge.recall.runs(flow.request, address):
+            await self._answer(flow, address)
+        elif is_chat(flow.request):
             if self._repairs(flow):
                 self._witness.of(flow, "repair")
         elif not self._bridges(flow):
@@ -164,8 +164,12 @@ class Dragoman:
                 dialect = self._asked.pop(flow, "")
                 await self._bridge.convert(flow, address, self.settings, dialect)
             else:
-                flow.response = await self._bridge.recall.answer(flow.request, address)
-                flow.comment = flow.comment or "answered from the stored responses"
+                await self._answer(flow, address)
+
+    async def _answer(self, flow: http.HTTPFlow, address: Address) -> None:
+        """Answer what asks for nothing to be generated."""
+        flow.response = await self._bridge.recall.answer(flow.request, address)
+        flow.comment = flow.comment or "answered from the stored responses"
 
     # The response
 

@@ -1,166 +1,264 @@
 """The kept responses, as hooks get at them: without holding up mitmproxy's event loop.
 
 A store is read and written in one thread of its own, in the order of the calls; so what
-was kept is there for whoever asks next.
+was kept is there for whoever asks next.  What was said in the last conversations is ready
+in memory; whether they are still kept is asked each time.
 """
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
-from mitmproxy import http
+from mitmproxy import exceptions, http
 
 from ..bridge.errors import Refused
+from ..state.conversations import Conversation, Conversations
 from ..state.going_on import Earlier, go_on, makers, not_found, previous_id, referenced
-from ..state.keeping import asker, owner
-from ..state.kept import Json, Kept, Unreadable
-from ..state.store import Store, StoreError
-from .addresses import base_path
+from ..state.keeping import owner
+from ..state.kept import Json, Kept, Unreadable, parts_of
+from ..state.store import NotOpened, Parts, Store, StoreError
+from .credentials import is_anonymous
+from .store_thread import StoreThread
+from .stores.opening import Opening
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-PATIENCE = 3.0
-"""Seconds that a turn waits for the store, together with all that waits for it."""
-_CREDENTIALS = ("authorization", "x-api-key", "api-key")
+AT_ONCE = 8
+"""Responses of a long chain that are read in one call."""
+AT_START, AT_RUN_TIME = 5.0, 0.2
+"""Seconds to wait for a store to open: at run time all streams wait for that."""
 
 
 class Archive:
-    """Kept responses of all owners; `opened` says whether there is a store at all."""
+    """Kept responses of all owners; `opened` says whether they are kept at all."""
 
     def __init__(self) -> None:
-        self._store: Store | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: StoreThread | None = None
+        self._choice: _Choice | None = None
+        self._memory: StoreThread | None = None
+        """What is kept in memory, while another store is in use."""
+        self._ready = Conversations()
+        self._warned = False
 
     @property
     def opened(self) -> bool:
-        return self._store is not None
+        return self._thread is not None
+
+    def choose(
+        self, value: str, *, confdir: Path, days: float, max_bytes: int, running: bool
+    ) -> None:
+        """Keep responses where ``dragoman_store`` says, from now on; see `open_store`.
+
+        Raises `OptionsError`; then all stays as it was.  A store that is in use already is
+        not opened again, and one that nobody named may be opened later.
+        """
+        choice = _Choice(value, confdir)
+        if self._thread is not None and choice == self._choice:
+            self._thread.store.limit(days, max_bytes)
+            return
+        thread = None
+        if value == "memory" and self._memory is not None:
+            thread = self._memory
+            thread.store.limit(days, max_bytes)
+        elif value != "off":
+            store = Opening(value, confdir=confdir, days=days, max_bytes=max_bytes)
+            thread = StoreThread(store)
+            _wait_for(store, thread, AT_RUN_TIME if running else AT_START, named=bool(value))
+        self._use(thread)
+        self._choice = choice
 
     def use(self, store: Store | None) -> None:
         """Keep responses in `store` from now on, or not at all."""
-        self.close()
-        self._store = store
-        if store is not None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="dragoman-store")
+        self._use(None if store is None else StoreThread(store))
+        self._choice = None
 
     def close(self) -> None:
-        """Wait for what is being written, and let go of the store."""
-        store, thread = self._store, self._thread
-        self._store = self._thread = None
-        if thread is not None and store is not None:
-            thread.submit(store.close)
-            thread.shutdown(wait=True)
+        """Wait a moment for what is being written, and let go of the store."""
+        thread = self._thread
+        self._use(None)
+        if thread is not None:
+            thread.close()
+            thread.finish()
 
-    async def get(self, asker: bytes, ids: Sequence[str]) -> list[Kept | None]:
-        """What is kept of each.  Raises `StoreError`."""
+    def _use(self, thread: StoreThread | None) -> None:
+        self._ready.clear()
+        before, self._thread = self._thread, thread
+        if before is not None and self._choice is not None and self._choice.value == "memory":
+            self._memory = before
+        elif before is not None:
+            before.close()
+
+    def warn_of_nobody(self, request: http.Request) -> None:
+        """What is to be kept for a request may be for everybody; said once."""
+        if is_anonymous(request) and not self._warned:
+            self._warned = True
+            logger.warning(
+                "%s: responses are kept for requests without any credential: whoever asks this "
+                "host without one can read them, go on from them and delete them.",
+                request.pretty_host,
+            )
+
+    async def get(
+        self, asker: bytes, ids: Sequence[str], *, whole: bool = False
+    ) -> list[Kept | None]:
+        """What is kept of each; unless it is `whole`, tools and instructions may be null.
+        Raises `StoreError`."""
         now = time.time()
-        return await self._run(asker, lambda store, owner: _decoded(store.get(owner, ids, now)))
 
-    async def one(self, asker: bytes, response_id: str, *, previous: bool = False) -> Kept:
+        def get(store: Store, owner: str) -> list[Kept | None]:
+            blobs = store.get(owner, ids, now)
+            return [_readable(store, owner, blob, whole=whole) for blob in blobs]
+
+        return await self._run(asker, get)
+
+    async def one(
+        self, asker: bytes, response_id: str, *, previous: bool = False, whole: bool = True
+    ) -> Kept:
         """A response.  Raises `Refused` (see `not_found`) and `StoreError`."""
-        (kept,) = await self.get(asker, [response_id])
+        (kept,) = await self.get(asker, [response_id], whole=whole)
         if kept is None:
             raise not_found(response_id, previous=previous)
         return kept
 
     async def chain(self, asker: bytes, response_id: str, *, previous: bool = False) -> list[Kept]:
-        """A response, behind all those it goes on from.  Raises as `one` does, also if one
-        of those is not there."""
-        kept = await self.one(asker, response_id, previous=previous)
-        before = await self.get(asker, kept.before) if kept.before else []
-        chain = [found for found in before if found is not None]
-        if len(chain) < len(before):
-            raise not_found(response_id, previous=previous)
-        return [*chain, kept]
+        """A response, behind all those it goes on from.  Raises as `one` does, and for one of
+        those that is not there, which is then the one to name."""
+        kept = await self.one(asker, response_id, previous=previous, whole=not previous)
+        return [*[found async for found in self._each(asker, kept.before)], kept]
+
+    async def _each(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[Kept]:
+        """All of these, some at a time: others have their turn in between.  Raises `Refused`
+        for one that is not there, and `StoreError`."""
+        for begin in range(0, len(ids), AT_ONCE):
+            some = ids[begin : begin + AT_ONCE]
+            for name, found in zip(some, await self.get(asker, some), strict=True):
+                if found is None:
+                    raise not_found(name, previous=True)
+                yield found
 
     async def earlier(self, asker: bytes, body: Json) -> Earlier:
         """What a request goes on from.  Raises `Refused` and `StoreError`."""
         previous = previous_id(body)
-        chain = await self.chain(asker, previous, previous=True) if previous else []
+        chain, before = [], Conversation()
+        if previous:
+            chain = [await self.one(asker, previous, previous=True, whole=False)]
+            before = await self._before(asker, chain[0])
         ids = sorted(referenced(body))
         found = await self.get(asker, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
-        return go_on(body, chain, others)
+        earlier = go_on(body, chain, others, before.items)
+        if previous:
+            said = Conversation(earlier.items, before.size + chain[0].size)
+            self._ready.add(asker, earlier.before, said)
+        return earlier
+
+    async def _before(self, asker: bytes, kept: Kept) -> Conversation:
+        """What was said in the responses that this one goes on from.  Raises `Refused`, and
+        `StoreError`."""
+        ids, now = kept.before, time.time()
+        if not ids:
+            return Conversation()
+        ready = self._ready.find(asker, ids)
+        if ready is not None:
+            there = await self._run(asker, lambda store, owner: store.count(owner, ids, now))
+            if there == len(ids):
+                return ready
+
+        items: list[Json] = []
+        size = 0
+        async for found in self._each(asker, ids):
+            items += found.items()
+            size += found.size
+        return Conversation(items, size)
 
     async def keep(self, asker: bytes, kept: Kept) -> None:
         """Safe when this returns, but for the events, which are written behind it: a replay
         of them is not worth waiting for.  Raises `StoreError`."""
         now = time.time()
         response_id: str = kept.response["id"]
+        self._ready.changed(asker, response_id)
         needed = [*kept.before, *sorted(makers(kept.references))]
+        inherited: Parts = dict.fromkeys(kept.inherited)
+
+        def put(store: Store, owner: str, kept: Kept, keeps: Sequence[str]) -> None:
+            blob, parts = kept.packed()
+            store.put(owner, response_id, blob, now, keeps, parts={**inherited, **parts})
+
         bare = replace(kept, events=b"")
-        await self._run(
-            asker, lambda store, owner: store.put(owner, response_id, bare.encoded(), now, needed)
-        )
+        await self._run(asker, lambda store, owner: put(store, owner, bare, needed))
         if kept.events:
-            self._later(
-                asker, lambda store, owner: store.put(owner, response_id, kept.encoded(), now)
-            )
+            self._later(asker, lambda store, owner: put(store, owner, kept, ()))
 
     def _later(self, asker: bytes, call: Callable[[Store, str], None]) -> None:
         """In the store's thread, in front of all that is asked from now on."""
-        store, thread = self._store, self._thread
-        if store is not None and thread is not None:
-            thread.submit(lambda: call(store, owner(store.secret(), asker))).add_done_callback(
-                _told_if_failed
-            )
+        if self._thread is not None:
+            written = self._thread.later(lambda store: call(store, owner(store.secret(), asker)))
+            written.add_done_callback(_told_if_failed)
 
     async def delete(self, asker: bytes, response_id: str) -> bool:
         """Whether it was there.  Raises `StoreError`."""
-        return await self._run(asker, lambda store, owner: store.delete(owner, response_id))
+
+        def delete(store: Store, owner: str) -> bool:
+            (blob,) = store.get(owner, [response_id], time.time())
+            return store.delete(owner, response_id, parts_of(blob) if blob else ())
+
+        self._ready.changed(asker, response_id)
+        return await self._run(asker, delete)
 
     async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:
-        """In the store's thread, but not for longer than `PATIENCE`: the end of a reply waits
-        for this.  The store's secret is asked for each time: one that lost all it kept has
-        another."""
-        store, thread = self._store, self._thread
-        if store is None or thread is None:
+        """In the store's thread; see `StoreThread.ask`.  The store's secret is asked for each
+        time: one that lost all it kept has another."""
+        if self._thread is None:
             raise Refused("Responses are not kept any more.", status=503)
-        running = asyncio.get_running_loop().run_in_executor(
-            thread, lambda: call(store, owner(store.secret(), asker))
+        return await self._thread.ask(lambda store: call(store, owner(store.secret(), asker)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    value: str
+    confdir: Path
+
+
+def _wait_for(store: Opening, thread: StoreThread, seconds: float, *, named: bool) -> None:
+    """Wait until the store is open, but not for longer than these.  Raises `OptionsError`
+    for one that somebody has named and that cannot be opened."""
+    opening = thread.later(lambda _: store.open())
+    try:
+        opening.result(seconds)
+    except StoreError as error:
+        if named:
+            thread.close()
+            raise exceptions.OptionsError(str(error)) from None
+        logger.warning(
+            "%s Until it can be used no response is kept, and what needs one is refused (503).",
+            error,
         )
-        try:
-            return await asyncio.wait_for(running, PATIENCE)
-        except TimeoutError:
-            raise StoreError(f"it has not answered for {PATIENCE:.0f} seconds") from None
+    except TimeoutError:
+        logger.warning("The store of responses does not answer yet; it is used as soon as it does.")
 
 
 def _told_if_failed(written: Future[None]) -> None:
-    if error := written.exception():
+    error = written.exception()
+    if error is not None and not isinstance(error, NotOpened):
         logger.error("The events of a response are not kept: %s", error)
 
 
-def asker_of(request: http.Request) -> bytes:
-    """Whose the responses of this request are; before its path is changed."""
-    credentials = [request.headers.get(name, "") for name in _CREDENTIALS]
-    upstream = f"{request.scheme}://{_host(request)}:{request.port}{base_path(request)}"
-    return asker(credentials, upstream)
-
-
-def _host(request: http.Request) -> str:
-    """The name of the upstream: that of the connection, or the request's where the connection
-    has only an address, which for one name may be another each time."""
-    try:
-        ipaddress.ip_address(request.host)
-    except ValueError:
-        return request.host.lower()
-    return request.pretty_host.lower()
-
-
-def _decoded(blobs: Iterable[bytes | None]) -> list[Kept | None]:
-    return [None if blob is None else _readable(blob) for blob in blobs]
-
-
-def _readable(blob: bytes) -> Kept | None:
+def _readable(store: Store, owner: str, blob: bytes | None, *, whole: bool) -> Kept | None:
     """Kept by another version of this program: as good as not there."""
+    if blob is None:
+        return None
     try:
-        return Kept.decoded(blob)
+        if not whole:
+            return Kept.decoded(blob)
+        digests = parts_of(blob)
+        found = zip(digests, store.parts(owner, digests), strict=True)
+        return Kept.decoded(blob, {digest: part for digest, part in found if part is not None})
     except Unreadable:
         return None

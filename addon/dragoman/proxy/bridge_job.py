@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 from dataclasses import replace
 from weakref import WeakKeyDictionary
@@ -13,7 +14,7 @@ from ..evidence import Evidence
 from ..jsonio import NotJson
 from ..state.keeping import Keeping
 from ..state.kept import Kept
-from ..state.store import StoreError
+from ..state.store import NotOpened, StoreError
 from .addresses import Address
 from .archive import Archive
 from .bridge_stream import BridgeStream
@@ -22,11 +23,16 @@ from .decoding import is_unreadable
 from .headers import EVENT_STREAM, encoding_of, media_type, set_event_stream, set_stream_framing
 from .options import Settings
 from .recall import Recall
+from .running import Running
 from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
 
-# Of the module, so that a script that is loaded anew finds what still runs.
+# Of the module, so that a script that is loaded anew finds what still runs, and a store
+# that is open.  It is closed when the process ends, after the last stream.
+_archive = Archive()
+_running = Running()
+atexit.register(_archive.close)
 _bridged: WeakKeyDictionary[http.HTTPFlow, Bridged] = WeakKeyDictionary()
 
 
@@ -35,8 +41,8 @@ class BridgeJob:
 
     def __init__(self, witness: Witness, *, holds: bool) -> None:
         """`holds`: whether the end of a stream can be held until its response is kept."""
-        self.archive = Archive()
-        self.recall = Recall(self.archive)
+        self.archive = _archive
+        self.recall = Recall(_archive, _running)
         self._witness = witness
         self._holds = holds
 
@@ -56,7 +62,8 @@ class BridgeJob:
             self.archive,
             evidence,
             dialect=dialect,
-            running=_bridged.values(),
+            bridged=_bridged.values(),
+            running=_running,
         )
         if bridged is None:
             self._witness.open(flow, "bridge", evidence).answered_here = True
@@ -96,7 +103,7 @@ class BridgeJob:
             return
         response.stream = stream
         if bridged.keeping is not None:
-            self.recall.began(flow, bridged.keeping.asker, stream)
+            _running.began(flow, bridged.keeping.asker, stream)
         self._witness.streams(flow, record)
         set_event_stream(response)
         set_stream_framing(flow.request, response)
@@ -108,6 +115,7 @@ class BridgeJob:
         if bridged is not None and bridged.keeping is not None and isinstance(stream, BridgeStream):
             kept = bridged.keeping.kept(stream.response, stream.events)
             await self._keep(flow, bridged.keeping, kept)
+            _running.ended(flow)  # before the client hears of its end, and goes on from it
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's reply has ended: convert and keep what was not streamed."""
@@ -125,6 +133,8 @@ class BridgeJob:
         try:
             if kept is not None:
                 await self.archive.keep(keeping.asker, kept)
+        except NotOpened as error:
+            logger.debug("%s: this response is not kept: %s", name_of(flow), error)
         except (StoreError, Refused, NotJson) as error:
             logger.error("%s: this response is not kept: %s", name_of(flow), error)
         except Exception:
@@ -132,5 +142,5 @@ class BridgeJob:
 
     def forget(self, flow: http.HTTPFlow) -> None:
         """The flow is not bridged any more, if it was."""
-        self.recall.ended(flow)
+        _running.ended(flow)
         _bridged.pop(flow, None)

@@ -27,18 +27,27 @@ from ..evidence import Evidence
 from ..jsonio import NotJson, dumps, loads
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
-from ..state.going_on import Earlier, resumed, submitted, with_references
+from ..state.going_on import (
+    Earlier,
+    in_progress,
+    previous_id,
+    resumed,
+    submitted,
+    with_references,
+)
 from ..state.keeping import Keeping
 from ..state.kept import Kept, conversation
 from ..state.store import StoreError
 from .addresses import Address
-from .archive import Archive, asker_of
+from .archive import Archive
 from .bridge_stream import BridgeStream
+from .credentials import asker_of
 from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
 from .headers import set_event_stream
 from .options import Settings
 from .record import Record
 from .refusals import error_response, refusal
+from .running import Running
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +134,9 @@ async def _asked(
     address: Address,
     request: http.Request,
     archive: Archive,
-    running: Iterable[Bridged],
+    bridged: Iterable[Bridged],
+    running: Running,
+    *,
     evidence: Evidence,
 ) -> _Asked:
     """Raises `Refused`, and `StoreError`.  A request that refers to nothing needs no store."""
@@ -135,17 +146,23 @@ async def _asked(
         return _Asked(plain, body)
     asker = asker_of(request)
     if not address.response_id:
+        previous = previous_id(body)
+        if previous and running.find(asker, previous):
+            raise in_progress(previous, previous=True)
         earlier = await archive.earlier(asker, body)
-        keeping = None if body.get("store") is False else Keeping(asker, plain, earlier)
+        keeping = None
+        if body.get("store") is not False:
+            archive.warn_of_nobody(request)
+            keeping = Keeping(asker, plain, earlier)
         whole = with_references(body, earlier.references)
         return _Asked(plain, whole, earlier.items, body, keeping)
     *before, kept = await archive.chain(asker, address.response_id)
     # Nothing is awaited from here until this one is among those that run.
-    if any(other.resumes(asker, address.response_id) for other in running):
+    if any(other.resumes(asker, address.response_id) for other in bridged):
         raise Refused("The outputs for this response have been sent, and it runs.", status=409)
     outputs = submitted(body, kept)
     stream = {"stream": body.get("stream") is True}
-    earlier = Earlier((), kept.before, kept.references)
+    earlier = Earlier((), kept.before, kept.references, tuple(kept.inherited))
     return _Asked(
         plain,
         resumed(kept, outputs) | stream,
@@ -163,11 +180,13 @@ async def send_as_chat(
     evidence: Evidence,
     *,
     dialect: str,
-    running: Iterable[Bridged],
+    bridged: Iterable[Bridged],
+    running: Running,
 ) -> Bridged | None:
     """Turn the request into a chat completions request; None if it was refused, in which
     case the flow has its response.  `dialect` is the value of `DIALECT_HEADER`; of those
-    that are `running` none is resumed a second time."""
+    that are `bridged` now none is resumed a second time, and none that is `running` is gone
+    on from."""
     request = flow.request
     option = dialect.strip().lower() or settings.dialect
     if option not in ("auto", *DIALECTS):
@@ -175,7 +194,7 @@ async def send_as_chat(
         option = settings.dialect
     try:
         _check_address(request)
-        asked = await _asked(address, request, archive, running, evidence)
+        asked = await _asked(address, request, archive, bridged, running, evidence=evidence)
         conversion = convert(
             asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier
         )

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import logging
 import re
-import weakref
-from dataclasses import dataclass
 
 from mitmproxy import http
 
 from ..bridge.errors import Refused
 from ..jsonio import dumps
 from ..state import answers
-from ..state.going_on import not_found
+from ..state.going_on import in_progress, not_found
 from ..state.kept import Json
 from ..state.store import StoreError
 from .addresses import Address
-from .archive import Archive, asker_of
-from .bridge_stream import BridgeStream
+from .archive import Archive
+from .credentials import asker_of
 from .headers import set_event_stream
 from .refusals import error_response, refusal
+from .running import Run, Running
 
 logger = logging.getLogger(__name__)
 
@@ -33,29 +32,18 @@ except (ImportError, AttributeError):
     wake = None  # type: ignore[assignment]  # the reply then ends with what comes next
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    flow: weakref.ref[http.HTTPFlow]
-    stream: BridgeStream
-
-
 class Recall:
     """Answers for `Archive`, and for what runs."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, running: Running) -> None:
         self._archive = archive
-        self._running: dict[tuple[bytes, str], _Running] = {}
+        self._running = running
 
-    def began(self, flow: http.HTTPFlow, asker: bytes, stream: BridgeStream) -> None:
-        """The reply to `flow` runs, and is somebody's."""
-        key = asker, str(stream.response["id"])
-        self._running[key] = _Running(weakref.ref(flow), stream)
-
-    def ended(self, flow: http.HTTPFlow) -> None:
-        """The reply to `flow` does not run any more."""
-        over = [key for key, running in self._running.items() if running.flow() in (None, flow)]
-        for key in over:
-            del self._running[key]
+    def runs(self, request: http.Request, address: Address) -> bool:
+        """Whether a request is about a response that runs here, and is the asker's."""
+        if not (self._running and address.response_id):
+            return False
+        return self._running.find(asker_of(request), address.response_id) is not None
 
     async def answer(self, request: http.Request, address: Address) -> http.Response:
         """The answer to a request that generates nothing."""
@@ -71,9 +59,9 @@ class Recall:
         asker, response_id = asker_of(request), address.response_id
         streams = request.query.get("stream") == "true"
         plain = request.method == "GET" and not address.action and not streams
-        if (running := self._running.get((asker, response_id))) is not None:
+        if (running := self._running.find(asker, response_id)) is not None:
             if address.action != "cancel" and not plain:
-                raise Refused("This response still runs: cancel it, or wait.", status=409)
+                raise in_progress(response_id)
             return _json(dumps(running.stream.response if plain else _cancelled(running)))
         if request.method == "DELETE":
             if not await self._archive.delete(asker, response_id):
@@ -83,12 +71,14 @@ class Recall:
             chain = await self._archive.chain(asker, response_id)
             return _json(answers.input_items(chain, dict(request.query)))
         kept = await self._archive.one(asker, response_id)
+        if address.action == "cancel" and kept.response["status"] != "cancelled":
+            raise Refused("Cannot cancel a synchronous response.", param="response_id")
         if streams and not address.action:
             return _stream(answers.events_after(kept, _starting_after(request)))
         return _json(dumps(kept.response))
 
 
-def _cancelled(running: _Running) -> Json:
+def _cancelled(running: Run) -> Json:
     running.stream.cancel()
     flow = running.flow()
     if wake is not None and flow is not None:

@@ -7,6 +7,7 @@ its metadata, which mitmproxy saves and loads with it.  `exchange_of` reads eith
 
 from __future__ import annotations
 
+import itertools
 import logging
 import struct
 import time
@@ -31,6 +32,8 @@ T = TypeVar("T")
 
 KEY = "dragoman"
 """Of the flow's metadata."""
+MAX_NUMBER = 2.0**53
+"""Of a note: seconds, or bytes; above it a number is none of ours."""
 MAX_LOOKED_AT = 1024 * 1024
 """Bytes of a reply that are looked at while it grows, twice a second."""
 FIRST_STEPS = 256
@@ -292,7 +295,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
         told=tuple(map(str, _typed(told.get("told"), list, []))),
         calls=_pairs(told.get("calls")),
         timing=_timing(told),
-        options=_typed(told.get("options"), dict, {}),
+        options=_words(told.get("options")),
     )
 
 
@@ -317,12 +320,18 @@ def _is_signature(value: object) -> TypeGuard[list[str]]:
 
 def _missing(value: object) -> list[int]:
     counts = _typed(value, list, [])
-    return counts if [type(count) for count in counts] == [int] * 3 else [0, 0, 0]
+    sound = [type(count) for count in counts] == [int] * 3 and min(counts) >= 0
+    return counts if sound else [0, 0, 0]
 
 
 def _pairs(value: object) -> dict[str, int]:
     pairs = [pair for pair in _typed(value, list, []) if isinstance(pair, list) and len(pair) == 2]
     return {name: n for name, n in pairs if isinstance(name, str) and isinstance(n, int)}
+
+
+def _words(value: object) -> dict[str, str]:
+    items = _typed(value, dict, {}).items()
+    return {name: word for name, word in items if isinstance(name, str) and isinstance(word, str)}
 
 
 def _timing(told: dict[str, Any]) -> Timing | None:
@@ -331,7 +340,9 @@ def _timing(told: dict[str, Any]) -> Timing | None:
         return None
     if len(ended) != 2 or not all(isinstance(seconds, float) for seconds in ended):
         return None
-    steps = struct.iter_unpack("<3d", packed)
+    steps = list(struct.iter_unpack("<3d", packed))
+    if not all(0 <= number < MAX_NUMBER for number in itertools.chain(*steps, ended)):
+        return None  # NaN is not either
     return Timing(tuple(Step(at, int(up), int(down)) for at, up, down in steps), *ended)
 
 

@@ -9,7 +9,7 @@ from mitmproxy import http
 
 from ..bridge.errors import Refused, error_json
 from ..jsonio import NotJson
-from ..state.store import StoreError
+from ..state.store import NotOpened, StoreError
 from .addresses import Unserved
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,8 @@ def refusal(error: Refused | StoreError | NotJson) -> http.Response:
             error.status, error.message, type=kind, param=error.param, code=error.code
         )
     if isinstance(error, StoreError):
-        logger.error("Stored responses cannot be had: %s", error)
+        if not isinstance(error, NotOpened):
+            logger.error("Stored responses cannot be had: %s", error)
         message = "The store of responses cannot be read now. Please try again."
         return error_response(503, message, type="server_error", code="store_unavailable")
     return error_response(400, f"The request is no JSON: {error}.", type="invalid_request_error")

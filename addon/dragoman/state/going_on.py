@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..bridge.errors import Refused
-from ..bridge.fields import Fields, label, missing, wrong_type
+from ..bridge.fields import Fields, label, missing, previous_not_found, wrong_type
 from .kept import Json, Kept, conversation, input_items, refers
 
-_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?(\d+)")
+_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
 _CALLS = {
     "function_call": "function_call_output",
@@ -40,6 +40,8 @@ class Earlier:
     """The ids of the responses it is made of, oldest first."""
     references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which ``item_reference`` items of the request refer, by id."""
+    parts: tuple[str, ...] = ()
+    """What these responses have in common with others: see `Kept.packed`."""
 
 
 def previous_id(body: Json) -> str | None:
@@ -67,23 +69,31 @@ def _references(body: Json) -> Iterator[tuple[str, tuple[str, bool, int]]]:
 def not_found(response_id: str, *, previous: bool) -> Refused:
     """OpenAI's words for a response that is not there, not any more, or somebody else's:
     one to go on from (`previous`), or one that is asked for itself."""
+    if previous:
+        return previous_not_found(response_id)
     name = label(response_id)
-    if not previous:
-        return Refused(f"Response with id '{name}' not found.", status=404, param="response_id")
+    return Refused(f"Response with id '{name}' not found.", status=404, param="response_id")
+
+
+def in_progress(response_id: str, *, previous: bool = False) -> Refused:
+    """The refusal of what must wait for the end of a response."""
     return Refused(
-        f"Previous response with id '{name}' not found.",
-        status=404,
-        param="previous_response_id",
-        code="previous_response_not_found",
+        f"Response with id '{label(response_id)}' is still in progress: wait for its end, or "
+        "cancel it.",
+        status=409,
+        param="previous_response_id" if previous else "response_id",
+        code="response_in_progress",
     )
 
 
-def go_on(body: Json, chain: Sequence[Kept], others: Mapping[str, Kept]) -> Earlier:
+def go_on(
+    body: Json, chain: Sequence[Kept], others: Mapping[str, Kept], said: Sequence[Json] = ()
+) -> Earlier:
     """What `body` goes on from.
 
-    `chain` is the previous response behind all those before it; `others` are the
-    responses whose items it refers to, by id.  Items that are not there stay references,
-    which the conversion refuses.
+    `chain` is the previous response behind all those before it, or behind those whose items
+    `said` has; `others` are the responses whose items it refers to, by id.  Items that are
+    not there stay references, which the conversion refuses.
     """
     references = {}
     for item_id, (response_id, in_input, index) in _references(body):
@@ -94,7 +104,8 @@ def go_on(body: Json, chain: Sequence[Kept], others: Mapping[str, Kept]) -> Earl
         if index < len(items):
             references[item_id] = items[index]
     before = (*chain[-1].before, chain[-1].response["id"]) if chain else ()
-    return Earlier(conversation(chain), before, references)
+    of_all = [digest for kept in (*chain[-1:], *others.values()) for digest in kept.inherited]
+    return Earlier([*said, *conversation(chain)], before, references, tuple(dict.fromkeys(of_all)))
 
 
 def with_references(body: Json, references: Mapping[str, Json]) -> Json:

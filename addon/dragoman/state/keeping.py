@@ -64,4 +64,5 @@ class Keeping:
             references=self.earlier.references,
             said=said,
             events=events if len(events) <= MAX_EVENTS else b"",
+            inherited=self.earlier.parts,
         )

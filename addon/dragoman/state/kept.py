@@ -1,8 +1,8 @@
 """A response as it is kept, and its bytes.
 
-The request is kept as the client sent it and the stream as it was sent, so that keeping
-a turn costs no more than writing its answer once: a conversation of megabytes is neither
-read nor written as JSON for it.
+The stream is kept as it was sent, and so is the request, but for what it has in common with
+others of its conversation: tools and instructions are kept once (`Kept.packed`), however
+often a client sends them.
 
 What a response adds to its conversation is its own input and what came of it; a
 conversation is read off a chain of responses, oldest first, and is never kept whole.
@@ -10,7 +10,10 @@ conversation is read off a chain of responses, oldest first, and is never kept w
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,10 +22,21 @@ from ..bridge.chat_shapes import responses_form
 from ..jsonio import NotJson, dumps, loads
 
 Json = dict[str, Any]
-_VERSION = 1
 _STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
 """The calls that may be cut: they are then listed as ``incomplete``, and the client never
 got their end."""
+WHOLE, PACKED = 1, 2
+"""The versions: all in one, and what is the same in many turns cut out."""
+_REPEATED = ("tools", "instructions")
+_MIN_PART = 512
+"""Bytes; what is smaller is not worth a place of its own."""
+_MAX_READ = 1024 * 1024
+"""Bytes of a request, without its parts, that are read once more to find these."""
+_TRIES = 16
+"""Fields of one name that are looked at: those of tools may have the name, too."""
+_CUT = re.compile(rb"\0(\d+)\0")
+"""In the place of a part among the events: none has a NUL."""
+_DECODER = json.JSONDecoder()
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
@@ -47,11 +61,18 @@ class Kept:
     tools that were submitted stand between the output items."""
     events: bytes = b""
     """The stream as the client got it; empty if it was not streamed, or too long."""
+    inherited: Sequence[str] = ()
+    """The parts (see `packed`) of the responses it goes on from."""
 
     @property
     def before(self) -> tuple[str, ...]:
         """The ids of the responses it goes on from, oldest first."""
         return tuple(self.trail.decode().split())
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of JSON it adds to its conversation."""
+        return len(self.request) + len(dumps(self.said or self.response["output"]))
 
     def ask(self) -> Json:
         """The request's body, in the form of the Responses API."""
@@ -76,35 +97,137 @@ class Kept:
         ]
 
     def encoded(self) -> bytes:
-        """The bytes to keep."""
-        response = dumps(self.response)
+        """The bytes to keep, with all that is in them."""
+        return self._joined(dumps(self.response), self.request, self.events)
+
+    def packed(self) -> tuple[bytes, dict[str, bytes]]:
+        """The bytes to keep without what many turns have in common, tools and instructions;
+        and these parts, each by its digest."""
+        response, fields = dict(self.response), {}
+        for name in _REPEATED:
+            if response.get(name) and len(text := dumps(response[name])) >= _MIN_PART:
+                response[name], fields[name] = None, text
+        request, cuts = _cut(self.request)
+        texts = list(dict.fromkeys([*fields.values(), *(text for _, text in cuts)]))
+        parts = {hashlib.sha256(text).hexdigest(): text for text in texts}
+        if not parts and not self.inherited:
+            return self.encoded(), {}
+        packed = {
+            "parts": list(parts),
+            "inherited": list(self.inherited),
+            "fields": {name: texts.index(text) for name, text in fields.items()},
+            "cuts": [[place, texts.index(text)] for place, text in cuts],
+        }
+        events = self.events
+        for index, text in enumerate(texts):
+            events = events.replace(text, b"\0%d\0" % index)
+        return self._joined(dumps(response), request, events, **packed), parts
+
+    def _joined(self, response: bytes, request: bytes, events: bytes, **packed: Any) -> bytes:
         head = {
-            "version": _VERSION,
-            "sizes": [len(self.trail), len(response), len(self.request)],
+            "version": PACKED if packed else WHOLE,
+            "sizes": [len(self.trail), len(response), len(request)],
             "references": self.references,
             "said": self.said,
+            **packed,
         }
-        return b"".join((dumps(head), b"\n", self.trail, response, self.request, self.events))
+        return b"".join((dumps(head), b"\n", self.trail, response, request, events))
 
     @classmethod
-    def decoded(cls, blob: bytes) -> Kept:
-        """What `encoded` was given; raises `Unreadable`."""
+    def decoded(cls, blob: bytes, parts: Mapping[str, bytes] | None = None) -> Kept:
+        """What was encoded, or packed; raises `Unreadable`.  Without `parts` what was cut out
+        is null: a conversation does not need it."""
         head_text, _, rest = blob.partition(b"\n")
         try:
             head = loads(head_text)
-            if head["version"] != _VERSION:
+            if head["version"] not in (WHOLE, PACKED):
                 raise Unreadable(f"it is of version {head['version']}")
             answer, asked, events = itertools.accumulate(head["sizes"])
+            own = head.get("parts", [])
+            texts = [b"null" if parts is None else parts[digest] for digest in own]
+            filled = {name: loads(texts[index]) for name, index in head.get("fields", {}).items()}
             return cls(
-                response=loads(rest[answer:asked]),
-                request=rest[asked:events],
+                response=loads(rest[answer:asked]) | filled,
+                request=_uncut(rest[asked:events], head.get("cuts", []), texts),
                 trail=rest[:answer],
                 references=head["references"],
                 said=head["said"],
-                events=rest[events:],
+                events=_CUT.sub(lambda found: texts[int(found[1])], rest[events:]),
+                inherited=tuple(dict.fromkeys([*head.get("inherited", []), *own])),
             )
-        except (NotJson, KeyError, TypeError, ValueError) as error:
+        except (NotJson, KeyError, TypeError, ValueError, IndexError) as error:
             raise Unreadable(str(error)) from None
+
+
+def parts_of(blob: bytes) -> list[str]:
+    """The digests of the parts that were cut out of it."""
+    try:
+        digests: list[str] = loads(blob.partition(b"\n")[0]).get("parts", [])
+    except (NotJson, AttributeError):
+        return []
+    return digests
+
+
+def _cut(request: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
+    """A request's body without its long repeated fields; and each of those, with its place in
+    what is left.  All of it where that is too long to be read once more."""
+    try:
+        text = request.decode() if len(request) >= _MIN_PART else ""
+    except UnicodeDecodeError:
+        return request, []
+    found: list[tuple[int, int]] = []
+    for name in _REPEATED:
+        found += _values_of(name, text, found)
+    found.sort()
+    pieces, cuts, end, place = [], [], 0, 0
+    for begin, after in found:
+        pieces.append(text[end:begin].encode())
+        place += len(pieces[-1])
+        cuts.append((place, text[begin:after].encode()))
+        end = after
+    left = b"".join((*pieces, text[end:].encode()))
+    # None of them may stand in the input, which is read without them.
+    nulls = [(index, 0) for index, _ in cuts]
+    if not cuts or len(left) > _MAX_READ or not _are_fields(_uncut(left, nulls, [b"null"])):
+        return request, []
+    return left, cuts
+
+
+def _values_of(name: str, text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where the first long value of a field of this name begins and ends, outside of those that
+    are `taken`; none, or one."""
+    fields = re.finditer(rf'"{name}"[ \t\r\n]*:[ \t\r\n]*', text)
+    for field_ in itertools.islice(fields, _TRIES):
+        begin = field_.end()
+        if any(first <= begin < last for first, last in taken):
+            continue
+        try:
+            _, end = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            continue
+        if end - begin >= _MIN_PART and not any(begin < first < end for first, _ in taken):
+            return [(begin, end)]
+    return []
+
+
+def _are_fields(left: bytes) -> bool:
+    """Whether what was cut out, and is null here, were fields of the request itself."""
+    nulls = len(re.findall(rf'"({"|".join(_REPEATED)})"[ \t\r\n]*:[ \t\r\n]*null'.encode(), left))
+    try:
+        ask = loads(left)
+    except NotJson:
+        return False
+    return isinstance(ask, dict) and nulls == sum(
+        name in ask and ask[name] is None for name in _REPEATED
+    )
+
+
+def _uncut(left: bytes, cuts: Sequence[Sequence[int]], texts: Sequence[bytes]) -> bytes:
+    pieces, end = [], 0
+    for place, index in cuts:
+        pieces += [left[end:place], texts[index]]
+        end = place
+    return b"".join((*pieces, left[end:]))
 
 
 def input_items(value: object, references: Mapping[str, Json]) -> list[Json]:

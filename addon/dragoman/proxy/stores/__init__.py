@@ -31,7 +31,7 @@ def open_store(value: str, *, confdir: Path, days: float, max_bytes: int) -> Sto
     is forgotten.  Raises `OptionsError` with a message that says what to change.  A Redis
     is not connected to before it is used: it may come later than the proxy.
     """
-    bounds = Bounds(seconds=days * 86400, size=max_bytes)
+    bounds = Bounds.of(days, max_bytes)
     if value == "off":
         return None
     if value == "memory":

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from ...state.store import StoreError
+
+logger = logging.getLogger(__name__)
+
+QUIET = 60.0
+"""Seconds between two lines of the log: a store that is full forgets something at each put."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,14 +20,40 @@ class Bounds:
     seconds: float
     size: int
 
+    @classmethod
+    def of(cls, days: float, max_bytes: int) -> Bounds:
+        return cls(seconds=days * 86400, size=max_bytes)
+
     def dead(self, now: float) -> float:
         """What was last used then, or before, is too old at `now`."""
         return now - self.seconds
 
-    def admit(self, blob: bytes) -> None:
+    def admit(self, *blobs: bytes) -> None:
         """Raises `StoreError` for one that is too large even if nothing else is kept."""
-        if len(blob) > self.size:
+        size = sum(map(len, blobs))
+        if size > self.size:
             raise StoreError(
-                f"a response of {len(blob)} bytes is not kept: "
+                f"a response of {size} bytes is not kept: "
                 f"it is larger than dragoman_store_max ({self.size})"
             )
+
+
+class Evictions:
+    """What a store forgets before its time, for the log."""
+
+    def __init__(self, message: str) -> None:
+        """`message` has a ``%d`` for how many there were since it was logged last."""
+        self._message = message
+        self._count = 0
+        self._logged = float("-inf")
+
+    def note(self, count: int, now: float) -> None:
+        """So many have gone at `now`, in Unix seconds."""
+        self._count += count
+        if self._count and abs(now - self._logged) >= QUIET:
+            logger.warning(self._message, self._count)
+            self._count = 0
+            self._logged = now
+
+
+FULL = "The store is full: %d kept responses were forgotten before their time (dragoman_store_max)."

@@ -17,13 +17,21 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...state.store import StoreError
-from .bounds import Bounds
+from ...state.store import NO_PARTS, Parts, StoreError
+from .bounds import QUIET, Bounds, Evictions
 
 SCHEMES = ("redis://", "rediss://")
 CONNECT, ANSWER = 0.5, 1.0
 """Seconds to wait: a client may be waiting, too."""
 SECRET = b"dragoman:secret"
+_UNUSED = """
+redis.call('SREM', KEYS[2], ARGV[1])
+for _, name in ipairs(redis.call('SMEMBERS', KEYS[2])) do
+  if redis.call('EXISTS', name) == 1 then return 0 end
+end
+return redis.call('DEL', KEYS[1], KEYS[2])
+"""
+"""Deletes a part that no response has; at once, for another instance may be putting one."""
 
 
 class Redis:
@@ -61,6 +69,11 @@ class Redis:
         self._password = str(kwargs.get("password") or "")
         self._milliseconds = max(1, int(bounds.seconds * 1000))
         self._faults = (redis.RedisError, OSError, ValueError)
+        self._evictions = Evictions(
+            f"The Redis at {self._where} is full: it has evicted %d keys (maxmemory)."
+        )
+        self._evicted = -1
+        self._looked = float("-inf")
 
     def secret(self) -> bytes:
         # Asked for each time: a Redis that lost everything has another one for all.
@@ -73,15 +86,30 @@ class Redis:
         return secret
 
     def put(
-        self, owner: str, response_id: str, blob: bytes, now: float, keeps: Sequence[str] = ()
+        self,
+        owner: str,
+        response_id: str,
+        blob: bytes,
+        now: float,
+        keeps: Sequence[str] = (),
+        *,
+        parts: Parts = NO_PARTS,
     ) -> None:
-        del now  # Redis has the one clock that all who share it go by
+        # Redis has the one clock that all who share it go by.
         with self._errors():
             pipeline = self._client.pipeline(transaction=False)
             for kept_id in keeps:
                 pipeline.pexpire(_key(owner, kept_id), self._milliseconds)
+            for digest, part in parts.items():
+                key, uses = _part_keys(owner, digest)
+                if part is not None:
+                    pipeline.set(key, part, nx=True)
+                    pipeline.sadd(uses, _key(owner, response_id))
+                pipeline.pexpire(key, self._milliseconds).pexpire(uses, self._milliseconds)
+            # After its parts: one that is there can be read.
             pipeline.set(_key(owner, response_id), blob, px=self._milliseconds)
             _execute(pipeline)
+        self._look_for_evictions(now)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
         del now
@@ -91,14 +119,49 @@ class Redis:
             found: list[bytes | None] = self._client.mget([_key(owner, name) for name in ids])
         return found
 
-    def delete(self, owner: str, response_id: str) -> bool:
+    def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
+        if not digests:
+            return []
         with self._errors():
-            deleted: int = self._client.delete(_key(owner, response_id))
+            found: list[bytes | None] = self._client.mget(
+                [_part_keys(owner, digest)[0] for digest in digests]
+            )
+        return found
+
+    def count(self, owner: str, ids: Sequence[str], now: float) -> int:
+        del now
+        if not ids:
+            return 0
+        with self._errors():
+            found: int = self._client.exists(*(_key(owner, name) for name in ids))
+        return found
+
+    def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
+        name = _key(owner, response_id)
+        with self._errors():
+            deleted: int = self._client.delete(name)
+            for digest in parts:
+                self._client.eval(_UNUSED, 2, *_part_keys(owner, digest), name)
         return deleted > 0
+
+    def limit(self, days: float, max_bytes: int) -> None:
+        del max_bytes
+        self._milliseconds = max(1, int(days * 86400 * 1000))
 
     def close(self) -> None:
         with self._errors():
             self._client.close()
+
+    def _look_for_evictions(self, now: float) -> None:
+        """Of whatever keys: Redis tells no more.  It may tell nothing."""
+        if abs(now - self._looked) < QUIET:
+            return
+        self._looked = now
+        with contextlib.suppress(*self._faults, TypeError):
+            evicted = int(self._client.info("stats").get("evicted_keys", 0))
+            if self._evicted >= 0:
+                self._evictions.note(max(0, evicted - self._evicted), now)
+            self._evicted = evicted
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -126,3 +189,9 @@ def _execute(pipeline: Any) -> list[Any]:
 def _key(owner: str, response_id: str) -> bytes:
     """An owner is a hash, without a colon; an id is whatever a client sent."""
     return f"dragoman:response:{owner}:{response_id}".encode("utf-8", "surrogatepass")
+
+
+def _part_keys(owner: str, digest: str) -> tuple[bytes, bytes]:
+    """Of a part, and of the set of those that have it."""
+    name = f"{owner}:{digest}".encode()
+    return b"dragoman:part:" + name, b"dragoman:uses:" + name
