@@ -62,6 +62,7 @@ class Dragoman:
     def load(self, loader: Loader) -> None:
         """Declare the options."""
         options.declare(loader)
+        options.take_over(ctx.options.deferred)
         views.install()
         if LAYER_MISSING:
             logger.warning(
