@@ -45,11 +45,13 @@ def of_input(*items: Any, model: str = "some-model", **fields: Any) -> Converted
     return converted({"model": model, "input": list(items), **fields})
 
 
-def refusal(body: Any, unsupported: Literal["drop", "error"] = "drop") -> Refused:
-    """The refusal of a request that must be refused; always a 400 that says why."""
+def refusal(
+    body: Any, unsupported: Literal["drop", "error"] = "drop", status: int = 400
+) -> Refused:
+    """The refusal of a request that must be refused, with a status and the reason."""
     with pytest.raises(Refused) as caught:
         convert(body, unsupported=unsupported, evidence=Evidence())
-    assert caught.value.status == 400
+    assert caught.value.status == status
     assert caught.value.message
     return caught.value
 

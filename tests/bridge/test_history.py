@@ -158,10 +158,16 @@ def test_an_empty_message_is_dropped_and_recorded(content: Any) -> None:
 @pytest.mark.parametrize(
     "item", [{"type": "item_reference", "id": "rs_1"}, {"id": "rs_1"}, {"type": None, "id": "x"}]
 )
-def test_a_reference_is_refused_saying_what_to_do(item: Json) -> None:
-    refused = refusal({"model": "m", "input": [user("x"), item]})
-    assert refused.param == "input[1]"
-    assert "in full" in refused.message and "store: false" in refused.message
+def test_a_reference_is_refused_in_openais_words(item: Json) -> None:
+    refused = refusal({"model": "m", "input": [user("x"), item]}, status=404)
+    assert (refused.param, refused.code) == ("input", None)
+    assert refused.message.startswith(f"Item with id '{item['id']}' not found. Items are not ")
+    assert "`store`" in refused.message
+
+
+def test_a_reference_without_an_id_is_a_request_without_it() -> None:
+    refused = refusal({"model": "m", "input": [{"type": "item_reference"}]})
+    assert (refused.status, refused.param) == (400, "input[0].id")
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,6 @@ def test_a_request_without_model_or_input_is_refused(body: Any, param: str | Non
         ({"conversation": "conv_1"}, "conversation"),
         ({"conversation": {"id": "conv_1"}}, "conversation"),
         ({"prompt": {"id": "pmpt_1"}}, "prompt"),
-        ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"text": {"format": {"type": "grammar"}}}, "text.format.type"),
         ({"text": {"format": {}}}, "text.format.type"),
         ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
@@ -276,10 +275,11 @@ def test_what_silence_would_falsify_is_refused_by_name(fields: Json, param: str)
     assert param in refused.message
 
 
-def test_a_previous_response_is_refused_saying_what_to_do() -> None:
+def test_without_a_store_a_previous_response_is_one_that_is_not_found() -> None:
     refused = refusal({"model": "m", "input": "x", "previous_response_id": "resp_1"})
-    assert refused.code == "previous_response_not_found"
-    assert "store: false" in refused.message
+    assert (refused.status, refused.code) == (400, "previous_response_not_found")
+    assert refused.message == "Previous response with id 'resp_1' not found."
+    assert refused.param == "previous_response_id"
 
 
 WRONG_TYPES: dict[str, list[Any]] = {

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from openai import DEFAULT_MAX_RETRIES, NotFoundError, OpenAI
+from openai import DEFAULT_MAX_RETRIES, BadRequestError, OpenAI
 from openai.types.responses import Response
 from pydantic import BaseModel
 
@@ -134,7 +134,7 @@ def responses_stored(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:
     client.responses.delete(previous.id)
     try:
         client.responses.create(**request, previous_response_id=previous.id)
-    except NotFoundError as error:
+    except BadRequestError as error:
         result["gone"] = [error.code, error.param]
     return result
 

@@ -159,7 +159,7 @@ def messages_of(exchange: Exchange) -> Any:
 
 def not_found(exchange: Exchange, response_id: str, *, previous: bool = False) -> None:
     """It must be the one answer for what is not there, with nothing sent upstream."""
-    error = exchange.error(404)
+    error = exchange.error(400 if previous else 404)
     what = "Previous response" if previous else "Response"
     assert error == {
         "message": f"{what} with id '{response_id}' not found.",
@@ -167,4 +167,12 @@ def not_found(exchange: Exchange, response_id: str, *, previous: bool = False) -
         "param": "previous_response_id" if previous else "response_id",
         "code": "previous_response_not_found" if previous else None,
     }
+    assert exchange.sent == []
+
+
+def item_not_found(exchange: Exchange, item_id: str) -> None:
+    """It must be OpenAI's answer for a reference to what is not there."""
+    error = exchange.error(404)
+    assert error["message"].startswith(f"Item with id '{item_id[:80]}' not found. Items are not ")
+    assert (error["type"], error["param"]) == ("invalid_request_error", "input")
     assert exchange.sent == []

@@ -26,7 +26,16 @@ from tests.live import wire
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.responses import JSON
-from tests.live.stored import ASK, Client, called, messages_of, not_found, outputs_of, said
+from tests.live.stored import (
+    ASK,
+    Client,
+    called,
+    item_not_found,
+    messages_of,
+    not_found,
+    outputs_of,
+    said,
+)
 from tests.state.redis_server import RedisServer
 
 NOT_KEPT = "this response is not kept: "
@@ -274,8 +283,9 @@ def test_switched_off_nothing_is_kept_and_all_else_works(
     client = start("dragoman_store=off")
     response = client.response(called("ls"), "Hi.", stream=stream)
     exchange = client.ask(said("No."), "Hi.", previous_response_id=response["id"])
-    error = exchange.error(400)
-    assert (error["code"], exchange.sent) == ("previous_response_not_found", [])
+    not_found(exchange, response["id"], previous=True)
+    reference = {"type": "item_reference", "id": response["output"][0]["id"]}
+    item_not_found(client.ask(said("No."), [reference], stream=stream), reference["id"])
     assert "nothing at" in client.get(response["id"]).json["error"]["message"]
     assert "nothing at" in client.submit(said("No."), response, []).json["error"]["message"]
     assert not (tmp_path / FILE).exists()

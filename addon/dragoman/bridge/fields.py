@@ -48,6 +48,16 @@ def missing(path: str) -> Refused:
     )
 
 
+def previous_not_found(response_id: str) -> Refused:
+    """The refusal of a response to go on from that is not there: OpenAI's words, status and
+    code, upon which clients send the whole conversation again."""
+    return Refused(
+        f"Previous response with id '{label(response_id)}' not found.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
 def plain(value: object, path: str) -> Any:
     """The same value, known to survive `jsonio.dumps`; refused if it would not.
 

@@ -232,10 +232,14 @@ def _additional_tools(reader: Reader, item: Fields) -> None:
 
 
 def _item_reference(_: Reader, item: Fields) -> Piece:
+    """One that is kept has been replaced by now.  The words are OpenAI's: clients look for
+    them, and send the item itself."""
     raise Refused(
-        f"'{item.path}' refers to an item that is not kept here, or not any more. "
-        "Send every item of the conversation in full (most clients do with `store: false`).",
-        param=item.path,
+        f"Item with id '{label(item.required_string('id'))}' not found. Items are not persisted "
+        "when `store` is set to false. Try again with `store` set to true, or remove this item "
+        "from your input.",
+        param="input",
+        status=404,
     )
 
 

@@ -16,7 +16,7 @@ from ..evidence import Evidence
 from . import history
 from .errors import Refused
 from .families import Family, family_of
-from .fields import Fields, label, missing
+from .fields import Fields, label, missing, previous_not_found
 from .tool_choice import read_choice
 from .tools import Toolbox
 from .turn import Turn
@@ -79,13 +79,8 @@ def _refuse_unservable(request: Fields, *, stores: bool) -> None:
     for name, reason in _NEEDS_A_STORE.items():
         if request.get(name) is not None:
             raise _unservable(name, reason)
-    if request.string("previous_response_id") is not None and not stores:
-        raise Refused(
-            "'previous_response_id': responses are not stored here. Send the whole "
-            "conversation as 'input' (most clients do with `store: false`).",
-            param="previous_response_id",
-            code="previous_response_not_found",
-        )
+    if (previous := request.string("previous_response_id")) and not stores:
+        raise previous_not_found(previous)
 
 
 _NEEDS_A_STORE = {

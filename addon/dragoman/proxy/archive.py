@@ -7,7 +7,6 @@ was kept is there for whoever asks next.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,17 +18,16 @@ from mitmproxy import http
 
 from ..bridge.errors import Refused
 from ..state.going_on import Earlier, go_on, makers, not_found, previous_id, referenced
-from ..state.keeping import asker, owner
+from ..state.keeping import owner
 from ..state.kept import Json, Kept, Unreadable
 from ..state.store import Store, StoreError
-from .addresses import base_path
+from .credentials import is_anonymous
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PATIENCE = 3.0
 """Seconds that a turn waits for the store, together with all that waits for it."""
-_CREDENTIALS = ("authorization", "x-api-key", "api-key")
 
 
 class Archive:
@@ -38,6 +36,7 @@ class Archive:
     def __init__(self) -> None:
         self._store: Store | None = None
         self._thread: ThreadPoolExecutor | None = None
+        self._warned = False
 
     @property
     def opened(self) -> bool:
@@ -57,6 +56,16 @@ class Archive:
         if thread is not None and store is not None:
             thread.submit(store.close)
             thread.shutdown(wait=True)
+
+    def warn_of_nobody(self, request: http.Request) -> None:
+        """What is to be kept for a request may be for everybody; said once."""
+        if is_anonymous(request) and not self._warned:
+            self._warned = True
+            logger.warning(
+                "%s: responses are kept for requests without any credential: whoever asks this "
+                "host without one can read them, go on from them and delete them.",
+                request.pretty_host,
+            )
 
     async def get(self, asker: bytes, ids: Sequence[str]) -> list[Kept | None]:
         """What is kept of each.  Raises `StoreError`."""
@@ -135,23 +144,6 @@ class Archive:
 def _told_if_failed(written: Future[None]) -> None:
     if error := written.exception():
         logger.error("The events of a response are not kept: %s", error)
-
-
-def asker_of(request: http.Request) -> bytes:
-    """Whose the responses of this request are; before its path is changed."""
-    credentials = [request.headers.get(name, "") for name in _CREDENTIALS]
-    upstream = f"{request.scheme}://{_host(request)}:{request.port}{base_path(request)}"
-    return asker(credentials, upstream)
-
-
-def _host(request: http.Request) -> str:
-    """The name of the upstream: that of the connection, or the request's where the connection
-    has only an address, which for one name may be another each time."""
-    try:
-        ipaddress.ip_address(request.host)
-    except ValueError:
-        return request.host.lower()
-    return request.pretty_host.lower()
 
 
 def _decoded(blobs: Iterable[bytes | None]) -> list[Kept | None]:

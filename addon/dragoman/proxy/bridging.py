@@ -32,8 +32,9 @@ from ..state.keeping import Keeping
 from ..state.kept import Kept, conversation
 from ..state.store import StoreError
 from .addresses import Address
-from .archive import Archive, asker_of
+from .archive import Archive
 from .bridge_stream import BridgeStream
+from .credentials import asker_of
 from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
 from .options import Settings
 from .record import Record
@@ -128,7 +129,10 @@ async def _asked(
     asker = asker_of(request)
     if not address.response_id:
         earlier = await archive.earlier(asker, body)
-        keeping = None if body.get("store") is False else Keeping(asker, plain, earlier)
+        keeping = None
+        if body.get("store") is not False:
+            archive.warn_of_nobody(request)
+            keeping = Keeping(asker, plain, earlier)
         whole = with_references(body, earlier.references)
         return _Asked(plain, whole, earlier.items, body, keeping)
     *before, kept = await archive.chain(asker, address.response_id)

@@ -20,8 +20,9 @@ from ..state.going_on import not_found
 from ..state.kept import Json
 from ..state.store import StoreError
 from .addresses import Address
-from .archive import Archive, asker_of
+from .archive import Archive
 from .bridge_stream import BridgeStream
+from .credentials import asker_of
 from .refusals import error_response, refusal
 
 logger = logging.getLogger(__name__)

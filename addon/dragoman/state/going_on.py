@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..bridge.errors import Refused
-from ..bridge.fields import Fields, label, missing, wrong_type
+from ..bridge.fields import Fields, label, missing, previous_not_found, wrong_type
 from .kept import Json, Kept, conversation, input_items, refers
 
-_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?(\d+)")
+_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
 _CALLS = {
     "function_call": "function_call_output",
@@ -67,15 +67,10 @@ def _references(body: Json) -> Iterator[tuple[str, tuple[str, bool, int]]]:
 def not_found(response_id: str, *, previous: bool) -> Refused:
     """OpenAI's words for a response that is not there, not any more, or somebody else's:
     one to go on from (`previous`), or one that is asked for itself."""
+    if previous:
+        return previous_not_found(response_id)
     name = label(response_id)
-    if not previous:
-        return Refused(f"Response with id '{name}' not found.", status=404, param="response_id")
-    return Refused(
-        f"Previous response with id '{name}' not found.",
-        status=404,
-        param="previous_response_id",
-        code="previous_response_not_found",
-    )
+    return Refused(f"Response with id '{name}' not found.", status=404, param="response_id")
 
 
 def go_on(body: Json, chain: Sequence[Kept], others: Mapping[str, Kept]) -> Earlier:
