@@ -125,6 +125,18 @@ class Archive:
         """Whether it was there.  Raises `StoreError`."""
         return await self._run(asker, lambda store, owner: store.delete(owner, response_id))
 
+    async def speaks(self, address: str) -> str:
+        """Which API the upstream at an address is remembered to speak; nothing if that is not
+        known.  Raises `Refused` and `StoreError`."""
+        now = time.time()
+        return await self._run(b"", lambda store, _owner: store.remembered(address, now))
+
+    def remember(self, address: str, speaks: str) -> None:
+        """Nobody waits for it: what is not kept is found out again."""
+        store, thread = self._store, self._thread
+        if store is not None and thread is not None:
+            thread.submit(store.remember, address, speaks, time.time())
+
     async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:
         """In the store's thread, but not for longer than `PATIENCE`: the end of a reply waits
         for this.  The store's secret is asked for each time: one that lost all it kept has

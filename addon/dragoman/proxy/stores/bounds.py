@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from ...state.store import StoreError
 
+MAX_ADDRESSES = 4096
+"""Upstreams' addresses that are remembered; some 200 bytes each, and hardly anybody uses ten."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from .bounds import Bounds
+from .bounds import MAX_ADDRESSES, Bounds
 
 ENTRY = 500
 """About what an entry takes beside its id and its blob; the names are Python's."""
@@ -24,6 +24,7 @@ class Memory:
         self._secret = secrets.token_bytes(32)
         self._entries: dict[_Key, tuple[float, bytes]] = {}  # that used the longest ago first
         self._size = 0
+        self._addresses: dict[str, tuple[float, str]] = {}  # that used the longest ago first
 
     def secret(self) -> bytes:
         return self._secret
@@ -48,7 +49,22 @@ class Memory:
     def delete(self, owner: str, response_id: str) -> bool:
         return self._remove((owner, response_id)) is not None
 
+    def remember(self, address: str, speaks: str, now: float) -> None:
+        self._addresses.pop(address, None)
+        if speaks:
+            self._addresses[address] = now, speaks
+        if len(self._addresses) > MAX_ADDRESSES:
+            del self._addresses[next(iter(self._addresses))]
+
+    def remembered(self, address: str, now: float) -> str:
+        used, speaks = self._addresses.get(address, (now, ""))
+        if used <= self._bounds.dead(now):
+            speaks = ""
+        self.remember(address, speaks, now)
+        return speaks
+
     def close(self) -> None:
+        self._addresses.clear()
         self._entries.clear()
         self._size = 0
 

@@ -24,7 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from ...state.store import StoreError
-from .bounds import Bounds
+from .bounds import MAX_ADDRESSES, Bounds
 
 BUSY = 2.0
 """Seconds to wait for another process that writes."""
@@ -56,6 +56,11 @@ _SCHEMA = (
     "CREATE TABLE secret (secret BLOB NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
+)
+_ADDRESSES = (
+    # Made in older files as well: who does not know this table does not look at it.
+    "CREATE TABLE IF NOT EXISTS addresses "
+    "(address TEXT PRIMARY KEY, speaks TEXT NOT NULL, used REAL NOT NULL)"
 )
 
 
@@ -118,6 +123,26 @@ class Sqlite:
                 (_bytes(owner), _bytes(response_id)),
             ).rowcount
         return deleted > 0
+
+    def remember(self, address: str, speaks: str, now: float) -> None:
+        with self._errors(), _transaction(self._db) as db:
+            db.execute("DELETE FROM addresses WHERE address = ?", (address,))
+            if speaks:
+                db.execute("INSERT INTO addresses VALUES (?, ?, ?)", (address, speaks, now))
+            db.execute(
+                "DELETE FROM addresses WHERE used <= ? OR address IN "
+                "(SELECT address FROM addresses ORDER BY used DESC LIMIT -1 OFFSET ?)",
+                (self._bounds.dead(now), MAX_ADDRESSES),
+            )
+
+    def remembered(self, address: str, now: float) -> str:
+        query = "SELECT speaks FROM addresses WHERE address = ? AND used > ?"
+        with self._errors(), _transaction(self._db, "BEGIN") as db:
+            row = db.execute(query, (address, self._bounds.dead(now))).fetchone()
+        if row is None:
+            return ""
+        self.remember(address, row[0], now)
+        return str(row[0])
 
     def close(self) -> None:
         self._background.shutdown()
@@ -213,6 +238,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             for statement in _SCHEMA:
                 db.execute(statement)
             db.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
+        db.execute(_ADDRESSES)
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
