@@ -2,13 +2,15 @@
 
 The hooks decide and delegate.  A flow to ``…/chat/completions`` is repaired, one to
 ``…/responses`` of a host that speaks only Chat Completions is bridged (and repaired on
-the way); every other flow is left alone, except that event streams are streamed.  Flows
-that are loaded from a file come by as well; they are not `live`, and stay as they are.
+the way), which `hosts` finds out; every other flow is left alone, except that event
+streams are streamed.  Flows that are loaded from a file come by as well; they are not
+`live`, and stay as they are.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -24,7 +26,7 @@ from .addresses import Address, is_chat, is_upgrade, responses_address
 from .bridge_job import BridgeJob
 from .commands import Commands
 from .headers import media_type
-from .hosts import ChatOnlyHosts
+from .hosts import ASKING_MISSING, Hosts, is_question
 from .live import watched_by_somebody
 from .metrics import Metrics
 from .record import record_of
@@ -34,6 +36,8 @@ from .stream import LiveStream
 from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
+
+_ID = re.compile("resp_[0-9a-f]{32}")
 
 try:
     from .connecting import connect_when_asked
@@ -50,12 +54,12 @@ class Dragoman:
     def __init__(self) -> None:
         self.settings = options.Settings()
         self._running = False
-        self._hosts = ChatOnlyHosts()
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The dialect that a request's header asked for."""
         self._witness = Witness()
         self._repair = RepairJob(self._witness)
         self._bridge = BridgeJob(self._witness, holds=not LAYER_MISSING)
+        self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._witness.stats)
         self.addons = [Commands(self._witness.stats)]
 
@@ -69,6 +73,12 @@ class Dragoman:
                 "No heartbeats while an upstream is silent, no last word when its connection "
                 "breaks, and stream_large_bodies streams past the bridge: %s.",
                 LAYER_MISSING,
+            )
+        if ASKING_MISSING:
+            logger.warning(
+                "No upstream can be asked whether it speaks Responses: set dragoman_bridge for "
+                "those that are not on the built-in list: %s.",
+                ASKING_MISSING,
             )
 
     def configure(self, updated: Iterable[str]) -> None:
@@ -127,7 +137,7 @@ class Dragoman:
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Ask the upstream not to compress, and keep the request's body readable, even
         where the user has large bodies streamed."""
-        if not flow.live:
+        if not flow.live or is_question(flow):
             return
         asked = flow.request.headers.get(bridging.DIALECT_HEADER, "")
         if asked:
@@ -139,17 +149,25 @@ class Dragoman:
         if converts or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
             flow.request.stream = False
+        elif self._may_convert(flow):
+            flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Bridge what is to be bridged, answer what is kept, and watch what an LLM will
         answer."""
-        if flow.response is not None or not flow.live:
+        if flow.response is not None or flow.error is not None or not flow.live:
             return
-        address = responses_address(flow.request)
+        if is_question(flow):
+            return
         if is_chat(flow.request):
             if self._repairs(flow):
                 self._witness.of(flow, "repair")
-        elif not self._bridges(flow):
+            return
+        address = responses_address(flow.request)
+        why = await self._why_bridged(flow, address)
+        if flow.error is not None:
+            return  # somebody has ended it while its upstream was asked
+        if not why:
             if address is not None and not address.response_id:
                 self._witness.of(flow, "watch")
             elif flow.request.method == "POST" and self._repairs(flow):
@@ -160,7 +178,7 @@ class Dragoman:
         elif address is not None and self._is_ours(address):
             if address.generates:
                 dialect = self._asked.pop(flow, "")
-                await self._bridge.convert(flow, address, self.settings, dialect)
+                await self._bridge.convert(flow, address, self.settings, dialect, why)
             else:
                 flow.response = await self._bridge.recall.answer(flow.request, address)
                 flow.comment = flow.comment or "answered from the stored responses"
@@ -173,10 +191,15 @@ class Dragoman:
         response = flow.response
         if response is None or not flow.live:
             return
+        if is_question(flow):
+            if question := self._hosts.question(flow):
+                question.headers_came()
+            return
         if flow.is_replay == "response":
             self._bridge.forget(flow)  # what was saved is what the client got
         if response.data.content is not None:
             return  # it was made here or by another addon, and is whole already
+        self._hosts.answered(flow, response)
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
         elif media_type(response) == "text/event-stream":
@@ -192,6 +215,8 @@ class Dragoman:
 
     async def response(self, flow: http.HTTPFlow) -> None:
         """Convert or repair a reply that was not streamed, and tell of any."""
+        if question := self._hosts.question(flow):
+            question.ended()
         response = flow.response
         if response is None or not (flow.live or record_of(flow)):
             return
@@ -199,21 +224,19 @@ class Dragoman:
             response.stream = False  # the reply ended with its headers
         if flow in self._bridge:
             if response.status_code in (404, 405):
-                self._hosts.forget(flow.request)
+                self._hosts.refused_chat(flow, response)
             await self._bridge.end_reply(flow, response)
-        elif self._learns(flow) and self._hosts.learn(flow.request, response):
+        elif response.status_code in (404, 405) and self._hosts.refused(flow, response):
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
-            record = self._witness.of(flow, "watch")
-            record.came(response.content or b"")
-            record.upstream_status = response.status_code
-            flow.response = refusals.learned()
         elif self._is_repairable(flow) and not response.stream:
             self._repair.whole(flow, response, self.settings)
         self._witness.close(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Tell of a flow that ended early."""
+        if question := self._hosts.question(flow):
+            question.ended()
         self._bridge.forget(flow)
         self._witness.close(flow)
 
@@ -238,10 +261,38 @@ class Dragoman:
             flow.response is not None and flow.response.status_code == 200 and self._repairs(flow)
         )
 
-    def _bridges(self, flow: http.HTTPFlow) -> bool:
-        """Whether the upstream of this request is to be bridged."""
+    async def _why_bridged(self, flow: http.HTTPFlow, address: Address | None) -> str:
+        """Why this request is the bridge's, in words; nothing if it is not."""
+        request = flow.request
+        if self.settings.bridge is not None:
+            return "dragoman_bridge says so" if self.settings.bridge(flow) else ""
+        if address is not None or is_upgrade(request):
+            try:
+                await self._hosts.find_out(flow, address)
+            except Exception:
+                logger.exception("%s: nothing could be found out of its host", name_of(flow))
+        why = self._hosts.why_bridged(request, address)
+        if why or address is None or not self._may_be_kept(address):
+            return why
+        kept = await self._bridge.recall.has(request, address.response_id)
+        return "its response is kept here" if kept else ""
+
+    def _may_be_kept(self, address: Address) -> bool:
+        """Whether this may be about a response of the bridge's: its ids look like this."""
+        return self._bridge.archive.opened and _ID.fullmatch(address.response_id) is not None
+
+    def _may_convert(self, flow: http.HTTPFlow) -> bool:
+        """Whether this request may be one that the bridge converts: its body says so, or what
+        is found out."""
+        address = responses_address(flow.request)
+        if address is None or self.settings.bridge is not None or not address.generates:
+            return False
+        return self._may_be_kept(address) or self._hosts.may_be_found_out(flow.request, address)
+
+    def _bridges(self, flow: http.HTTPFlow, address: Address | None) -> bool:
+        """Whether the upstream of this request is to be bridged, as far as is known."""
         test = self.settings.bridge
-        return flow.request in self._hosts if test is None else test(flow)
+        return bool(self._hosts.why_bridged(flow.request, address)) if test is None else test(flow)
 
     def _converts(self, flow: http.HTTPFlow) -> bool:
         """Whether this request is one that the bridge converts."""
@@ -249,7 +300,7 @@ class Dragoman:
         return (
             address is not None
             and address.generates
-            and self._bridges(flow)
+            and self._bridges(flow, address)
             and self._is_ours(address)
         )
 
@@ -260,14 +311,10 @@ class Dragoman:
     def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
         """Whether this request, or the response to it, is read or converted as a whole."""
         if request:
-            return self._converts(flow) or self._repairs(flow)
+            return self._converts(flow) or self._may_convert(flow) or self._repairs(flow)
         response = flow.response
         if response is None:
             return False
-        missing = response.status_code in (404, 405) and self._learns(flow)
+        missing = response.status_code in (404, 405) and self._hosts.is_tried(flow)
         json = media_type(response) == "application/json" and self._is_repairable(flow)
         return flow in self._bridge or missing or json
-
-    def _learns(self, flow: http.HTTPFlow) -> bool:
-        address = responses_address(flow.request)
-        return self.settings.bridge is None and address is not None and not address.response_id

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from mitmproxy import http
 
+_OF_A_BODY = re.compile(
+    r"content-(?!type$|length$).+|(?:repr-)?digest|etag|last-modified|range|if-.+|trailer"
+    r"|x-.*content-(?:md5|sha256)",
+    re.IGNORECASE,
+)
 
-def media_type(response: http.Response) -> str:
+
+def media_type(message: http.Message) -> str:
     """Without parameters, in lower case."""
-    value: str = response.headers.get("content-type", "")
+    value: str = message.headers.get("content-type", "")
     return value.partition(";")[0].strip().lower()
 
 
@@ -15,6 +23,18 @@ def encoding_of(message: http.Message) -> str:
     """The value of Content-Encoding."""
     value: str = message.headers.get("content-encoding", "identity")
     return value
+
+
+def set_json(request: http.Request, body: bytes) -> None:
+    """Give a request another body, and no header or trailer that speaks of the one it had:
+    checksums, ranges and conditions (RFC 9110, 9530) would have it refused."""
+    for name in set(request.headers):
+        if _OF_A_BODY.fullmatch(name):
+            del request.headers[name]
+    request.headers["content-type"] = "application/json"
+    request.headers["accept-encoding"] = "identity"
+    request.trailers = None
+    request.content = body
 
 
 def set_stream_framing(request: http.Request, response: http.Response) -> None:
