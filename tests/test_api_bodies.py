@@ -78,6 +78,7 @@ def asks(body: bytes, encoding: str = "identity") -> bool:
 
 
 FILLED = "x y" * SMALL
+STEP = 2 * SMALL
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,8 @@ FILLED = "x y" * SMALL
         ({"input": [], "model": ""}, True),
         ({"model": "x", "messages": []}, True),
         ({"model": "x", "input": FILLED}, True),
+        ({"text": FILLED, "model": "x", "input": "y"}, True),
+        *(({"text": "x" * (STEP - size), "model": "x", "input": "y"}, True) for size in range(30)),
         ({"instructions": FILLED, "messages": [], "model": "x"}, True),
         ({"model": None, "input": "y"}, False),
         ({"model": None, "input": FILLED}, False),

@@ -24,6 +24,7 @@ from tests.live.test_repair_options import comments_in
 GetMitmdump = Callable[..., Mitmdump]
 GetHost = Callable[..., Host]
 REROUTE = ROOT / "tests" / "live" / "reroute.py"
+WITHOUT_REPLAY = ROOT / "tests" / "live" / "without_replay.py"
 ANSWERS = ROOT / "tests" / "live" / "answers.py"
 KEY = ("authorization", "Bearer sk-one")
 OTHER_KEY = ("authorization", "Bearer sk-other")
@@ -171,6 +172,26 @@ def test_a_request_is_known_by_its_body(
     assert status_of(host.ask(body, *headers)) == 200
     assert host.arrived == ["question", "request"]
     assert host.sent[1].body == body
+
+
+def test_a_large_request_that_the_user_has_streamed_is_known_as_well(
+    asked: Asked, mitmdump: GetMitmdump
+) -> None:
+    arguments = "--mode", f"reverse:{asked.url}", "--set", "stream_large_bodies=1k"
+    proxy = mitmdump(*arguments)
+    large = REQUEST | {"input": "x" * 100_000}
+    for answer, then in [(NO_ADDRESS, "chat"), (INVALID, "request")]:
+        host = Host(asked, proxy, proxy.url).says(answer, NATIVE)
+        assert [status_of(host.ask(large)) for _ in range(2)] == [200, 200]
+        assert host.arrived == ["question", then, then]
+
+
+def test_where_nobody_can_be_asked_all_else_works(asked: Asked, mitmdump: GetMitmdump) -> None:
+    proxy = mitmdump("--mode", f"reverse:{asked.url}", scripts=(WITHOUT_REPLAY, ADDON))
+    host = Host(asked, proxy, proxy.url).says(NO_ADDRESS, NATIVE)
+    assert status_of(host.ask()) == 200
+    assert host.arrived == ["request"]
+    assert status_of(host.ask(path="/v1/chat/completions")) == 200
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from mitmproxy import http
 
 from ..jsonio import NotJson, loads
-from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
+from .decoding import MAX_REQUEST, STEP, DecodingError, decode_whole, decoder_for
 from .headers import encoding_of, media_type
 
-SMALL = 256 * 1024
+SMALL = 64 * 1024
 """Bytes of a request whose JSON is read to be sure: some milliseconds.  A larger one is only
-searched, and taken for what it looks like."""
-SLICE = 1024 * 1024
-"""Bytes that are decompressed at once."""
+searched, as far as needed, and taken for what it looks like."""
+OVERLAP = 100
+"""Bytes that are searched again with what follows, for what stands across two pieces."""
+MAX_ERROR = 256 * 1024
+"""Bytes of an error that is read; what is longer is a page for people."""
 MAX_SAID = 4000
 """Characters of an error that are looked at."""
 _MODEL = re.compile(rb'"model"\s*:\s*"')
@@ -28,18 +30,22 @@ _SOMETHING = re.compile(
 
 async def asks_for_a_response(request: http.Request) -> bool:
     """Whether the body is that of the Responses API: other things have such paths too."""
-    body, next_pause = bytearray(), SLICE
+    body, total = b"", 0
+    wanted = [_MODEL, _INPUT]
     try:
         for piece in _decoded(request):
             body += piece
-            if len(body) > MAX_REQUEST:
-                return False
-            if len(body) > next_pause:
-                next_pause += SLICE
-                await asyncio.sleep(0)
-        if len(body) > SMALL:
-            return bool(_MODEL.search(body) and _INPUT.search(body))
-        value = loads(bytes(body))
+            total += len(piece)
+            if total <= SMALL:
+                continue
+            wanted = [pattern for pattern in wanted if not pattern.search(body)]
+            if not wanted or total > MAX_REQUEST:
+                break
+            body = body[-OVERLAP:]
+            await asyncio.sleep(0)  # others have their turn
+        if total > SMALL:
+            return not wanted
+        value = loads(body)
     except (NotJson, DecodingError):
         return False
     if not isinstance(value, dict) or not isinstance(value.get("model"), str):
@@ -48,9 +54,11 @@ async def asks_for_a_response(request: http.Request) -> bool:
 
 
 def _decoded(request: http.Request) -> Iterator[bytes]:
+    """In pieces of at most `STEP` bytes."""
     raw, encoding = request.raw_content or b"", encoding_of(request).strip().lower()
     if encoding in ("", "identity"):
-        yield raw
+        for start in range(0, len(raw), STEP):
+            yield raw[start : start + STEP]
         return
     decoder = decoder_for(encoding)
     if decoder is None:
@@ -62,7 +70,7 @@ def names_something(response: http.Response, *addresses: str) -> bool:
     """Whether a 404 is about a model, an item or an earlier response, not about the address.
     What it repeats of the `addresses` asked for does not count."""
     try:
-        body = decode_whole(response.raw_content or b"", encoding_of(response))
+        body = decode_whole(response.raw_content or b"", encoding_of(response), MAX_ERROR)
     except DecodingError:
         return False
     try:
