@@ -59,6 +59,9 @@ class Question:
         self.flow = _question(flow)
         self.asker = asker_of(flow.request)
         self.said = Said.NOTHING
+        self.answered = asyncio.get_running_loop().create_future()
+        """Done when `said` says what there is to say."""
+        self.task: asyncio.Task[None] | None = None
         self._heard = self._late = False
         self._not_found = bytearray()
         self._enough = asyncio.get_running_loop().create_future()

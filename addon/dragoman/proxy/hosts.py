@@ -95,7 +95,7 @@ class Hosts:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._known: OrderedDict[str, Speaks] = OrderedDict()
-        self._questions: dict[str, tuple[Question, asyncio.Task[None]]] = {}
+        self._questions: dict[str, Question] = {}
         """Those that are being asked, by the address."""
         self._tried: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The addresses of real requests that leave as they came."""
@@ -108,7 +108,7 @@ class Hosts:
         """In words; nothing for an upstream that is not to be bridged, as far as is known."""
         if request.pretty_host.lower() in KNOWN:
             return "its host is on the built-in list"
-        if self._of(request, _name(request, address)) is Speaks.CHAT:
+        if self._known and self._of(request, _name(request, address)) is Speaks.CHAT:
             return "its host was found to have no Responses API"
         return ""
 
@@ -182,13 +182,16 @@ class Hosts:
             return
         asker, until = asker_of(request), loop.time() + 2 * ANSWER
         while flow.error is None and self._of(request, name) is Speaks.UNKNOWN:
-            if name not in self._questions:
-                question = Question(flow)
-                self._questions[name] = question, loop.create_task(self._put(question, name))
-            question, asked = self._questions[name]
-            # This does not cancel it where it is cancelled itself: others wait, too.
-            await asyncio.wait({asked}, timeout=max(0.0, until - loop.time()))
-            if question.asker == asker or question.said is Said.NOTHING or not asked.done():
+            question = self._questions.get(name)
+            if question is None:
+                question = self._questions[name] = Question(flow)
+                # It may run at once, and to its end (mitmproxy 12 has eager tasks).
+                question.task = loop.create_task(self._put(question, name))
+            # This cancels nothing where it is cancelled itself: others wait, too.
+            await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
+            if question.asker == asker or question.said is Said.NOTHING:
+                return
+            if not question.answered.done():
                 return
 
     async def _put(self, question: Question, name: str) -> None:
@@ -202,10 +205,11 @@ class Hosts:
             logger.exception("%s: could not be asked", question.flow.request.pretty_host)
         finally:
             del self._questions[name]
+            question.answered.set_result(None)
 
     def question(self, flow: http.HTTPFlow) -> Question | None:
         """The question whose own flow this is, while it is being asked."""
-        for question, _ in self._questions.values():
+        for question in self._questions.values():
             if question.flow is flow:
                 return question
         return None
