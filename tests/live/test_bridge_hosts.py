@@ -1,4 +1,4 @@
-"""Hosts that speak only Chat Completions: the known ones, and those that say so with a 404."""
+"""Hosts that speak only Chat Completions: the known ones, and those that say so when asked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def client(
 
 @pytest.mark.parametrize("status", [404, 405])
 @pytest.mark.parametrize("how", ["responses.create", "responses.stream"])
-def test_the_retry_that_every_client_makes_is_the_bridged_request(
+def test_the_first_request_is_bridged_with_the_retries_of_every_client(
     tls_upstream: Upstream, client: Client, how: str, status: int
 ) -> None:
     key = f"learned{next(_keys)}"
@@ -50,18 +50,6 @@ def test_the_retry_that_every_client_makes_is_the_bridged_request(
 
     assert client.ask(how, base_url, request)["text"] == ANSWER
     assert endpoints(tls_upstream, "clean_text", key)[2:] == ["chat/completions"]
-
-
-def test_the_answer_before_the_retry_says_what_happens(bridge: Bridge) -> None:
-    path = "/before-the-retry/v1/responses"
-    bridge.upstream.replies["told/before-the-retry/v1/responses"] = Reply(b"no", "text/plain", 404)
-    body = json.dumps(REQUEST).encode()
-    reply = wire.exchange(f"{bridge.proxy.url}/told{path}", body, headers=(JSON,))
-    assert (reply.status, reply.header("retry-after")) == (503, "0")
-    error = json.loads(reply.body)["error"]
-    assert error["code"] == "responses_not_supported"
-    assert "try again" in error["message"]
-    bridge.proxy.wait_for_log("no Responses API; bridged from now on")
 
 
 @pytest.mark.parametrize("status", [404, 405, 401, 501])
@@ -90,8 +78,13 @@ def ask(bridge: Bridge, path: str) -> int:
 
 
 def test_only_the_base_path_that_answered_is_learned(bridge: Bridge) -> None:
-    assert [ask(bridge, "clean_text/one/v1") for _ in range(3)] == [503, 200, 200]
-    assert [ask(bridge, "clean_text/two/v1") for _ in range(2)] == [503, 200]
+    key = f"learned{next(_keys)}"
+    assert [ask(bridge, f"clean_text;key={key}/one/v1") for _ in range(3)] == [200] * 3
+    assert [ask(bridge, f"clean_text;key={key}/two/v1") for _ in range(2)] == [200] * 2
+    paths = endpoints(bridge.upstream, "clean_text", key)
+    assert (
+        paths == ["responses"] + ["chat/completions"] * 3 + ["responses"] + ["chat/completions"] * 2
+    )
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500])
@@ -115,7 +108,9 @@ def test_a_404_about_the_model_teaches_nothing(bridge: Bridge, error: dict[str, 
 
 def test_a_host_without_chat_completions_either_is_forgotten(bridge: Bridge) -> None:
     bridge.upstream.replies["neither"] = Reply(b"{}", "application/json", 404)
-    assert [ask(bridge, "neither/v1") for _ in range(4)] == [503, 404, 503, 404]
+    assert [ask(bridge, "neither/v1") for _ in range(2)] == [404, 404]
+    paths = endpoints(bridge.upstream, "neither", "")
+    assert paths == ["responses", "chat/completions"] * 2
 
 
 @pytest.mark.parametrize("host", ["api.moonshot.ai", "api.deepseek.com"])
@@ -142,4 +137,4 @@ def test_an_unknown_host_is_asked_for_responses_first(
     bridge = Bridge(tls_upstream, rerouted(tls_upstream), "https://api.openai.test")
     exchange = bridge.ask("clean_text", options=";responses=401")
     assert exchange.reply.status == 401
-    assert exchange.sent[0].path.endswith("/v1/responses")
+    assert [sent.path.rpartition("/v1/")[2] for sent in exchange.sent] == ["responses"] * 2

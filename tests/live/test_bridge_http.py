@@ -103,6 +103,22 @@ def test_compressed_requests_are_read(
     assert calls_of(exchange.story().response) == CALLS
 
 
+OF_THE_BODY = [
+    *(("content-md5", "x"), ("digest", "sha-256=x"), ("content-digest", "sha-256=:x:")),
+    *(("range", "bytes=0-1"), ("if-none-match", '"x"'), ("if-match", "*")),
+    ("content-language", "en"),
+]
+
+
+def test_no_header_that_speaks_of_the_old_body_goes_upstream(bridge: Bridge) -> None:
+    others = [("prefer", "x"), ("idempotency-key", "x"), ("x-digest", "x")]
+    exchange = bridge.ask("clean_text", REQUEST, *OF_THE_BODY, *others)
+    exchange.story()
+    (sent,) = exchange.sent
+    assert not [name for name, _ in OF_THE_BODY if sent.header(name) is not None]
+    assert [(name, sent.header(name)) for name, _ in others] == others
+
+
 @pytest.mark.parametrize(
     ("encoding", "body", "status"),
     [

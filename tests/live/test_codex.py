@@ -1,7 +1,7 @@
 """Codex CLI, which speaks only the Responses API, at work on a host that speaks only chat.
 
 Codex thinks, runs a tool, reads its output and answers: two requests to the upstream.
-It knows the host only by name, and the proxy learns from the host's own 404 what to do.
+It knows the host only by name, and the proxy asks the host what to do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ check_for_update_on_startup = false
 
 [model_providers.replay]
 name = "Replay"
-base_url = "https://kimi.test/{fixture};cut=event;pace=0.01;key={key}/v1"
+base_url = "{origin}/{fixture};cut=event;pace=0.01;key={key}/v1"
 env_key = "REPLAY_KEY"
 wire_api = "responses"
 """
@@ -53,6 +53,7 @@ class Codex:
     folder: Path
     key: str
     """By which the upstream tells this test's requests from others'."""
+    origin: str = "https://kimi.test"
 
     @property
     def work(self) -> Path:
@@ -95,7 +96,9 @@ class Codex:
         """`fixture` may have options behind it.  `like` is the model of Codex's own catalogue
         whose tools Kimi gets; None: Codex takes what it knows of `model`.  `provider`: more
         lines for the provider."""
-        configuration = CONFIGURATION.format(model=model, fixture=fixture, key=self.key)
+        configuration = CONFIGURATION.format(
+            origin=self.origin, model=model, fixture=fixture, key=self.key
+        )
         if like:
             catalog = f"model_catalog_json = {json.dumps(str(self._catalog(like)))}\n"
             configuration = catalog + configuration
@@ -123,6 +126,7 @@ class Codex:
         every = self.upstream.requests_of(fixture, self.key)
         endpoints = [request.path.rpartition("/v1/")[2] for request in every]
         assert endpoints == ["responses"] + ["chat/completions"] * (len(every) - 1)
+        assert every[0].body == b"{}"
         chats = every[1:]
         for before, after in itertools.pairwise(chats):
             assert after.body.startswith(to_last_message(before))
@@ -312,3 +316,51 @@ def test_a_script_that_a_limit_cuts_is_not_run(codex: Codex) -> None:
         len(codex.arrived("codex_limit")[0].json["messages"])
     }
     codex.proxy.wait_for_log("left open call of exec that was cut")
+
+
+@pytest.fixture(params=["reverse", "upstream"])
+def elsewhere(
+    request: pytest.FixtureRequest,
+    codex: Codex,
+    mitmdump: Callable[..., Mitmdump],
+    rerouted: Callable[..., Mitmdump],
+) -> Codex:
+    """The same in another mode of the proxy."""
+    if request.param == "reverse":
+        proxy = mitmdump("--mode", f"reverse:{codex.upstream.url}")
+        return replace(codex, proxy=proxy, origin=proxy.url)
+    behind = rerouted(codex.upstream, "--set", "dragoman_bridge=off")
+    return replace(codex, proxy=mitmdump("--mode", f"upstream:{behind.url}"))
+
+
+def test_codex_works_behind_any_mode_of_the_proxy(elsewhere: Codex) -> None:
+    items = elsewhere.turn("agent_codex", like=None)
+    assert items[-1]["text"] == "The command printed from-the-tool."
+    assert len(elsewhere.arrived("agent_codex")) == 2
+
+
+MESSAGE = {
+    **{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"},
+    "content": [{"type": "output_text", "text": "I speak it.", "annotations": []}],
+}
+USAGE = {
+    **{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}
+EVENTS: list[Event] = [
+    {"type": "response.created", "response": {"id": "resp_1"}},
+    {"type": "response.output_item.done", "output_index": 0, "item": MESSAGE},
+    {"type": "response.completed", "response": {"id": "resp_1", "usage": USAGE}},
+]
+
+
+def test_codex_works_at_a_host_that_speaks_responses(codex: Codex) -> None:
+    lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in EVENTS]
+    codex.upstream.replies["native/v1/responses"] = Reply("".join(lines).encode())
+    assert codex.turn("native", like=None)[-1]["text"] == "I speak it."
+    every = [r for r in codex.upstream.requests_of("native", codex.key) if r.method == "POST"]
+    assert {request.path.rpartition("/v1/")[2] for request in every} == {"responses"}
+    question, *turns = every
+    assert question.body == b"{}"
+    assert len(turns) == 1

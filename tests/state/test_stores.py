@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from dragoman.proxy.stores import memory, sqlite
 from dragoman.state.store import Store, StoreError
 from tests.state.backends import MB, Backend
 
@@ -105,6 +106,44 @@ def test_a_response_is_kept_for_its_days_and_not_longer(backend: Backend) -> Non
     assert store.get(OWNER, ["resp_1"], backend.now) == [b"blob"]
     backend.advance(0.2 * DAY)
     assert store.get(OWNER, ["resp_1"], backend.now) == [None]
+
+
+def test_an_address_is_remembered_until_it_is_forgotten(backend: Backend, store: Store) -> None:
+    assert store.remembered("a" * 64, backend.now) == ""
+    store.remember("a" * 64, "chat", backend.now)
+    store.remember("b" * 64, "responses", backend.now)
+    assert [store.remembered(c * 64, backend.now) for c in "abc"] == ["chat", "responses", ""]
+    store.remember("a" * 64, "responses", backend.now)
+    store.remember("b" * 64, "", backend.now)
+    store.remember("c" * 64, "", backend.now)
+    assert [store.remembered(c * 64, backend.now) for c in "abc"] == ["responses", "", ""]
+    assert backend.shared == (backend.open().remembered("a" * 64, backend.now) != "")
+
+
+def test_an_address_is_remembered_as_long_as_a_response(backend: Backend) -> None:
+    store = backend.open(days=30)
+    for name in "used", "idle":
+        store.remember(name, "chat", backend.now)
+    backend.advance(20 * DAY)
+    assert store.remembered("used", backend.now) == "chat"
+    backend.advance(20 * DAY)
+    assert [store.remembered(name, backend.now) for name in ("used", "idle")] == ["chat", ""]
+
+
+def test_only_so_many_addresses_are_remembered(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not backend.bounded:
+        pytest.skip("Redis has a bound of its own")
+    for module in memory, sqlite:
+        monkeypatch.setattr(module, "MAX_ADDRESSES", 3)
+    store = backend.open()
+    for number, name in enumerate("abc"):
+        store.remember(name, "chat", backend.now + number)
+    assert store.remembered("a", backend.now + 3) == "chat"
+    store.remember("d", "chat", backend.now + 4)
+    found = [store.remembered(name, backend.now + 5) for name in "abcd"]
+    assert found == ["chat", "", "chat", "chat"]
 
 
 def test_to_be_gone_on_from_makes_a_response_young_again(backend: Backend) -> None:

@@ -2,13 +2,15 @@
 
 The hooks decide and delegate.  A flow to ``…/chat/completions`` is repaired, one to
 ``…/responses`` of a host that speaks only Chat Completions is bridged (and repaired on
-the way); every other flow is left alone, except that event streams are streamed.  Flows
-that are loaded from a file come by as well; they are not `live`, and stay as they are.
+the way), which `hosts` finds out; every other flow is left alone, except that event
+streams are streamed.  Flows that are loaded from a file come by as well; they are not
+`live`, and stay as they are.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -20,11 +22,11 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from . import bridging, garbage, options, refusals, views
-from .addresses import Address, is_chat, is_upgrade, responses_address, unserved
+from .addresses import Address, beside, is_chat, is_upgrade, responses_address, unserved
 from .bridge_job import BridgeJob
 from .commands import Commands
 from .headers import EVENT_STREAM, media_type
-from .hosts import ChatOnlyHosts
+from .hosts import ASKING_MISSING, Hosts, is_question
 from .live import watched_by_somebody
 from .metrics import Metrics
 from .record import record_of
@@ -33,6 +35,8 @@ from .stream import LiveStream
 from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
+
+_ID = re.compile("resp_[0-9a-f]{32}")
 
 try:
     from .connecting import connect_when_asked
@@ -49,24 +53,31 @@ class Dragoman:
     def __init__(self) -> None:
         self.settings = options.Settings()
         self._running = False
-        self._hosts = ChatOnlyHosts()
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The dialect that a request's header asked for."""
         self._witness = Witness()
         self._repair = RepairJob(self._witness, breaks=not LAYER_MISSING)
         self._bridge = BridgeJob(self._witness, holds=not LAYER_MISSING)
+        self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._witness.stats)
         self.addons = [Commands(self._witness.stats)]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
         options.declare(loader)
+        options.take_over(ctx.options.deferred)
         views.install()
         if LAYER_MISSING:
             logger.warning(
                 "No heartbeats while an upstream is silent, no last word when its connection "
                 "breaks, and stream_large_bodies streams past the bridge: %s.",
                 LAYER_MISSING,
+            )
+        if ASKING_MISSING:
+            logger.warning(
+                "No upstream can be asked whether it speaks Responses: set dragoman_bridge for "
+                "those that are not on the built-in list: %s.",
+                ASKING_MISSING,
             )
 
     def configure(self, updated: Iterable[str]) -> None:
@@ -124,7 +135,7 @@ class Dragoman:
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Ask the upstream not to compress, and keep the request's body readable, even
         where the user has large bodies streamed."""
-        if not flow.live:
+        if not flow.live or is_question(flow):
             return
         asked = flow.request.headers.get(bridging.DIALECT_HEADER, "")
         if asked:
@@ -136,19 +147,28 @@ class Dragoman:
         if ours or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
             flow.request.stream = False
+        elif self._may_convert(flow):
+            flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Bridge what is to be bridged, answer what is kept, and watch what an LLM will
         answer."""
-        if flow.response is not None or not flow.live:
+        if flow.response is not None or flow.error is not None or not flow.live:
+            return
+        if is_question(flow):
             return
         address = responses_address(flow.request)
         if address is not None and self._bridge.recall.runs(flow.request, address):
             await self._answer(flow, address)
-        elif is_chat(flow.request):
+            return
+        if is_chat(flow.request):
             if self._repairs(flow):
                 self._witness.of(flow, "repair")
-        elif not self._bridges(flow):
+            return
+        why = await self._why_bridged(flow, address)
+        if flow.error is not None:
+            return  # somebody has ended it while its upstream was asked
+        if not why:
             if address is not None and not address.response_id:
                 self._witness.of(flow, "watch")
             elif flow.request.method == "POST" and self._repairs(flow):
@@ -162,7 +182,7 @@ class Dragoman:
         elif address is not None and self._is_ours(address):
             if address.generates:
                 dialect = self._asked.pop(flow, "")
-                await self._bridge.convert(flow, address, self.settings, dialect)
+                await self._bridge.convert(flow, address, self.settings, dialect, why)
             else:
                 await self._answer(flow, address)
 
@@ -179,10 +199,15 @@ class Dragoman:
         response = flow.response
         if response is None or not flow.live:
             return
+        if is_question(flow):
+            if question := self._hosts.question(flow):
+                question.headers_came()
+            return
         if flow.is_replay == "response":
             self._bridge.forget(flow)  # what was saved is what the client got
         if response.data.content is not None:
             return  # it was made here or by another addon, and is whole already
+        self._hosts.answered(flow, response)
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
         elif self._is_repairable(flow) and self._repair.streams(flow, response):
@@ -199,6 +224,8 @@ class Dragoman:
 
     async def response(self, flow: http.HTTPFlow) -> None:
         """Convert or repair a reply that was not streamed, and tell of any."""
+        if question := self._hosts.question(flow):
+            question.ended()
         response = flow.response
         if response is None or not (flow.live or record_of(flow)):
             return
@@ -206,15 +233,11 @@ class Dragoman:
             response.stream = False  # the reply ended with its headers
         if flow in self._bridge:
             if response.status_code in (404, 405):
-                self._hosts.forget(flow.request)
+                self._hosts.refused_chat(flow, response)
             await self._bridge.end_reply(flow, response)
-        elif self._learns(flow) and self._hosts.learn(flow.request, response):
+        elif response.status_code in (404, 405) and self._hosts.refused(flow, response):
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
-            record = self._witness.of(flow, "watch")
-            record.came(response.content or b"")
-            record.upstream_status = response.status_code
-            flow.response = refusals.learned()
         elif self._refuses_upgrade(flow, response):
             self._witness.of(flow, "watch").evidence.note("refused:", "a WebSocket")
             flow.response = refusals.no_upgrade()
@@ -224,6 +247,8 @@ class Dragoman:
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Tell of a flow that ended early."""
+        if question := self._hosts.question(flow):
+            question.ended()
         self._bridge.forget(flow)
         self._witness.close(flow)
 
@@ -248,10 +273,38 @@ class Dragoman:
             flow.response is not None and flow.response.status_code == 200 and self._repairs(flow)
         )
 
-    def _bridges(self, flow: http.HTTPFlow) -> bool:
-        """Whether the upstream of this request is to be bridged."""
+    async def _why_bridged(self, flow: http.HTTPFlow, address: Address | None) -> str:
+        """Why this request is the bridge's, in words; nothing if it is not."""
+        request = flow.request
+        if self.settings.bridge is not None:
+            return "dragoman_bridge says so" if self.settings.bridge(flow) else ""
+        if address is not None or is_upgrade(request):
+            try:
+                await self._hosts.find_out(flow, address)
+            except Exception:
+                logger.exception("%s: nothing could be found out of its host", name_of(flow))
+        why = self._hosts.why_bridged(request, address or beside(request))
+        if why or address is None or not self._may_be_kept(address):
+            return why
+        kept = await self._bridge.recall.has(request, address.response_id)
+        return "its response is kept here" if kept else ""
+
+    def _may_be_kept(self, address: Address) -> bool:
+        """Whether this may be about a response of the bridge's: its ids look like this."""
+        return self._bridge.archive.opened and _ID.fullmatch(address.response_id) is not None
+
+    def _may_convert(self, flow: http.HTTPFlow) -> bool:
+        """Whether this request may be one that the bridge converts: its body says so, or what
+        is found out."""
+        address = responses_address(flow.request)
+        if address is None or self.settings.bridge is not None or not address.generates:
+            return False
+        return self._may_be_kept(address) or self._hosts.may_be_found_out(flow.request, address)
+
+    def _bridges(self, flow: http.HTTPFlow, address: Address | None) -> bool:
+        """Whether the upstream of this request is to be bridged, as far as is known."""
         test = self.settings.bridge
-        return flow.request in self._hosts if test is None else test(flow)
+        return bool(self._hosts.why_bridged(flow.request, address)) if test is None else test(flow)
 
     def _converts(self, flow: http.HTTPFlow) -> bool:
         """Whether this request is one that the bridge converts."""
@@ -259,13 +312,14 @@ class Dragoman:
         return (
             address is not None
             and address.generates
-            and self._bridges(flow)
+            and self._bridges(flow, address)
             and self._is_ours(address)
         )
 
     def _refuses(self, flow: http.HTTPFlow) -> bool:
         """Whether this request is for what a bridged host cannot do."""
-        return unserved(flow.request) is not None and self._bridges(flow)
+        address = beside(flow.request)
+        return address is not None and self._bridges(flow, address)
 
     def _is_ours(self, address: Address) -> bool:
         """Whether a bridged host's address is answered here, not by the host."""
@@ -274,11 +328,12 @@ class Dragoman:
     def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
         """Whether this request, or the response to it, is read or converted as a whole."""
         if request:
-            return self._converts(flow) or self._refuses(flow) or self._repairs(flow)
+            ours = self._converts(flow) or self._refuses(flow)
+            return ours or self._may_convert(flow) or self._repairs(flow)
         response = flow.response
         if response is None:
             return False
-        missing = response.status_code in (404, 405) and self._learns(flow)
+        missing = response.status_code in (404, 405) and self._hosts.is_tried(flow)
         missing = missing or self._refuses_upgrade(flow, response)
         collected = self._is_repairable(flow) and self._repair.collects(flow, response)
         return flow in self._bridge or missing or collected
@@ -288,7 +343,3 @@ class Dragoman:
         WebSocket of the Responses API."""
         missing = response.status_code in (404, 405) and self.settings.bridge is None
         return missing and is_upgrade(flow.request)
-
-    def _learns(self, flow: http.HTTPFlow) -> bool:
-        address = responses_address(flow.request)
-        return self.settings.bridge is None and address is not None and not address.response_id

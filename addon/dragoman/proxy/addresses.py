@@ -69,6 +69,13 @@ def unserved(request: http.Request) -> Unserved | None:
     return cast(Unserved, found["verb"] or found["noun"])
 
 
+def beside(request: http.Request) -> Address | None:
+    """For what is `unserved`: something below the ``…/responses`` that stands beside it, and by
+    which its upstream is known."""
+    part = unserved(request)
+    return Address(base_path(request), part) if part is not None else None
+
+
 def is_chat(request: http.Request) -> bool:
     """Whether this asks for a chat completion."""
     path = request.path.partition("?")[0].rstrip("/")

@@ -212,6 +212,18 @@ class Archive:
         self._ready.changed(asker, response_id)
         return await self._run(asker, delete)
 
+    async def speaks(self, address: str) -> str:
+        """Which API the upstream at an address is remembered to speak; nothing if that is not
+        known.  Raises `Refused` and `StoreError`."""
+        now = time.time()
+        return await self._run(b"", lambda store, _owner: store.remembered(address, now))
+
+    def remember(self, address: str, speaks: str) -> None:
+        """Nobody waits for it: what is not kept is found out again."""
+        now = time.time()
+        if self._thread is not None:
+            self._thread.later(lambda store: store.remember(address, speaks, now))
+
     async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:
         """In the store's thread; see `StoreThread.ask`.  The store's secret is asked for each
         time: one that lost all it kept has another."""

@@ -51,10 +51,12 @@ class BridgeJob:
         return flow in _bridged
 
     async def convert(
-        self, flow: http.HTTPFlow, address: Address, settings: Settings, dialect: str
+        self, flow: http.HTTPFlow, address: Address, settings: Settings, dialect: str, why: str
     ) -> None:
-        """Send the request as a chat completions request, or have it refused."""
+        """Send the request as a chat completions request, or have it refused.  `why` says in
+        words why it is bridged."""
         evidence = Evidence()
+        evidence.note("bridged:", why)
         bridged = await send_as_chat(
             flow,
             address,

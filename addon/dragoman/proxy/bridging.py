@@ -43,7 +43,7 @@ from .archive import Archive
 from .bridge_stream import BridgeStream
 from .credentials import asker_of
 from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
-from .headers import set_event_stream
+from .headers import set_event_stream, set_json
 from .options import Settings
 from .record import Record
 from .refusals import error_response, refusal
@@ -215,10 +215,7 @@ async def send_as_chat(
     )
     query = request.path.partition("?")[1:]
     request.path = f"{address.base}/chat/completions{''.join(query)}"
-    headers.pop("content-encoding", None)
-    headers["content-type"] = "application/json"
-    headers["accept-encoding"] = "identity"
-    request.content = body
+    set_json(request, body)
     turn = conversion.turn if asked.shown is None else replace(conversion.turn, request=asked.shown)
     tools = Tools.of_request(conversion.chat)
     return Bridged(turn, chosen, tools, settings, evidence, asked.plain, asked.keeping)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from mitmproxy import http
 
 EVENT_STREAM = "text/event-stream"
 
 
-def media_type(response: http.Response) -> str:
+_OF_A_BODY = re.compile(
+    r"content-(?!type$|length$).+|(?:repr-)?digest|etag|last-modified|range|if-.+|trailer"
+    r"|x-.*content-(?:md5|sha256)",
+    re.IGNORECASE,
+)
+
+
+def media_type(message: http.Message) -> str:
     """Without parameters, in lower case."""
-    value: str = response.headers.get("content-type", "")
+    value: str = message.headers.get("content-type", "")
     return value.partition(";")[0].strip().lower()
 
 
@@ -23,6 +32,18 @@ def set_event_stream(response: http.Response) -> None:
     """The body that leaves is an event stream of our own, which no cache may keep."""
     response.headers["content-type"] = "text/event-stream; charset=utf-8"
     response.headers["cache-control"] = "no-cache"
+
+
+def set_json(request: http.Request, body: bytes) -> None:
+    """Give a request another body, and no header or trailer that speaks of the one it had:
+    checksums, ranges and conditions (RFC 9110, 9530) would have it refused."""
+    for name in set(request.headers):
+        if _OF_A_BODY.fullmatch(name):
+            del request.headers[name]
+    request.headers["content-type"] = "application/json"
+    request.headers["accept-encoding"] = "identity"
+    request.trailers = None
+    request.content = body
 
 
 def set_stream_framing(request: http.Request, response: http.Response) -> None:

@@ -2,12 +2,18 @@
 
 `Settings.of` runs when an option changes; a flow uses the settings in force when its
 response headers arrive, to its end.
+
+All options are strings to mitmproxy.  What it cannot take for an option's type it raises
+in a task that nobody waits for: the proxy then runs without this script, and without a
+word.  `take_over` looks at what was given before that happens.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -18,6 +24,8 @@ from mitmproxy.utils import human
 from ..bridge.dialects import DIALECTS
 from ..kimi.parts import Policy
 
+logger = logging.getLogger(__name__)
+
 MIN_HEARTBEAT, MAX_HEARTBEAT = 0.1, 3600
 FlowTest = Callable[[http.HTTPFlow], bool]
 
@@ -27,7 +35,13 @@ _CHOICES = {
     "dragoman_dialect": ("auto", *DIALECTS),
     "dragoman_unsupported_tools": ("drop", "error"),
 }
-
+_ON, _EVERY, _NEVER = "auto, or to ~all for every flow", "~all, or to auto", "off"
+_INSTEAD = {
+    **dict.fromkeys(("true", "yes", "on", "1"), _ON),
+    "all": _EVERY,
+    **dict.fromkeys(("none", "false", "no", "0"), _NEVER),
+}
+"""Words that as a flow filter are patterns for addresses, which nobody means by them."""
 
 _OPTIONS = (
     (
@@ -99,17 +113,55 @@ _OPTIONS = (
     ),
     (
         "dragoman_metrics",
-        0,
+        "0",
         "A port of 127.0.0.1 at which Prometheus finds the figures; 0: none. Needs the package "
         "prometheus-client in mitmproxy's environment.",
     ),
 )
 
+_DEFAULTS = {name: default for name, default, _ in _OPTIONS}
+
 
 def declare(loader: Loader) -> None:
     """Make the options known to mitmproxy."""
     for name, default, text in _OPTIONS:
-        loader.add_option(name, type(default), default, text, choices=_CHOICES.get(name))
+        loader.add_option(name, str, default, text, choices=_CHOICES.get(name))
+
+
+def take_over(deferred: dict[str, Any]) -> None:
+    """Make mitmproxy's `deferred` options such as it can take: what was given on the command
+    line and in config.yaml before this script was loaded.
+
+    What is no value is taken out, with an error in the log, with which mitmproxy does not
+    start; for the name of no option there is a warning.
+    """
+    known = [name for name, *_ in _OPTIONS]
+    for name, given in list(deferred.items()):
+        if name in known:
+            try:
+                deferred[name] = _as_text(name, given)
+            except exceptions.OptionsError as error:
+                del deferred[name]
+                logger.error("%s", error)
+        elif name.lower().replace("-", "_").startswith("dragoman"):
+            nearest = get_close_matches(name.lower().replace("-", "_"), known, 1, cutoff=0.0)
+            logger.warning("There is no option %s; do you mean %s?", name, nearest[0])
+
+
+def _as_text(name: str, given: object) -> str:
+    """What was given for an option.  Raises `OptionsError` if that is not one value."""
+    values = getattr(given, "val", None)  # of the command line: one for each --set
+    if values is None:
+        values = given if isinstance(given, list) else [given]
+    if len(values) > 1:
+        raise exceptions.OptionsError(f"{name} is given {len(values)} times; give it once.")
+    value = values[0] if values else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    what = "has no value" if value is None else f"is {value!r}, which is no text"
+    raise exceptions.OptionsError(f"{name} {what}; set it as in {name}={_DEFAULTS[name]!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +211,7 @@ class Settings:
                 _size("dragoman_store_max", options.dragoman_store_max, least=1),
             ),
             keep=_size("dragoman_keep", options.dragoman_keep),
-            capture=_folder(options.dragoman_capture),
+            capture=_folder("dragoman_capture", options.dragoman_capture),
             metrics=_port("dragoman_metrics", options.dragoman_metrics),
         )
 
@@ -175,13 +227,19 @@ class Settings:
 
 
 def _flow_test(name: str, value: str) -> FlowTest | None:
-    if value == "auto":
+    word = value.strip().lower()
+    if word == "auto":
         return None
-    if value == "off":
+    if word == "off":
         return lambda _flow: False
+    if word in _INSTEAD:
+        raise exceptions.OptionsError(
+            f"{name} is {value!r}, which as a flow filter means addresses with {word!r} in them; "
+            f"set it to {_INSTEAD[word]}."
+        )
     try:
         parsed = flowfilter.parse(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise exceptions.OptionsError(
             f"{name} is {value!r}, which is no flow filter ({error}); "
             "set it to auto, off, or a filter such as '~d moonshot.ai'."
@@ -225,11 +283,20 @@ def _size(name: str, value: str, *, least: int = 0) -> int:
     return size
 
 
-def _folder(value: str) -> Path | None:
-    return Path(value).expanduser() if value else None
+def _folder(name: str, value: str) -> Path | None:
+    try:
+        return Path(value).expanduser() if value else None
+    except RuntimeError as error:  # ~somebody who is not there
+        raise exceptions.OptionsError(
+            f"{name} is {value!r}, which is no path ({error}); set it to a folder, or to nothing."
+        ) from None
 
 
-def _port(name: str, value: int) -> int:
-    if not 0 <= value < 65536:
-        raise exceptions.OptionsError(f"{name} is {value}; set it to a port, or to 0 for none.")
-    return value
+def _port(name: str, value: str) -> int:
+    try:
+        port = int(value)
+    except ValueError:
+        port = -1
+    if not 0 <= port < 65536:
+        raise exceptions.OptionsError(f"{name} is {value!r}; set it to a port, or to 0 for none.")
+    return port

@@ -45,6 +45,18 @@ class Recall:
             return False
         return self._running.find(asker_of(request), address.response_id) is not None
 
+    async def has(self, request: http.Request, response_id: str) -> bool:
+        """Whether this response runs, or is kept, for who sends the request."""
+        asker = asker_of(request)
+        if self._running.find(asker, response_id) is not None:
+            return True
+        try:
+            (kept,) = await self._archive.get(asker, [response_id])
+        except (Refused, StoreError) as error:
+            logger.error("Stored responses cannot be had: %s", error)
+            return False
+        return kept is not None
+
     async def answer(self, request: http.Request, address: Address) -> http.Response:
         """The answer to a request that generates nothing."""
         try:

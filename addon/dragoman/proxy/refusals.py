@@ -70,14 +70,3 @@ def unreachable(error: str) -> http.Response:
     was whole; all clients try again after a 502."""
     message = f"The upstream gave no answer: {error}"
     return error_response(502, message, type="server_error", code="upstream_unreachable")
-
-
-def learned() -> http.Response:
-    """The answer after which a client tries again, and is bridged."""
-    message = (
-        "This host has no Responses API. From now on requests to it are bridged to Chat "
-        "Completions: please try again."
-    )
-    response = error_response(503, message, type="server_error", code="responses_not_supported")
-    response.headers["retry-after"] = "0"
-    return response

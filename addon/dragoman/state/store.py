@@ -64,5 +64,12 @@ class Store(Protocol):
     def limit(self, days: float, max_bytes: int) -> None:
         """Other bounds from now on; called in any thread, and waits for nothing."""
 
+    def remember(self, address: str, speaks: str, now: float) -> None:
+        """Keep which API the upstream at an address speaks, for as long as a response is kept;
+        forget it for an empty text.  `address` is a hash."""
+
+    def remembered(self, address: str, now: float) -> str:
+        """What `remember` was given for it last, whose time begins anew; or nothing."""
+
     def close(self) -> None:
         """The store is not used any more."""

@@ -11,6 +11,8 @@ logger = logging.getLogger(__name__)
 
 QUIET = 60.0
 """Seconds between two lines of the log: a store that is full forgets something at each put."""
+MAX_ADDRESSES = 4096
+"""Upstreams' addresses that are remembered; some 200 bytes each, and hardly anybody uses ten."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...state.store import NO_PARTS, Parts
-from .bounds import FULL, Bounds, Evictions
+from .bounds import FULL, MAX_ADDRESSES, Bounds, Evictions
 
 ENTRY = 500
 """About what an entry takes beside its id and its blob; the names are Python's."""
@@ -50,6 +50,7 @@ class Memory:
         self._owners: dict[str, _Owner] = {}
         self._size = 0
         self._evictions = Evictions(FULL)
+        self._addresses: dict[str, tuple[float, str]] = {}  # that used the longest ago first
 
     def secret(self) -> bytes:
         return self._secret
@@ -96,8 +97,23 @@ class Memory:
     def limit(self, days: float, max_bytes: int) -> None:
         self._bounds = Bounds.of(days, max_bytes)
 
+    def remember(self, address: str, speaks: str, now: float) -> None:
+        self._addresses.pop(address, None)
+        if speaks:
+            self._addresses[address] = now, speaks
+        if len(self._addresses) > MAX_ADDRESSES:
+            del self._addresses[next(iter(self._addresses))]
+
+    def remembered(self, address: str, now: float) -> str:
+        used, speaks = self._addresses.get(address, (now, ""))
+        if used <= self._bounds.dead(now):
+            speaks = ""
+        self.remember(address, speaks, now)
+        return speaks
+
     def close(self) -> None:
         self._owners.clear()
+        self._addresses.clear()
         self._size = 0
 
     def _entries(self, owner: str) -> dict[str, _Entry]:

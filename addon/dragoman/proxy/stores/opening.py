@@ -81,6 +81,12 @@ class Opening:
     def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
         return self.open().delete(owner, response_id, parts)
 
+    def remember(self, address: str, speaks: str, now: float) -> None:
+        self.open().remember(address, speaks, now)
+
+    def remembered(self, address: str, now: float) -> str:
+        return self.open().remembered(address, now)
+
     def close(self) -> None:
         if self._store is not None:
             self._store.close()

@@ -148,6 +148,24 @@ class Redis:
         del max_bytes
         self._milliseconds = max(1, int(days * 86400 * 1000))
 
+    def remember(self, address: str, speaks: str, now: float) -> None:
+        del now
+        key = f"dragoman:address:{address}"
+        with self._errors():
+            if speaks:
+                self._client.set(key, speaks, px=self._milliseconds)
+            else:
+                self._client.delete(key)
+
+    def remembered(self, address: str, now: float) -> str:
+        del now
+        key = f"dragoman:address:{address}"
+        with self._errors():
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.get(key).pexpire(key, self._milliseconds)
+            found, _ = _execute(pipeline)
+        return found.decode() if isinstance(found, bytes) else ""
+
     def close(self) -> None:
         with self._errors():
             self._client.close()

@@ -25,7 +25,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from ...state.store import NO_PARTS, Parts, StoreError
-from .bounds import FULL, Bounds, Evictions
+from .bounds import FULL, MAX_ADDRESSES, Bounds, Evictions
 from .sqlite_file import DAMAGED, LOG, SMALL, code, connect, in_words, make, number, transaction
 
 BUSY = 2.0
@@ -143,6 +143,26 @@ class Sqlite:
 
     def limit(self, days: float, max_bytes: int) -> None:
         self._bounds = Bounds.of(days, max_bytes)
+
+    def remember(self, address: str, speaks: str, now: float) -> None:
+        with self._errors(), transaction(self._db) as db:
+            db.execute("DELETE FROM addresses WHERE address = ?", (address,))
+            if speaks:
+                db.execute("INSERT INTO addresses VALUES (?, ?, ?)", (address, speaks, now))
+            db.execute(
+                "DELETE FROM addresses WHERE used <= ? OR address IN "
+                "(SELECT address FROM addresses ORDER BY used DESC LIMIT -1 OFFSET ?)",
+                (self._bounds.dead(now), MAX_ADDRESSES),
+            )
+
+    def remembered(self, address: str, now: float) -> str:
+        query = "SELECT speaks FROM addresses WHERE address = ? AND used > ?"
+        with self._errors(), transaction(self._db, "BEGIN") as db:
+            row = db.execute(query, (address, self._bounds.dead(now))).fetchone()
+        if row is None:
+            return ""
+        self.remember(address, row[0], now)
+        return str(row[0])
 
     def close(self) -> None:
         self._closed = True

@@ -77,6 +77,11 @@ _ADDED = (
     "UPDATE owners SET size = size - length(OLD.blob) WHERE owner = OLD.owner; "
     "DELETE FROM owners WHERE owner = OLD.owner AND size <= 0; END",
 )
+_ADDRESSES = (
+    # Which API an upstream speaks.
+    "CREATE TABLE IF NOT EXISTS addresses "
+    "(address TEXT PRIMARY KEY, speaks TEXT NOT NULL, used REAL NOT NULL)"
+)
 
 
 def make(path: Path) -> None:
@@ -124,6 +129,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             for statement in _SCHEMA:
                 db.execute(statement)
             db.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
+        db.execute(_ADDRESSES)
         if not number(db, "SELECT count(*) FROM sqlite_master WHERE name = 'owners'"):
             for statement in _ADDED:
                 db.execute(statement)

@@ -1,0 +1,116 @@
+"""An upstream that is asked which API it speaks, and what arrived there.
+
+Its answer to the question and those to real requests are chosen apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fixtures.server import BadRequestError, Options, Reply, Upstream, parse_path, plan
+from fixtures.wire import Plan, Request
+from tests.live import wire
+from tests.live.mitmdump import Mitmdump
+from tests.live.responses import JSON, REQUEST
+
+NO_ADDRESS = Reply(b'{"detail":"Not Found"}', "application/json", 404)
+NO_MODEL = Reply(
+    b'{"error":{"message":"The model `x` does not exist","code":null}}', "application/json", 404
+)
+INVALID = Reply(b'{"error":{"message":"input is required"}}', "application/json", 400)
+NATIVE = Reply(b'{"id":"resp_1","object":"response","output":[]}', "application/json")
+_names = itertools.count()
+
+
+@dataclass(slots=True)
+class Asked(Upstream):
+    """Every reply is one of these, by the first part of the path."""
+
+    to_questions: dict[str, tuple[Reply, Options]] = field(default_factory=dict)
+    to_requests: dict[str, Reply] = field(default_factory=dict)
+    """To real requests for a response."""
+    to_chats: dict[str, Reply] = field(default_factory=dict)
+    """Else a chat stream."""
+
+    def _answer(self, request: Request) -> Plan:
+        self.requests.append(request)
+        try:
+            name, options, rest = parse_path(request.path)
+        except BadRequestError:
+            return plan(NO_ADDRESS, Options())
+        if rest.endswith("/chat/completions"):
+            reply = self.to_chats.get(name) or self._reply(request, "clean_text", options, rest)
+            return plan(reply, options)
+        if request.body == b"{}":
+            return plan(*self.to_questions.get(name, (NO_ADDRESS, Options())))
+        return plan(self.to_requests.get(name, NO_ADDRESS), options)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One address of an `Asked` behind a proxy, for which nothing is known yet."""
+
+    upstream: Asked
+    proxy: Mitmdump
+    base: str
+    """Where a client believes that the upstream is."""
+    regular: bool = False
+    """Whether `proxy` is asked as a proxy, with CONNECT; else as the upstream itself."""
+    http2: bool = False
+    name: str = field(default_factory=lambda: f"host{next(_names)}")
+
+    def says(
+        self,
+        question: Reply = NO_ADDRESS,
+        request: Reply | None = None,
+        *,
+        chat: Reply | None = None,
+        **options: Any,
+    ) -> Host:
+        """What it answers; `options` are those of the answer to the question."""
+        self.upstream.to_questions[self.name] = question, Options(**options)
+        if request is not None:
+            self.upstream.to_requests[self.name] = request
+        if chat is not None:
+            self.upstream.to_chats[self.name] = chat
+        return self
+
+    def ask(
+        self,
+        body: Mapping[str, Any] | bytes = REQUEST,
+        *headers: tuple[str, str],
+        path: str = "/v1/responses",
+        method: str = "POST",
+    ) -> wire.Reply:
+        return wire.exchange(
+            f"{self.base}/{self.name}{path}",
+            body if isinstance(body, bytes) else json.dumps(body).encode(),
+            method=method,
+            headers=(JSON, *headers),
+            proxy=self.proxy.url if self.regular else None,
+            http2=self.http2,
+        )
+
+    @property
+    def sent(self) -> list[Request]:
+        """What arrived there."""
+        return self.upstream.requests_of(self.name)
+
+    @property
+    def arrived(self) -> list[str]:
+        """The same, each in a word."""
+        return [_in_a_word(request) for request in self.sent]
+
+    def behind(self, proxy: Mitmdump) -> Host:
+        """The same, behind another proxy in its place."""
+        return replace(self, proxy=proxy, base=self.base.replace(self.proxy.url, proxy.url))
+
+
+def _in_a_word(request: Request) -> str:
+    if request.path.partition("?")[0].endswith("/chat/completions"):
+        return "chat"
+    return "question" if request.body == b"{}" else "request"

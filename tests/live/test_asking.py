@@ -1,0 +1,531 @@
+"""An upstream that is not known is asked which API it speaks before a request leaves for it;
+nobody sees an error for it, and nobody's request decides for another's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fixtures.server import Reply
+from tests.live import wire
+from tests.live.asked import INVALID, NATIVE, NO_ADDRESS, NO_MODEL, Asked, Host
+from tests.live.clients import Clients
+from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
+from tests.live.responses import REQUEST
+from tests.live.test_repair_options import comments_in
+
+GetMitmdump = Callable[..., Mitmdump]
+GetHost = Callable[..., Host]
+REROUTE = ROOT / "tests" / "live" / "reroute.py"
+WITHOUT_REPLAY = ROOT / "tests" / "live" / "without_replay.py"
+ANSWERS = ROOT / "tests" / "live" / "answers.py"
+KEY = ("authorization", "Bearer sk-one")
+OTHER_KEY = ("authorization", "Bearer sk-other")
+STREAM = Reply(b'event: response.created\ndata: {"type":"response.created"}\n\n')
+
+
+@pytest.fixture(scope="module")
+def asked() -> Iterator[Asked]:
+    with Asked() as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="module")
+def asked_tls() -> Iterator[Asked]:
+    with Asked(tls=True) as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def host(asked: Asked, mitmdump: GetMitmdump) -> Host:
+    proxy = mitmdump("--mode", f"reverse:{asked.url}", scripts=(ADDON, ANSWERS))
+    return Host(asked, proxy, proxy.url)
+
+
+def status_of(reply: wire.Reply) -> int:
+    assert reply.complete
+    return reply.status
+
+
+# What the answer says
+
+DECIDES = [
+    (NO_ADDRESS, "chat"),
+    (Reply(b"", "text/plain", 405), "chat"),
+    (Reply(b"<h1>404</h1><a>our models</a>", "text/html", 404), "chat"),
+    (Reply(b"404 page not found", "text/plain", 404), "chat"),
+    (Reply(gzip.compress(b'{"detail":"Not Found"}'), "application/json", 404), "chat"),
+    (INVALID, "request"),
+    (Reply(b"", "application/json", 422), "request"),
+    (NATIVE, "request"),
+    (STREAM, "request"),
+]
+
+
+@pytest.mark.parametrize(("answer", "then"), DECIDES)
+def test_an_answer_decides_for_the_request_that_waits_and_all_after_it(
+    host: Host, answer: Reply, then: str
+) -> None:
+    host.says(answer, NATIVE)
+    assert [status_of(host.ask()) for _ in range(3)] == [200, 200, 200]
+    assert host.arrived == ["question", then, then, then]
+
+
+NOTHING = [
+    *(Reply(b"{}", "application/json", status) for status in (301, 401, 402, 403, 429, 500, 503)),
+    NO_MODEL,
+    Reply(b"unknown model: None", "text/plain", 404),
+    Reply(b'{"detail":"Deployment not found"}', "application/json", 404),
+    Reply(b'{"error":{"message":"no","param":"model"}}', "application/json", 404),
+]
+
+
+@pytest.mark.parametrize("answer", NOTHING)
+@pytest.mark.parametrize("then", [200, 404, 401])
+def test_any_other_answer_says_nothing_and_the_request_leaves_as_it_is(
+    host: Host, answer: Reply, then: int
+) -> None:
+    host.says(answer, Reply(b"{}", "application/x-other", then))
+    body = json.dumps(REQUEST, indent=1).encode()
+    assert [status_of(host.ask(body)) for _ in range(2)] == [then, then]
+    assert host.arrived == ["question", "request"] * 2
+    assert [request.body for request in host.sent] == [b"{}", body] * 2
+
+
+def test_what_a_404_repeats_of_the_address_is_no_model(host: Host) -> None:
+    path = "/models/my-deployment/v1/responses"
+    for echo in (f"/{host.name}{path}", f"{host.proxy.url}/{host.name}{path}"):
+        body = json.dumps({"error": {"message": f"Invalid URL (POST {echo})"}}).encode()
+        host.says(Reply(body, "application/json", 404))
+        assert status_of(host.ask(path=path)) == 200
+
+
+def test_a_host_that_hangs_is_not_waited_for_long(host: Host) -> None:
+    host.says(NATIVE, NATIVE, delay=60)
+    assert status_of(host.ask()) == 200
+    assert host.arrived == ["question", "request"]
+    host.proxy.wait_for_log("asked whether it speaks Responses: no answer in 5 seconds")
+
+
+def test_a_host_that_breaks_off_says_nothing(host: Host) -> None:
+    host.says(NATIVE, NATIVE, fault="reset")
+    assert status_of(host.ask()) == 200
+    assert host.arrived == ["question", "request"]
+
+
+def test_a_host_that_is_not_there_is_told_as_without_a_question(
+    host: Host, mitmdump: GetMitmdump
+) -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        proxy = mitmdump("--mode", f"reverse:http://127.0.0.1:{taken.getsockname()[1]}")
+        reply = Host(host.upstream, proxy, proxy.url).ask()
+    assert reply.status == 502
+    proxy.wait_for_log("asked whether it speaks Responses: .*so that is not known")
+
+
+@pytest.mark.parametrize(("status", "then"), [(200, "request"), (404, "chat")])
+def test_an_endless_answer_is_not_read_to_its_end(host: Host, status: int, then: str) -> None:
+    endless = Reply(b"x" * 200_000, "text/plain", status)
+    host.says(endless, NATIVE, cut="bytes:10", pace=0.001)
+    assert status_of(host.ask()) == 200
+    assert host.arrived == ["question", then]
+
+
+# Which requests
+
+OTHERS = [
+    b"",
+    b"not JSON",
+    b'["model", "input"]',
+    b'{"model": 1, "input": "x"}',
+    b'{"input": "x"}',
+    b'{"model": "x"}',
+    b'{"form": {"model": "x", "input": "y"}}',
+]
+
+
+@pytest.mark.parametrize("body", OTHERS)
+def test_what_is_no_request_for_a_response_is_not_asked_about(host: Host, body: bytes) -> None:
+    host.says(NO_ADDRESS, Reply(b"ours", "text/plain"))
+    assert host.ask(body).body == b"ours"
+    assert [request.body for request in host.sent] == [body]
+
+
+@pytest.mark.parametrize("messages", ["input", "messages"])
+@pytest.mark.parametrize("size", [10, 1_000_000])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_request_is_known_by_its_body(
+    host: Host, messages: str, size: int, encoded: bool
+) -> None:
+    host.says(NATIVE, NATIVE)
+    body = json.dumps({messages: "x" * size, "stream": False, "model": "kimi-k2.5"}).encode()
+    body = gzip.compress(body) if encoded else body
+    headers = (("content-encoding", "gzip"),) if encoded else ()
+    assert status_of(host.ask(body, *headers)) == 200
+    assert host.arrived == ["question", "request"]
+    assert host.sent[1].body == body
+
+
+def test_a_large_request_that_the_user_has_streamed_is_known_as_well(
+    asked: Asked, mitmdump: GetMitmdump
+) -> None:
+    arguments = "--mode", f"reverse:{asked.url}", "--set", "stream_large_bodies=1k"
+    proxy = mitmdump(*arguments)
+    large = REQUEST | {"input": "x" * 100_000}
+    for answer, then in [(NO_ADDRESS, "chat"), (INVALID, "request")]:
+        host = Host(asked, proxy, proxy.url).says(answer, NATIVE)
+        assert [status_of(host.ask(large)) for _ in range(2)] == [200, 200]
+        assert host.arrived == ["question", then, then]
+
+
+def test_where_nobody_can_be_asked_all_else_works(asked: Asked, mitmdump: GetMitmdump) -> None:
+    proxy = mitmdump("--mode", f"reverse:{asked.url}", scripts=(WITHOUT_REPLAY, ADDON))
+    host = Host(asked, proxy, proxy.url).says(NO_ADDRESS, NATIVE)
+    assert status_of(host.ask()) == 200
+    assert host.arrived == ["request"]
+    assert status_of(host.ask(path="/v1/chat/completions")) == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/responses/resp_1"),
+        ("DELETE", "/v1/responses/resp_1"),
+        ("GET", "/v1/responses/resp_1/input_items"),
+        ("POST", "/v1/responses/resp_1/cancel"),
+        ("POST", "/v1/responses/resp_1/submit_tool_outputs"),
+        ("GET", "/v1/responses"),
+        ("POST", "/v1/messages"),
+    ],
+)
+def test_other_requests_ask_nothing(host: Host, method: str, path: str) -> None:
+    host.says(NO_ADDRESS, NATIVE)
+    host.ask(path=path, method=method)
+    assert host.arrived == ["request"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("api.openai.com", "eu.api.openai.com", "API.OpenAI.com", "chatgpt.com"),
+        *("mine.openai.azure.com", "mine.cognitiveservices.azure.com", "mine.openai.azure.us"),
+        *("api.moonshot.ai", "API.MOONSHOT.AI"),
+    ],
+)
+def test_who_is_known_is_not_asked(asked_tls: Asked, mitmdump: GetMitmdump, name: str) -> None:
+    address = f"reroute={asked_tls.host}:{asked_tls.port}"
+    proxy = mitmdump("--set", address, scripts=(ADDON, REROUTE))
+    host = Host(asked_tls, proxy, f"https://{name}", regular=True).says(INVALID, NATIVE)
+    assert status_of(host.ask()) == 200
+    assert host.arrived == ["chat" if "moonshot" in name.lower() else "request"]
+    host.upstream.to_requests[host.name] = NO_ADDRESS
+    assert "question" not in [host.ask() and word for word in host.arrived]
+
+
+@pytest.mark.parametrize("how", ["answered", "killed"])
+def test_nothing_is_asked_about_what_another_addon_has_taken(
+    asked: Asked, mitmdump: GetMitmdump, how: str
+) -> None:
+    proxy = mitmdump("--mode", f"reverse:{asked.url}", scripts=(ANSWERS, ADDON))
+    host = Host(asked, proxy, proxy.url).says(NO_ADDRESS, NATIVE)
+    reply = host.ask(REQUEST, ("x-answers", how))
+    assert reply.status == (418 if how == "answered" else 0)
+    assert host.arrived == []
+
+
+@pytest.mark.parametrize("how", ["answered", "killed"])
+def test_what_another_addon_answers_to_the_question_is_not_the_upstreams(
+    host: Host, how: str
+) -> None:
+    host.says(NO_ADDRESS, NATIVE)
+    host.ask(REQUEST, ("x-answers-questions", how))
+    assert host.arrived == ["request"]
+    host.proxy.wait_for_log("asked whether it speaks Responses: .*so that is not known")
+
+
+def test_with_a_filter_of_the_users_nothing_is_asked(asked: Asked, mitmdump: GetMitmdump) -> None:
+    for filter_, then in [("off", "request"), ("~all", "chat")]:
+        arguments = "--mode", f"reverse:{asked.url}", "--set", f"dragoman_bridge={filter_}"
+        proxy = mitmdump(*arguments)
+        host = Host(asked, proxy, proxy.url).says(NO_ADDRESS, NATIVE)
+        assert status_of(host.ask()) == 200
+        assert host.arrived == [then]
+
+
+# What the question is
+
+
+def test_the_question_has_the_clients_headers_and_a_body_of_its_own(host: Host) -> None:
+    host.says(NATIVE, NATIVE)
+    body = gzip.compress(json.dumps(REQUEST).encode())
+    of_the_body = [
+        *(("content-encoding", "gzip"), ("content-md5", "x"), ("digest", "x"), ("range", "x")),
+        *(("content-digest", "x"), ("if-none-match", "x"), ("idempotency-key", "x")),
+    ]
+    path = "/v1/responses?api-version=1"
+    host.ask(
+        body, KEY, ("x-mine", "kept"), ("x-dragoman-dialect", "codex"), *of_the_body, path=path
+    )
+    question, request = host.sent
+    assert (question.method, question.path) == ("POST", request.path)
+    assert question.header("authorization") == KEY[1]
+    assert question.header("x-mine") == "kept"
+    assert question.header("host") == request.header("host")
+    assert question.header("content-type") == "application/json"
+    assert question.header("content-length") == "2"
+    assert not [name for name, _ in of_the_body if question.header(name) is not None]
+    assert question.header("x-dragoman-dialect") is None
+    assert request.body == body
+    assert [request.header(name) for name, _ in of_the_body] == [each for _, each in of_the_body]
+
+
+def test_a_person_can_see_it(asked: Asked, tmp_path: Path) -> None:
+    make_confdir(tmp_path / "conf")
+    arguments = "--mode", f"reverse:{asked.url}", "-w", str(tmp_path / "flows")
+    with Mitmdump(tmp_path / "conf", *arguments) as proxy:
+        chat = Host(asked, proxy, proxy.url).says(NO_ADDRESS)
+        native = Host(asked, proxy, proxy.url).says(INVALID, NATIVE)
+        path = "/v1/responses?key=private-query"
+        for host in chat, native:
+            host.ask(REQUEST, KEY, path=path)
+        log = proxy.wait_for_log(f"{chat.name}/v1/chat/completions: bridge")
+        proxy.check_log()
+    asking = [line for line in log.splitlines() if "asked whether" in line]
+    assert "HTTP 404, so only Chat Completions: bridged from now on" in asking[0]
+    assert "HTTP 400, so it does" in asking[1]
+    assert len(asking) == 2
+    assert "private" not in log and "sk-one" not in log
+    comments = comments_in(tmp_path / "flows")
+    assert [comment for comment in comments if comment.startswith("asked")] == [
+        line.partition("/v1/responses: ")[2] for line in asking
+    ]
+
+
+# Many at once
+
+
+def test_forty_requests_at_once_are_one_question(host: Host) -> None:
+    host.says(NO_ADDRESS, delay=0.3)
+    with ThreadPoolExecutor(40) as threads:
+        replies = list(threads.map(lambda _: host.ask(), range(40)))
+    assert [status_of(reply) for reply in replies] == [200] * 40
+    assert sorted(host.arrived) == ["chat"] * 40 + ["question"]
+
+
+def test_a_client_that_leaves_does_not_take_the_answer_with_it(host: Host) -> None:
+    host.says(NO_ADDRESS, delay=0.5)
+    body = json.dumps(REQUEST).encode()
+    head = f"POST /{host.name}/v1/responses HTTP/1.1\r\nHost: x\r\n"
+    with socket.create_connection(("127.0.0.1", host.proxy.port)) as leaving:
+        leaving.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        while not host.arrived:
+            pass
+    assert status_of(host.ask()) == 200
+    assert host.arrived == ["question", "chat"]
+
+
+def test_who_has_another_key_is_not_told_what_the_first_was_refused(host: Host) -> None:
+    """A key that is not known does not keep others from being bridged."""
+    unauthorized = Reply(b"{}", "application/json", 401)
+    host.says(unauthorized, unauthorized, delay=0.5)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(host.ask, REQUEST, KEY)
+        while not host.arrived:
+            pass
+        host.says(NO_ADDRESS)
+        second = threads.submit(host.ask, REQUEST, OTHER_KEY)
+    assert (first.result().status, second.result().status) == (401, 200)
+    assert sorted(host.arrived) == ["chat", "question", "question", "request"]
+
+
+# For whom it counts
+
+
+@pytest.mark.parametrize("path", ["/v1/responses/", "/v1/responses?x=1", "/v2/responses"])
+def test_another_address_is_asked_for_itself(host: Host, path: str) -> None:
+    host.says(INVALID, NATIVE)
+    host.ask(path=path)
+    host.says(NO_ADDRESS)
+    host.ask()
+    host.ask(path=path)
+    assert host.arrived == ["question", "request", "question", "chat", "request"]
+
+
+def test_another_host_header_is_another_address(asked: Asked, mitmdump: GetMitmdump) -> None:
+    proxy = mitmdump("--mode", f"reverse:{asked.url}", "--set", "keep_host_header=true")
+    host = Host(asked, proxy, proxy.url).says(NO_ADDRESS, NATIVE)
+    replace(host, base=proxy.url.replace("127.0.0.1", "localhost")).ask()
+    host.says(INVALID)
+    host.ask()
+    assert host.arrived == ["question", "chat", "question", "request"]
+
+
+def test_who_has_no_key_decides_for_nobody_who_has_one(host: Host) -> None:
+    host.says(NO_ADDRESS, NATIVE)
+    host.ask()
+    host.says(INVALID)
+    assert [status_of(host.ask(REQUEST, KEY)) for _ in range(2)] == [200, 200]
+    assert host.arrived == ["question", "chat", "question", "request", "request"]
+
+
+def test_what_a_key_has_found_out_counts_for_all(host: Host) -> None:
+    host.says(NO_ADDRESS)
+    for headers in [(KEY,), (OTHER_KEY,), ()]:
+        host.ask(REQUEST, *headers)
+    assert host.arrived == ["question", "chat", "chat", "chat"]
+
+
+# What real requests are answered
+
+
+def test_who_only_claimed_to_speak_responses_is_bridged_after_a_404(host: Host) -> None:
+    host.says(INVALID, NO_ADDRESS)
+    assert [status_of(host.ask()) for _ in range(3)] == [404, 200, 200]
+    assert host.arrived == ["question", "request", "chat", "chat"]
+
+
+def test_a_404_about_a_model_decides_nothing(host: Host) -> None:
+    host.says(INVALID, NO_MODEL)
+    assert [status_of(host.ask()) for _ in range(2)] == [404, 404]
+    assert host.arrived == ["question", "request", "request"]
+
+
+@pytest.mark.parametrize("reply", [NATIVE, STREAM])
+def test_who_has_answered_once_is_never_bridged(host: Host, reply: Reply) -> None:
+    host.says(INVALID, reply)
+    host.ask()
+    host.says(NO_ADDRESS, NO_ADDRESS)
+    assert [status_of(host.ask()) for _ in range(3)] == [404, 404, 404]
+    assert host.arrived == ["question"] + ["request"] * 4
+
+
+def test_a_real_answer_counts_where_the_question_had_none(host: Host) -> None:
+    host.says(Reply(b"", "text/plain", 500), NATIVE)
+    host.ask()
+    host.says(NO_ADDRESS, NO_ADDRESS)
+    assert status_of(host.ask()) == 404
+    assert host.arrived == ["question", "request", "request"]
+
+
+def test_a_host_without_chat_completions_either_is_not_known(host: Host) -> None:
+    host.says(NO_ADDRESS, chat=NO_ADDRESS)
+    assert [status_of(host.ask()) for _ in range(2)] == [404, 404]
+    assert host.arrived == ["question", "chat"] * 2
+
+
+def test_a_chat_host_that_does_not_know_a_model_is_still_one(host: Host) -> None:
+    host.says(NO_ADDRESS, chat=NO_MODEL)
+    assert [status_of(host.ask()) for _ in range(2)] == [404, 404]
+    assert host.arrived == ["question", "chat", "chat"]
+
+
+def test_a_thousand_addresses_that_are_not_there_push_out_nothing(host: Host) -> None:
+    host.says(NO_ADDRESS).ask()
+    other = Host(host.upstream, host.proxy, host.base).says(NO_ADDRESS, chat=NO_ADDRESS)
+    for number in range(1050):
+        other.ask(path=f"/{number}/responses")
+    host.ask()
+    assert host.arrived == ["question", "chat", "chat"]
+
+
+# Ways to the upstream
+
+
+@pytest.mark.parametrize("answer", [NO_ADDRESS, INVALID])
+@pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        *("regular eager", "regular lazy", "reverse eager"),
+        *("reverse lazy", "upstream eager", "upstream lazy"),
+    ],
+)
+def test_it_takes_the_way_of_the_clients_request(
+    asked_tls: Asked, mitmdump: GetMitmdump, way: str, http2: bool, answer: Reply
+) -> None:
+    mode, strategy = way.split()
+    arguments = ["--set", f"connection_strategy={strategy}"]
+    behind = None
+    if mode == "reverse":
+        arguments += ["--mode", f"reverse:{asked_tls.url}"]
+    elif mode == "upstream":
+        behind = mitmdump("--set", "dragoman_bridge=off", "--set", "dragoman_repair=off")
+        arguments += ["--mode", f"upstream:{behind.url}"]
+    proxy = mitmdump(*arguments)
+    base = proxy.url.replace("http:", "https:") if mode == "reverse" else asked_tls.url
+    host = Host(asked_tls, proxy, base, mode != "reverse", http2).says(answer, NATIVE)
+    body = json.dumps(REQUEST).encode()
+    reply = host.ask(body, KEY, ("content-length", str(len(body)))) if http2 else host.ask()
+    assert status_of(reply) == 200
+    assert host.arrived == ["question", "chat" if answer is NO_ADDRESS else "request"]
+    if behind is not None:
+        behind.wait_for_log("server connect")
+
+
+def test_with_several_modes_it_takes_that_of_its_client(asked: Asked, tmp_path: Path) -> None:
+    """Else the client's key would go to a proxy that it has nothing to do with."""
+    with Asked() as stranger, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        modes = f"upstream:{stranger.url}@0", f"reverse:{asked.url}@{port}"
+        make_confdir(tmp_path)
+        with Mitmdump(tmp_path, *(word for mode in modes for word in ("--mode", mode))) as proxy:
+            proxy.wait_for_log(f"reverse proxy to .* listening at .*:{port}")
+            host = Host(asked, proxy, f"http://127.0.0.1:{port}").says(NO_ADDRESS)
+            assert status_of(host.ask(REQUEST, KEY)) == 200
+            proxy.check_log()
+    assert host.arrived == ["question", "chat"]
+    assert stranger.requests == []
+
+
+# Clients
+
+
+@pytest.mark.parametrize("answer", [NO_ADDRESS, INVALID])
+@pytest.mark.parametrize("script", ["openai_python.py", "openai_node.mjs"])
+def test_clients_that_never_retry_see_no_error(
+    asked_tls: Asked, mitmdump: GetMitmdump, clients: Clients, script: str, answer: Reply
+) -> None:
+    proxy = mitmdump()
+    client = clients.get(script, proxy.client_environment())
+    native = json.dumps(
+        {
+            **{"id": "resp_1", "object": "response", "status": "completed", "created_at": 1},
+            **{"model": "m", "parallel_tool_calls": True, "tool_choice": "auto", "tools": []},
+            "output": [
+                {
+                    **{"type": "message", "id": "msg_1", "role": "assistant"},
+                    "status": "completed",
+                    "content": [{"type": "output_text", "text": "native", "annotations": []}],
+                }
+            ],
+        }
+    ).encode()
+    host = Host(asked_tls, proxy, asked_tls.url, True)
+    host.says(answer, Reply(native, "application/json"))
+    request = {"model": "kimi-k2.5", "input": "Say it."}
+    result = client.ask("responses.create", f"{host.base}/{host.name}/v1", request)
+    assert ("native" in result["text"]) == (answer is INVALID)
+    assert host.arrived == ["question", "request" if answer is INVALID else "chat"]
+
+
+def test_the_reason_for_the_bridge_is_noted(asked: Asked, mitmdump: GetMitmdump) -> None:
+    proxy = mitmdump("--mode", f"reverse:{asked.url}")
+    Host(asked, proxy, proxy.url).says(NO_ADDRESS).ask()
+    proxy.wait_for_log("bridge · .*; bridged: its host was found to have no Responses API")
+    proxy = mitmdump("--mode", f"reverse:{asked.url}", "--set", "dragoman_bridge=~m POST")
+    Host(asked, proxy, proxy.url).ask()
+    proxy.wait_for_log("bridge · .*; bridged: dragoman_bridge says so")
+    address = f"reroute={asked.host}:{asked.port}"
+    proxy = mitmdump("--set", address, scripts=(ADDON, REROUTE))
+    Host(asked, proxy, "http://api.moonshot.ai", regular=True).ask()
+    proxy.wait_for_log("bridge · .*; bridged: its host is on the built-in list")
