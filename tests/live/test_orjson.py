@@ -18,7 +18,8 @@ from tests.live.responses import REQUEST, Bridge
 NUMBERS = {
     "temperature": 1e-5,
     "seed": 12345678901234567890123,
-    "metadata": {"share": 1e22, "é": "9999999999999999999", "none": -0.0},
+    "metadata": {"é": "9999999999999999999"},
+    "text": {"format": {"type": "text"}, "share": 1e22, "none": -0.0},
 }
 FIXTURES = [
     "kimi_specification",

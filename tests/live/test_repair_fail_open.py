@@ -137,7 +137,6 @@ STREAM_STAGES = [
     "kimi.scanner:Scanner.feed",
     "kimi.scanner:Scanner.close",
     "kimi.scanner:Scanner.takes",
-    "kimi.scanner:Scanner.passed",
     "kimi.scanner:Scanner._step_text",
     "kimi.scanner:Scanner._step_parser",
     "kimi.scanner:find_marker",
@@ -150,7 +149,8 @@ STREAM_STAGES = [
     "kimi.markdown:MarkdownCode.feed",
     "kimi.passed:PassedFrames.add",
     "kimi.passed:PassedFrames.take",
-    "kimi.waiting:WaitingFrames.take_decided",
+    "kimi.waiting:WaitingFrames.decided",
+    "kimi.waiting:WaitingFrames.remove",
     "kimi.chunks:rule_for",
     "kimi.follow:JsonFollower.follow",
     "kimi.calls:Calls.start",
@@ -240,6 +240,7 @@ def test_a_fault_of_the_decoder_breaks_the_reply_off(chat: Chat) -> None:
 
 WHOLE = {
     "id": "chatcmpl-1",
+    "model": "kimi",
     "choices": [
         {
             "index": 0,

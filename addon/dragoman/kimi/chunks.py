@@ -30,6 +30,7 @@ from .parts import (
     finish_after,
     is_whole,
     note_piece,
+    release,
     render,
 )
 from .passed import PassedFrames
@@ -181,11 +182,14 @@ class ChunkRepair:
 
         The frame in which the fault occurred counts as not begun.
         """
-        frames = self._out + [frame for frame in self._waiting if frame is not self._current]
+        frames = self._out
         for choice in self._choices.values():
             header, pieces, count = choice.held_call
             held = header + "".join(pieces[:count])
             frames += [chunk_like(choice.last_chunk, {"content": held})] if held else []
+        for waiting in self._waiting:
+            if waiting.frame is not self._current:
+                frames += release(waiting, self._policy)
         frames += [self._current] if self._current is not None else []
         self._out, self._current = [], None
         self._waiting.clear()
@@ -277,6 +281,7 @@ class ChunkRepair:
             self._unread -= {b'"%b"' % name.encode() for name in fields}
         end = choice.end + len(text)
         part.spans.append(Span(choice.end, end, fields))
+        part.passages.append(Passage(fields, text))
         choice.end = end
         self._place(part, choice.scanner.feed(text))
 
@@ -350,8 +355,10 @@ class ChunkRepair:
     def _drain(self) -> None:
         """Let out what is decided, in its order.  All of it or nothing: a header may stand
         in one frame and its call in a later one, and after a fault neither has left."""
-        decided = self._waiting.take_decided(several=len(self._choices) > 1)
-        self._out += [frame for waiting in decided for frame in render(waiting, self._policy)]
+        decided = self._waiting.decided(several=len(self._choices) > 1)
+        frames = [frame for waiting in decided for frame in render(waiting, self._policy)]
+        self._waiting.remove(decided)
+        self._out += frames
 
     # The end
 

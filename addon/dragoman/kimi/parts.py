@@ -8,6 +8,7 @@ thing it said, each with the metadata of the original.
 from __future__ import annotations
 
 from collections import deque
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from ..evidence import Evidence
 from ..jsonio import dumps, loads
 from ..sse import Frame, encode
 from .calls import Calls
-from .fields import CONTENT, Span, without_text, written
+from .fields import CONTENT, Passage, Span, without_text, written
 from .pieces import Dropped, LeftAsText
 from .scanner import Scanner
 
@@ -72,10 +73,17 @@ class Choice:
     finished: bool = False
     cut: bool = False
     held_call: tuple[str, list[str], int] = ("", [], 0)  # when the last frame was done with
+    closed_parts: list[Part] = field(default_factory=list)  # since then
 
     def settle(self) -> None:
-        """A frame is done with: remember what is held of it and those before."""
+        """A frame is done with: remember what is held of it and those before.  What came of
+        frames that have left may stand in the first that waits, and nowhere else."""
         self.held_call = self.scanner.held_call
+        for part in self.closed_parts:
+            part.settled = True
+        self.closed_parts.clear()
+        if self.open_parts and self.open_parts[0].deltas:
+            self.open_parts[0].remember(self.end - self.scanner.undecided)
 
     @property
     def open_call(self) -> int:
@@ -90,9 +98,10 @@ class Choice:
             part.open = bool(part.spans) and part.spans[-1].end > decided
             if part.open:
                 break
-            self.open_parts.popleft()
+            self.closed_parts.append(self.open_parts.popleft())
         if self.open_parts and not self.open_parts[-1].spans:
-            self.open_parts.pop().open = False
+            self.open_parts[-1].open = False
+            self.closed_parts.append(self.open_parts.pop())
 
     @property
     def quiet(self) -> bool:
@@ -118,6 +127,19 @@ class Part:
     finish: object = None
     open: bool = True  # while the end of its text is undecided
     changed: bool = False  # by more than its own text going where it came from
+    settled: bool = False  # whether it was decided before the latest frame
+    passages: list[Passage] = field(default_factory=list)  # the texts of the spans
+    so_far: list[dict[str, Any]] = field(default_factory=list)  # see `remember`
+
+    def remember(self, decided: int) -> None:
+        """Keep a copy of what became of it up to the offset `decided`, and the rest of its
+        text as it came: if a fault comes between, this takes the place of its frame."""
+        if not self.changed and self.plain == decided - self.spans[0].begin:
+            return  # all of it is where it was
+        self.so_far = deepcopy(self.deltas)
+        for span, passage in zip(self.spans, self.passages, strict=True):
+            if rest := passage.text[max(0, decided - span.begin) :]:
+                self.so_far.append(dict.fromkeys(span.fields, rest))
 
     @property
     def text_size(self) -> int:
@@ -192,6 +214,20 @@ def render(waiting: Waiting, policy: Policy) -> list[Frame]:
         chunks.append({**chunk, "choices": [value for value, _ in rest]})
     others = waiting.frame.other_lines
     return [encode(dumps(c), other_lines=b"" if n else others) for n, c in enumerate(chunks)]
+
+
+def release(waiting: Waiting, policy: Policy) -> list[Frame]:
+    """The frames that take the place of one that is still undecided: itself, unless something
+    came of it that is nowhere else."""
+    if not any(part.so_far or (part.touched and part.settled) for part in waiting.parts):
+        return [waiting.frame]
+    for part in waiting.parts:
+        if part.so_far and not part.settled:
+            part.deltas = part.so_far
+        elif not part.settled:
+            part.deltas = [dict.fromkeys(text.fields, text.text) for text in part.passages]
+        part.changed = True
+    return render(waiting, policy)
 
 
 def _deltas(part: Part, value: dict[str, Any], policy: Policy) -> list[dict[str, Any]]:

@@ -138,7 +138,7 @@ class SectionParser:
     def next(self) -> Parsed | None:
         """The next piece; None if more input is needed, or it is `over`."""
         while not self._pieces:
-            if self._step():
+            if self._step() or self._pieces:
                 continue
             if not self._ended or self.state is State.OVER:
                 return None

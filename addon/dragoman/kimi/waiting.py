@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from ..sse import Frame
 from .parts import Waiting
 
 MAX_BEHIND = 256
@@ -27,8 +26,8 @@ class WaitingFrames:
     def __bool__(self) -> bool:
         return bool(self._frames)
 
-    def __iter__(self) -> Iterator[Frame]:
-        return (waiting.frame for waiting in self._frames)
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._frames)
 
     @property
     def latest(self) -> Waiting | None:
@@ -44,20 +43,23 @@ class WaitingFrames:
         self._frames.append(waiting)
         self._size += len(waiting.frame.raw)
 
-    def take_decided(self, *, several: bool) -> list[Waiting]:
+    def decided(self, *, several: bool) -> list[Waiting]:
         """Those that may leave: up to the first that is undecided.  Where `several` choices
         run, others do not wait for it much longer."""
         decided = list(itertools.takewhile(lambda waiting: waiting.decided, self._frames))
         left = len(self._frames) - len(decided)
         if several and left > MAX_BEHIND and left % MAX_BEHIND == 1:
-            decided = [waiting for waiting in self._frames if waiting.decided]
-        if len(decided) == len(self._frames):
-            self.clear()
-        elif decided:
-            gone = set(map(id, decided))
-            self._frames = [waiting for waiting in self._frames if id(waiting) not in gone]
-            self._size -= sum(len(waiting.frame.raw) for waiting in decided)
+            return [waiting for waiting in self._frames if waiting.decided]
         return decided
+
+    def remove(self, gone: list[Waiting]) -> None:
+        """These have left."""
+        if len(gone) == len(self._frames):
+            self.clear()
+        elif gone:
+            ids = set(map(id, gone))
+            self._frames = [waiting for waiting in self._frames if id(waiting) not in ids]
+            self._size -= sum(len(waiting.frame.raw) for waiting in gone)
 
     def clear(self) -> None:
         """None waits any more."""
