@@ -102,8 +102,7 @@ def test_a_chat_request_to_a_new_host_is_bridged_too(
     proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}")
     body = json.dumps({"model": "m", "messages": CHAT}).encode()
     url = f"{proxy.url}/clean_text/chat-shaped/v1/responses"
-    statuses = [wire.exchange(url, body, headers=(JSON,)).status for _ in range(2)]
-    assert statuses == [503, 200]
+    assert wire.exchange(url, body, headers=(JSON,)).status == 200
 
 
 @pytest.fixture

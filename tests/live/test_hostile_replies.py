@@ -20,6 +20,7 @@ from fixtures.server import Reply, Upstream
 from tests.kimi.streams import chunk, read, sse
 from tests.live import wire
 from tests.live.chat import CONTROLS, Chat
+from tests.live.chat import REQUEST as CHAT
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.responses import REQUEST, WHOLE, Bridge, calls_of, text_of
 
@@ -323,7 +324,7 @@ def test_a_bomb_is_a_failure_for_a_bridged_client(light: Both, encoding: str, wh
 @pytest.mark.slow
 def test_a_whole_reply_that_unpacks_to_very_much(both: Both) -> None:
     reply = Reply(slow_bomb(), "application/json", headers=(("content-encoding", "gzip"),))
-    got = both.chat.ask(reply)
+    got = both.chat.ask(reply, request=CHAT | {"stream": False})
     assert got.body == reply.body
     both.bridge.ask(reply, WHOLE).error(502)
     assert both.peak() < 1000

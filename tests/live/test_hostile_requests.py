@@ -51,7 +51,7 @@ REFUSED = {
     "a multipart form": b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\nb\r\n--x--",
     "single quotes": text().replace(b'"', b"'"),
     "deep lists": text(input="[" * 100_000 + "]" * 100_000),
-    "deep objects": text(metadata='{"a":' * 5_000 + "1" + "}" * 5_000),
+    "deep objects": text(anything='{"a":' * 5_000 + "1" + "}" * 5_000),
     "too many digits": text(seed="9" * 5_000),
     "endless numbers": text(temperature="1e999"),
     "no number": text(temperature="NaN"),
@@ -84,7 +84,7 @@ PASSES = {
     "empty names": text(**{"": "{}"}),
     "a BOM": b"\xef\xbb\xbf" + text(),
     "blanks around it": b" \r\n\t" * 100_000 + text() + b"\n" * 100_000,
-    "nested as far as can be": text(metadata='{"a":' * 190 + '"1"' + "}" * 190),
+    "nested as far as can be": text(anything='{"a":' * 190 + '"1"' + "}" * 190),
 }
 
 
