@@ -148,7 +148,7 @@ STREAM_STAGES = [
     "kimi.section:find_marker",
     "kimi.markdown:MarkdownCode.feed",
     "kimi.passed:PassedFrames.add",
-    "kimi.passed:PassedFrames.take",
+    "kimi.passed:PassedFrames.read",
     "kimi.waiting:WaitingFrames.decided",
     "kimi.waiting:WaitingFrames.remove",
     "kimi.chunks:rule_for",

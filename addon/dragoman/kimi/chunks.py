@@ -332,23 +332,11 @@ class ChunkRepair:
         if self._passed.skipped:
             for choice in self._choices.values():
                 choice.scanner.passed_unread()
-        for frame in self._passed.take():
-            try:
-                chunk = loads(frame.data or b"null")
-            except NotJson:
-                continue
-            choices = chunk.get("choices") if isinstance(chunk, dict) else None
-            for position, value in enumerate(choices if isinstance(choices, list) else []):
-                found = self._choice_of(chunk, value, position)
-                if found is not None:
-                    self._tell_passed(found, passages(delta_of(value)))
-
-    def _tell_passed(self, choice: Choice, passed: list[Passage]) -> None:
-        for passage in passed:
-            if passage.fields != choice.fields:
-                choice.fields = passage.fields
-                choice.scanner.enter(text_of_fields(passage.fields))
-            choice.scanner.passed(passage.text)
+        for choice, fields, text in self._passed.read(self._choice_of):
+            if fields != choice.fields:
+                choice.fields = fields
+                choice.scanner.enter(text_of_fields(fields))
+            choice.scanner.passed(text)
 
     # Letting frames out
 

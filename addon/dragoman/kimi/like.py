@@ -42,7 +42,7 @@ class Like:
 def one_text(waiting: Waiting) -> Passage | None:
     """What a frame says that says one text and nothing else, if those like it are written
     alike: the first frame that is written anew tells the role."""
-    if len(waiting.parts) != 1 or (said := _only_text(waiting.chunk)) is None:
+    if len(waiting.parts) != 1 or (said := only_text(waiting.chunk)) is None:
         return None
     (choice,), (part,) = waiting.chunk["choices"], waiting.parts
     return None if "role" in choice["delta"] and not part.choice.role_seen else said
@@ -50,11 +50,11 @@ def one_text(waiting: Waiting) -> Passage | None:
 
 def text_of(chunk: Any) -> str:
     """The text of a chunk that says nothing else; empty for any other."""
-    said = _only_text(chunk)
+    said = only_text(chunk)
     return said.text if said else ""
 
 
-def _only_text(chunk: dict[str, Any]) -> Passage | None:
+def only_text(chunk: dict[str, Any]) -> Passage | None:
     if len(chunk["choices"]) != 1 or chunk.get("usage"):
         return None
     (choice,) = chunk["choices"]

@@ -3,27 +3,95 @@
 Whether a marker stands in quoted code, or has its header before it, is told by the text
 before it.  Nearly all frames pass without having been read, so their bytes are kept until a
 frame comes that has to be.  Bounded: of many bytes without a backtick or a tilde, only the
-last matter.
+last matter; others are read many at a time, as nearly all of them differ in a text alone.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Any
+
+from ..jsonio import NotJson, loads
+from ..pattern import Pattern, learn
 from ..sse import Frame, FrameSplitter
+from .fields import Passage, passages
+from .like import only_text, text_of
+from .parts import Choice, delta_of
+from .skim import holds_text
 
 MAX_KEPT = 64 * 1024
 """Bytes that are kept; beyond them it is cheaper to read than to keep."""
 _LAST = 8 * 1024
 """Bytes that are kept of more: they hold the line in which the text stands."""
+_MAX_ALIKE = 3
+"""Kinds of frames that are known: those of reasoning, of text, and of a call."""
+_MAX_TRIES = 16
+"""Frames in a row that fitted no kind, after which no more are learned: something else
+changes in each."""
+_TICKS = re.compile(rb"[`~]|\\u00(?:60|7[eE])")
+_STRING = rb'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
+
+ChoiceOf = Callable[[dict[str, Any], object, int], Choice | None]
+"""The choice that a value of a chunk, at a position, speaks of."""
+Fields = tuple[str, ...]
+Said = tuple[Choice, Fields, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Frames that differ in a text alone."""
+
+    choice: Choice
+    fields: Fields
+    run: re.Pattern[bytes]
+    """Matches some of them, one after the other."""
+    one: re.Pattern[bytes]
+    size: int
+    """Bytes of one without its text."""
+    times: int
+    """How often its text stands in it."""
+
+    @classmethod
+    def of(cls, pattern: Pattern, choice: Choice, fields: Fields) -> _Alike:
+        again = b"" if pattern.between is None else re.escape(pattern.between) + rb'"\1"'
+        head, tail = re.escape(pattern.head), re.escape(pattern.tail)
+        one = head + rb'"(' + _STRING + rb')"' + again + tail
+        run = b"(?:" + one + b")++"
+        size = len(pattern.around(b'""'))
+        times = 1 if pattern.between is None else 2
+        return cls(choice, fields, re.compile(run), re.compile(one), size, times)
+
+    def texts(self, passed: bytes, begin: int) -> tuple[str, int]:
+        """What the frames say of this kind that stand there, and where they end."""
+        if self.one.match(passed, begin) is None:
+            return "", begin
+        texts, end = self.one.findall(passed, begin), len(passed)
+        # Where they are all of this kind, one look is enough.
+        if begin + len(texts) * self.size + self.times * sum(map(len, texts)) != end:
+            run = self.run.match(passed, begin)
+            assert run is not None
+            end = run.end()
+            texts = self.one.findall(passed, begin, end)
+        try:
+            text: str = scanstring(b"".join((*texts, b'"')).decode(), 0)[0]
+        except ValueError:
+            return "", begin
+        return text, end
 
 
 class PassedFrames:
-    """The frames since the last time that they were taken."""
+    """The frames since the last time that they were read."""
 
-    __slots__ = ("_pieces", "_size", "skipped")
+    __slots__ = ("_alike", "_pieces", "_size", "_tries", "skipped")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
+        self._alike: list[_Alike] = []
+        self._tries = 0
         self.skipped = False
         """Whether frames before these are missing, in which no code begins or ends."""
 
@@ -31,22 +99,62 @@ class PassedFrames:
         return bool(self._pieces)
 
     def add(self, raw: bytes) -> bool:
-        """One or more whole frames have passed.  Returns whether they have to be taken now."""
+        """One or more whole frames have passed.  Returns whether they have to be read now."""
         self._pieces.append(raw)
         self._size += len(raw)
         return self._size > MAX_KEPT and not self._shortened()
 
-    def take(self) -> list[Frame]:
-        """All of them; `skipped` speaks of those that are taken the next time."""
-        frames = FrameSplitter().feed(b"".join(self._pieces))
+    def read(self, choice_of: ChoiceOf) -> Iterator[Said]:
+        """What they said, once: texts of a choice, and the fields in which they stand.
+        `skipped` then speaks of those to come."""
+        passed = b"".join(self._pieces)
         self._pieces = []
         self._size = 0
         self.skipped = False
-        return frames
+        if b"\r" in passed:
+            for frame in FrameSplitter().feed(passed):
+                yield from self._said(frame, choice_of)
+            return
+        begin = 0
+        while begin < len(passed):
+            end = begin
+            for alike in self._alike:
+                text, end = alike.texts(passed, begin)
+                if end > begin:
+                    yield alike.choice, alike.fields, text
+                    break
+            if end == begin:
+                end = passed.find(b"\n\n", begin) + 2 or len(passed)
+                yield from self._said(Frame(passed[begin:end]), choice_of)
+            begin = end
+
+    def _said(self, frame: Frame, choice_of: ChoiceOf) -> list[Said]:
+        if not holds_text(frame.raw):
+            return []
+        try:
+            chunk = loads(frame.data or b"null")
+        except NotJson:
+            return []
+        choices = chunk.get("choices") if isinstance(chunk, dict) else None
+        said: list[tuple[Choice, Passage]] = []
+        for position, value in enumerate(choices if isinstance(choices, list) else []):
+            choice = choice_of(chunk, value, position)
+            if choice is not None and isinstance(value, dict):
+                said += [(choice, passage) for passage in passages(delta_of(value))]
+        if len(said) == 1 and self._tries < _MAX_TRIES and only_text(chunk) is not None:
+            self._learn(frame, *said[0])
+        return [(choice, passage.fields, passage.text) for choice, passage in said]
+
+    def _learn(self, frame: Frame, choice: Choice, passage: Passage) -> None:
+        self._tries += 1
+        pattern = learn(frame, passage.text, len(passage.fields), text_of)
+        if pattern is not None:
+            self._alike.insert(0, _Alike.of(pattern, choice, passage.fields))
+            del self._alike[_MAX_ALIKE:]
 
     def _shortened(self) -> bool:
         passed = b"".join(self._pieces)
-        if b"`" in passed or b"~" in passed or b"\\u00" in passed:
+        if _TICKS.search(passed):
             return False
         begin = passed.find(b"\n\n", len(passed) - _LAST) + 2
         self._pieces = [passed[begin:]] if begin >= 2 else []
