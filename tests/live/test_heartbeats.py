@@ -267,7 +267,6 @@ def test_heartbeats_at_any_moment_keep_the_grammar(
         record=record(),
         heartbeat=1,
         labelled=True,
-        whole=bytes,
         keeps=False,
     )
     story = check(FrameSplitter().feed(_run(stream, *steps)), DIALECTS[dialect])

@@ -88,6 +88,12 @@ class Reply:
         return self._writer.ended
 
     @property
+    def settled(self) -> bool:
+        """Whether the turn has its finish reason, and nothing but its usage and the end of the
+        stream can be waited for."""
+        return self._choices.all_finished and not self._writer.ended
+
+    @property
     def response(self) -> dict[str, Any]:
         """The response object so far; after the terminal, the body of a reply not streamed."""
         return self._writer.response

@@ -42,6 +42,10 @@ ItemStatus = Literal["completed", "incomplete"]
 IncompleteReason = Literal["max_output_tokens", "content_filter"]
 
 
+LARGE = 64 * 1024
+"""Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
+
+
 class _Life(enum.Enum):
     NEW = enum.auto()
     OPEN = enum.auto()
@@ -92,6 +96,8 @@ class Writer:
         """Characters of all deltas."""
         self.characters = 0
         """How much text the client has been told, for an estimate of its tokens."""
+        self._snapshot_size = 0
+        """Bytes of the event that opened the response."""
         self._open: _Open | None = None
         self._frames: list[Frame] = []
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
@@ -129,10 +135,12 @@ class Writer:
         if self._life is _Life.NEW:
             self._life = _Life.OPEN
             self._tell("response.created", response=self._response)
+            self._snapshot_size = len(self._frames[-1].raw)
             self._tell("response.in_progress", response=self._response)
 
     def heartbeat(self) -> None:
-        """An event that says nothing new; nothing before the start or after the end."""
+        """An event that says nothing new; nothing before the start or after the end.  What the
+        client sent, and may be megabytes of tools, comes back with the terminal."""
         if self._life is not _Life.OPEN:
             return
         if self._dialect.ping:
@@ -140,7 +148,9 @@ class Writer:
         elif self._open is not None:
             self._delta(self._open, "", [])
         else:
-            self._tell("response.in_progress", response=self._response)
+            large = self._snapshot_size + self.characters > LARGE
+            without: Json = {"tools": [], "instructions": None} if large else {}
+            self._tell("response.in_progress", response=self._response | without)
 
     def complete(self, usage: Json) -> None:
         """The turn is whole.  A dialect may want to hear that its calls are waited for."""

@@ -4,6 +4,7 @@ mitmproxy calls an addon when something arrives.  The streams of its HTTP layer 
 replaced by `Stream`, which also acts when nothing does, or when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
+* it ends a reply that is complete, although its upstream's is not;
 * it has a reply kept before the client hears of its end, and ends one that is cancelled;
 * when the upstream's connection breaks, or nothing comes over it for too long, it sends
   what a reply still has to say, and ends it well or breaks it off, as the reply wants;
@@ -40,8 +41,10 @@ from mitmproxy.proxy.layers.http._events import (
     RequestEndOfMessage,
     RequestProtocolError,
     ResponseData,
+    ResponseEndOfMessage,
     ResponseHeaders,
     ResponseProtocolError,
+    ResponseTrailers,
 )
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
@@ -67,6 +70,7 @@ _BROKEN: Any = (
     if hasattr(_events, "ErrorCode")
     else status_codes.BAD_GATEWAY
 )
+_FROM_UPSTREAM = (ResponseHeaders, ResponseData, ResponseTrailers, ResponseEndOfMessage)
 _USED = {
     HttpLayer: ("make_stream", "event_to_child", "get_connection"),
     HttpStream: (
@@ -221,11 +225,15 @@ class Stream(HttpStream):
         self._timer: commands.RequestWakeup | None = None
         """The one that counts: none can be cancelled."""
         self._wakes_at = 0.0
+        self._alone = False
+        """Whether the upstream's part of this was ended here."""
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Wakeup):
             yield from self._wake(event)
             return
+        if self._alone and isinstance(event, _FROM_UPSTREAM):
+            return  # it had come before, while a hook was waited for
         yield from super()._handle_event(event)
         # Heard now, and not before hooks and a connection have been waited for.
         if isinstance(event, ResponseData):
@@ -236,6 +244,8 @@ class Stream(HttpStream):
             if live is not None and live.broken:
                 yield from self._let_go(live.broken)
                 yield from self._break(live.broken)
+            elif live is not None and live.ends_at is not None:
+                yield from self._wait()
             return
         if isinstance(event, (RequestEndOfMessage, ResponseHeaders)):
             self._heard_at = time.monotonic()
@@ -272,6 +282,11 @@ class Stream(HttpStream):
             yield from self.send_response(already_streamed=True)
             return
         yield from self._end_if_ready()
+        if live is not None and live.ends_at is not None and live.ends_at <= time.monotonic():
+            yield from self._send(live.conclusion())
+            yield from self._let_go("The reply is complete.")
+            yield from self.send_response(already_streamed=True)
+            return
         if self._left <= 0:
             error = f"nothing came from the upstream for {self._patience:.0f} seconds"
             if (yield from self._tell(error)):
@@ -283,6 +298,7 @@ class Stream(HttpStream):
 
     def _let_go(self, why: str) -> layer.CommandGenerator[None]:
         """End the upstream's part of this."""
+        self._alone = True
         gone = RequestProtocolError(self.stream_id, why, _CANCEL)
         yield SendHttp(gone, self.context.server)
 
@@ -298,6 +314,8 @@ class Stream(HttpStream):
         due = live.due if live is not None else None
         delay = min(self._left, self._patience / 2, LOOK_AGAIN if due is None else due)
         now = time.monotonic()
+        if live is not None and live.ends_at is not None:
+            delay = min(delay, live.ends_at - now)
         if self._timer is None or not now < self._wakes_at <= now + delay:
             self._forget(self._timer)
             self._timer = commands.RequestWakeup(max(0.0, delay))
