@@ -24,8 +24,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
+from weakref import WeakKeyDictionary, WeakSet
 
 from mitmproxy import ctx, flow, http
+from mitmproxy.connection import Client, Connection, ConnectionState
 from mitmproxy.net.http import status_codes
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
@@ -46,6 +48,7 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseProtocolError,
     ResponseTrailers,
 )
+from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .connecting import Changed
@@ -123,7 +126,9 @@ def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
     for found in next_layer.context.layers:
         if type(found) is HttpLayer:
             found.__class__ = _Layer
-            cast(_Layer, found).interpreter = interpreter
+            adopted = cast(_Layer, found)
+            adopted.interpreter, adopted.ended = interpreter, WeakSet()
+            _adopted.setdefault(found.context.client, WeakSet()).add(adopted)
 
 
 @dataclass
@@ -138,36 +143,54 @@ def wake(flow: http.HTTPFlow, live: LiveStream) -> None:
     server = ctx.master.addons.get("proxyserver")
     handler = server.connections.get(flow.client_conn.id) if server else None
     if handler is not None and live.timer is not None:
-        event = handler.server_event(events.Wakeup(live.timer))
-        task = asyncio.get_running_loop().create_task(event)
-        _waking.add(task)
-        task.add_done_callback(_waking.discard)
+        _bring(handler, events.Wakeup(live.timer))
 
 
-_waking: set[asyncio.Task[None]] = set()
+def _bring(handler: ConnectionHandler, event: events.Event) -> None:
+    task = asyncio.get_running_loop().create_task(handler.server_event(event))
+    _bringing.add(task)
+    task.add_done_callback(_bringing.discard)
+
+
+_bringing: set[asyncio.Task[None]] = set()
 
 
 def close_what_is_left(ended: ServerConnectionHookData) -> None:
-    """Close the socket of an upstream connection that has ended.
+    """Close the socket of an upstream connection that has ended, and tell the streams of it.
 
-    mitmproxy does so, unless it cancels the connection's task a second time while that
-    waits for another event of the same client to be handled, such as a timer's: then the
-    upstream would go on sending what nobody reads.
+    mitmproxy does so, unless it cancels the connection's task while that waits for another
+    event of the same client to be handled, such as a timer's: then the upstream would go on
+    sending what nobody reads, and no stream would hear that nothing comes any more.
     """
     proxyserver = ctx.master.addons.get("proxyserver")
     handler = proxyserver.connections.get(ended.client.id) if proxyserver else None
     left = handler.transports.get(ended.server) if handler else None
     if left is not None and left.writer is not None:
         left.writer.close()
+    layers = _adopted.get(ended.client, ())
+    if handler and any(each.has_missed_end(ended.server) for each in layers):
+        ended.server.state = ConnectionState.CLOSED
+        _bring(handler, events.ConnectionClosed(ended.server))
+
+
+_adopted: WeakKeyDictionary[Client, WeakSet[_Layer]] = WeakKeyDictionary()
 
 
 class _Layer(HttpLayer):
     interpreter: Interpreter
+    ended: WeakSet[Connection]
+    """The connections of which this has been told that they have ended."""
+
+    def has_missed_end(self, connection: Connection) -> bool:
+        """Whether it uses a connection, and does not know that it has ended."""
+        return connection in self.connections and connection not in self.ended
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         """As its parent does, which is told only of timers it knows: `wake` comes first."""
         if isinstance(event, events.Wakeup) and event.command not in self.command_sources:
             return
+        if isinstance(event, events.ConnectionClosed):
+            self.ended.add(event.connection)
         yield from super()._handle_event(event)
 
     def event_to_child(
