@@ -24,6 +24,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any, Literal
 
 from .. import sse
@@ -65,7 +66,8 @@ class _Open:
     between: bytes = b""
     after: bytes = b""
     """A delta event is ``before`` number ``between`` delta ``after``."""
-    texts: list[str] = field(default_factory=list)
+    text: StringIO = field(default_factory=lambda: StringIO(newline=""))
+    """What was told.  As a list of deltas it would take ten times as much memory."""
     logprobs: list[Json] = field(default_factory=list)
     annotations: list[Json] = field(default_factory=list)
 
@@ -92,8 +94,6 @@ class Writer:
         self._id = response_id.removeprefix("resp_")
         self._life = _Life.NEW
         self._sequence_number = 0
-        self.told = 0
-        """Characters of all deltas."""
         self.characters = 0
         """How much text the client has been told, for an estimate of its tokens."""
         self._snapshot_size = 0
@@ -317,8 +317,7 @@ class Writer:
 
     def _delta(self, opened: _Open, delta: str, logprobs: list[Json]) -> None:
         """The path of nearly every event: one frame from prepared bytes, nothing else."""
-        opened.texts.append(delta)
-        self.told += len(delta)
+        opened.text.write(delta)
         after = opened.after
         if logprobs:
             opened.logprobs += logprobs
@@ -344,7 +343,7 @@ class Writer:
 
     def _fill(self, opened: _Open) -> str:
         """Put what was told of the part into its item; returns its whole text."""
-        part, text = opened.part, "".join(opened.texts)
+        part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
         if part.holder:
             whole = part.empty() | {part.text: text}

@@ -95,7 +95,7 @@ class BridgeStream(LiveStream):
     @property
     def events(self) -> bytes:
         """The whole stream; empty if it was not held, or has become too long to be kept."""
-        if not self._keeps or self._sent_size > MAX_EVENTS:
+        if not self._keeps or self._sent_size + len(self._farewell) > MAX_EVENTS:
             return b""
         return b"".join([*self._sent, self._farewell])
 
@@ -118,7 +118,7 @@ class BridgeStream(LiveStream):
 
     def farewell(self) -> bytes:
         said, self._farewell = self._farewell, b""
-        self._sent.append(said)
+        self._keep(said)
         return self._say(said)
 
     def _given(self, out: list[Frame]) -> bytes:
@@ -135,10 +135,15 @@ class BridgeStream(LiveStream):
             begins = next((n for n, f in enumerate(out) if f.raw.startswith(_ENDS)), 0)
             self._farewell += _joined(out[begins:])
             joined = _joined(out[:begins])
-        self._sent_size += len(joined)
-        if joined and self._sent_size <= MAX_EVENTS:
-            self._sent.append(joined)
+        self._keep(joined)
         return joined
+
+    def _keep(self, sent: bytes) -> None:
+        self._sent_size += len(sent)
+        if self._sent_size > MAX_EVENTS:
+            self._sent.clear()
+        elif sent:
+            self._sent.append(sent)
 
     def _open(self) -> bytes:
         return self._told(self._reply.open)

@@ -10,7 +10,7 @@ replaced by `Stream`, which also acts when nothing does, or when all is over:
   what a reply still has to say, and ends it well or breaks it off, as the reply wants;
 * it closes what mitmproxy leaves open of an upstream's connection;
 * it keeps the option ``stream_large_bodies`` off what has to be converted as a whole,
-  which that option would stream past every hook.
+  which that option would stream past every hook, and bounds a reply of that kind.
 
 This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are
 used here, in `joining` and in `connecting` alone; where one is missing they cannot be
@@ -52,6 +52,7 @@ from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .connecting import Changed
+from .decoding import MAX_REPLY
 from .joining import Joining
 from .stream import LiveStream
 
@@ -109,6 +110,10 @@ class Interpreter(Protocol):
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
+
+    def give_up_whole(self, flow: http.HTTPFlow) -> None:
+        """More has come of a response that `needs_whole` than is read: the flow's response
+        gets a stream with which it passes, or is another, which is sent instead."""
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         """The reply to such a flow, whose upstream failed before any of its reply was sent."""
@@ -432,11 +437,27 @@ class Stream(HttpStream):
     # A body that is large
 
     def check_body_size(self, request: bool) -> layer.CommandGenerator[bool]:
-        """As its parent does, which starts the streaming unless it sees no such option."""
+        """As its parent does, which starts the streaming unless it sees no such option: what is
+        read as a whole has a bound of ours."""
         options = self.context.options
-        if self._interpreter.needs_whole(self.flow, request):
+        whole = self._interpreter.needs_whole(self.flow, request)
+        if whole:
             self.context.options = cast(Options, Changed(options, stream_large_bodies=None))
         try:
-            return (yield from super().check_body_size(request))
+            ended = yield from super().check_body_size(request)
         finally:
             self.context.options = options
+        if whole and not (request or ended) and len(self.response_body_buf) > MAX_REPLY:
+            yield from self._give_up_whole()
+        return ended
+
+    def _give_up_whole(self) -> layer.CommandGenerator[None]:
+        came = bytes(self.response_body_buf)
+        self.response_body_buf.clear()
+        self._interpreter.give_up_whole(self.flow)
+        if self.flow.response and self.flow.response.stream:
+            yield from self.start_response_stream()
+            yield from self.server_state(ResponseData(self.stream_id, came))
+        else:
+            yield from self._let_go("The reply is too large.")
+            yield from self.send_response()
