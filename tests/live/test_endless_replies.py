@@ -20,7 +20,7 @@ from tests.live.chat import REQUEST as CHAT_REQUEST
 from tests.live.mitmdump import ADDON, Mitmdump
 
 MEGABYTE = 1024 * 1024
-MEMORY_LIMIT = 450 * MEGABYTE
+MEMORY_LIMIT = 320 * MEGABYTE
 """Of the whole process, which begins with some 80 MB."""
 LONG = 200 * MEGABYTE
 JSON_START = b'{"id": "chatcmpl-1", "choices": [{"message": {"content": "'
@@ -103,9 +103,7 @@ def chat(endless: Endless, mitmdump: Callable[..., Mitmdump]) -> Chat:
 
 def ask(chat: Chat, path: str, request: dict[str, Any]) -> wire.Reply:
     got = wire.exchange(f"{chat.proxy.url}{path}", json.dumps(request).encode())
-    memory = int(chat.control("memory").body)
-    print("MEM", memory // MEGABYTE)
-    assert memory < MEMORY_LIMIT
+    assert int(chat.control("memory").body) < MEMORY_LIMIT
     return got
 
 
