@@ -74,7 +74,7 @@ def unreachable(error: str) -> http.Response:
 
 def too_large() -> http.Response:
     """The answer for an upstream whose reply does not end within what is read of one."""
-    message = f"The upstream's answer is longer than {MAX_REPLY} bytes."
+    message = f"The upstream's answer is too large: more than {MAX_REPLY} bytes."
     return error_response(502, message, type="server_error", code="upstream_too_large")
 
 
