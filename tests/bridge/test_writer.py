@@ -201,3 +201,24 @@ def test_a_heartbeat_is_a_numbered_ping_where_the_dialect_has_them(name: str) ->
     frames = writer.drain()
     check_prefix(frames, DIALECTS[name])
     assert frames[-1].raw == b'event: ping\ndata: {"type":"ping","sequence_number":5}\n\n'
+
+
+@pytest.mark.parametrize("size", [1000, 200_000])
+def test_a_heartbeat_does_not_repeat_what_is_large(size: int) -> None:
+    tools = [{"type": "function", "name": "f", "description": "x" * size}]
+    asked = turn({"tools": tools, "instructions": "Be brief."})
+    writer = Writer(asked, OPENAI, response_id="resp_1", created_at=1, clock=lambda: 2.0)
+    writer.start()
+    writer.prose("text", "x")
+    writer.close_item()
+    writer.heartbeat()
+    writer.complete(USAGE)
+    responses = [
+        each["response"] for each in check(writer.drain(), OPENAI).events if "response" in each
+    ]
+    _, _, beat, last = responses
+    assert (beat["tools"] == [], beat["instructions"] is None) == (size > 65536,) * 2
+    assert len(beat["output"]) == 1
+    assert beat.keys() == last.keys()
+    assert last["tools"][0]["description"] == tools[0]["description"]
+    assert last["instructions"] == "Be brief."

@@ -160,6 +160,20 @@ def test_the_opening_leaves_with_the_headers_even_without_heartbeats(
     assert exchange.reply.arrival(b'"sequence_number":2') >= SILENCE - 0.05
 
 
+def test_heartbeats_do_not_repeat_megabytes_of_tools(start: Callable[..., Chat]) -> None:
+    tools = [tool | {"description": "x" * 1_000_000} for tool in responses.TOOLS]
+    got = start().ask(
+        Reply(STREAM),
+        f";cut=at:0;pace={SILENCE}",
+        path="/v1/responses",
+        request=responses.REQUEST | {"tools": tools},
+    )
+    events = Exchange(got, []).story().events
+    told = [len(event["response"]["tools"]) for event in events if "response" in event]
+    assert told[:2] + told[-1:] == [2, 2, 2]
+    assert set(told[2:-1]) == {0}
+
+
 def test_nothing_is_said_before_the_headers_nor_after_the_terminal(
     start: Callable[..., Chat],
 ) -> None:

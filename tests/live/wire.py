@@ -77,12 +77,12 @@ def exchange(
     target = urlsplit(url)
     path = target.path + (f"?{target.query}" if target.query else "")
     request = _Request(method, target.netloc, path or "/", headers, body)
-    with contextlib.closing(_connect(url, proxy, http2)) as connection:
+    with contextlib.closing(connect(url, proxy, http2)) as connection:
         speak = _http2 if http2 else _http1
         return speak(connection, request)
 
 
-def _connect(url: str, proxy: str | None, http2: bool) -> socket.socket:
+def connect(url: str, proxy: str | None, http2: bool) -> socket.socket:
     target = urlsplit(url)
     assert target.hostname
     port = target.port or (443 if target.scheme == "https" else 80)

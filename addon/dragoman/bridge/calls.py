@@ -27,6 +27,9 @@ from typing import Any
 from ..jsonio import NotJson, dumps
 from ..kimi.follow import JsonFollower, Status
 
+MANY = 1024
+"""Fragments of a call that are joined."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallDelta:
@@ -86,6 +89,38 @@ class Call:
     """What came after its complete arguments and may be the head of another call."""
     _follower: JsonFollower = field(default_factory=JsonFollower)
     _followed: int = 0
+    _told: int = 0
+    _joined: int = 0
+    """How many of the fragments are many that were joined."""
+
+    def add(self, fragment: str) -> None:
+        """More of the arguments.  Many small strings take far more memory than their text."""
+        if self.closed:
+            self._follower.follow(fragment, 0, len(fragment))
+            return
+        if len(self.fragments) - self._joined >= MANY:
+            self._join()
+        self.fragments.append(fragment)
+
+    def _join(self) -> None:
+        # All that came before has been told, or nothing of a call that waits.
+        self._follow()
+        self.fragments[self._joined :] = ["".join(self.fragments[self._joined :])]
+        self._joined = self._followed = len(self.fragments)
+        self._told = self._told and self._joined
+
+    def untold(self) -> list[str]:
+        """The fragments since the last time."""
+        untold = self.fragments[self._told :]
+        self._told = len(self.fragments)
+        return untold
+
+    def forget(self) -> None:
+        """Its arguments have been told: all that counts of them is that there were some."""
+        self._follow()
+        if self.fragments:
+            self.fragments = [""]
+            self._joined = self._followed = self._told = 1
 
     @property
     def arguments(self) -> str:
@@ -95,10 +130,13 @@ class Call:
     @property
     def whole(self) -> bool:
         """Whether the arguments are a complete JSON value.  Each fragment is read once."""
+        self._follow()
+        return self._follower.status is Status.COMPLETE
+
+    def _follow(self) -> None:
         for fragment in self.fragments[self._followed :]:
             self._follower.follow(fragment, 0, len(fragment))
         self._followed = len(self.fragments)
-        return self._follower.status is Status.COMPLETE
 
 
 class Calls:
@@ -140,7 +178,7 @@ class Calls:
         call.id = call.id or delta.id
         call.name = call.name or delta.name
         if delta.arguments:
-            call.fragments.append(delta.arguments)
+            call.add(delta.arguments)
         return call, begun
 
     def at(self, index: int | None) -> Call | None:

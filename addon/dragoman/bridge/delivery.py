@@ -30,7 +30,6 @@ class Delivery:
         self._call = call
         self._tool = tool
         self._writer = writer
-        self._passed = 0
         self._begun = False
         """Whether the client has got any of the item's text."""
         self._input = InputReader() if tool.kind == "custom" else None
@@ -45,9 +44,8 @@ class Delivery:
         """Tell what has arrived since the last time."""
         if not self.opened:
             return
-        for fragment in self._call.fragments[self._passed :]:
+        for fragment in self._call.untold():
             self._tell(self._input.feed(fragment) if self._input else fragment)
-        self._passed = len(self._call.fragments)
 
     def _tell(self, text: str) -> None:
         """Text of the item; blanks before arguments mean nothing, and as the whole of them

@@ -14,12 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..evidence import Evidence
+from ..jsonio import dumps
 from .calls import Call, CallDelta, Calls
 from .delivery import Delivery
 from .fields import label
 from .tool_names import ToolNames
 from .turn import Tool, Turn
 from .writer import Prose, Writer
+
+PIECE = 64
+"""Bytes that a text takes beside its characters while it waits."""
+ITEM = 1024
+"""Bytes that an item or a call takes beside its text."""
 
 
 @dataclass(slots=True)
@@ -38,10 +44,14 @@ class Line:
         self._names = turn.tools.keys() | {tool.name for tool in turn.tools.values()}
         self._writer = writer
         self._evidence = evidence
+        self.size = 0
+        """Characters of all that came, and what it takes to hold what is no text."""
         self._waiting: deque[Call | _Waiting] = deque()
         self._calls = {0: Calls(self._names)}
         """By the choice in which they come: each numbers its own."""
         self._delivery: Delivery | None = None
+        self._kind: Prose | None = None
+        """Of the prose that was written last."""
         self._called = False
         self._answered = False
         self._held = False
@@ -78,15 +88,18 @@ class Line:
                 self._blank.clear()
             self.prose("text", text)
         else:
+            self.size += PIECE + len(text)
             self._blank.append(text)
 
     def prose(self, kind: Prose, text: str) -> None:
         """Text of any kind that is not blank where it would open an item."""
+        self.size += len(text)
         if kind != "reasoning":
             self._answered = True
         if not self._waiting:
             self._write(kind, text)
             return
+        self.size += PIECE
         last = self._waiting[-1]
         if isinstance(last, _Waiting) and last.kind == kind:
             last.texts.append(text)
@@ -96,6 +109,7 @@ class Line:
 
     def logprobs(self, logprobs: list[dict[str, Any]]) -> None:
         """Log probabilities of the text that comes next."""
+        self.size += _size(logprobs)
         self._logprobs += logprobs
 
     def drop_logprobs(self) -> None:
@@ -104,15 +118,20 @@ class Line:
 
     def annotate(self, annotations: list[dict[str, Any]]) -> None:
         """Annotations of the text; they wait until a text is open that they can belong to."""
+        self.size += _size(annotations)
         self._annotations += annotations
         self._write_annotations()
 
     def call(self, delta: CallDelta, *, whole: bool, choice: int = 0) -> None:
         """A delta of a call; `whole` if it is all of one."""
+        self.size += len(delta.arguments) + len(delta.id) + len(delta.name)
+        self.size += PIECE if delta.id or delta.name else 0
         if choice not in self._calls:
+            self.size += ITEM
             self._calls[choice] = Calls(self._names)
         call, begun = self._calls[choice].take(delta, new=whole)
         if begun:
+            self.size += ITEM
             self._called = True
             self._drop_blank()
             self._waiting.append(call)
@@ -126,7 +145,8 @@ class Line:
         call = self._waiting[0] if len(self._waiting) == 1 else None
         if self._delivery is None or call is None or call is not self._calls[0].at(index):
             return False
-        call.fragments.append(arguments)
+        self.size += len(arguments)
+        call.add(arguments)
         self._delivery.pass_on()
         return True
 
@@ -155,6 +175,9 @@ class Line:
         if len(self._waiting) > told:
             self._evidence.note("dropped", "what waited in line", len(self._waiting) - told)
         self._waiting.clear()
+        self._blank.clear()
+        self._logprobs.clear()
+        self._annotations.clear()
 
     def _advance(self, *, final: bool = False, cut: bool = False) -> None:
         """Tell the head what it has; while it may end, end it and go on with the next.  A
@@ -196,6 +219,7 @@ class Line:
             self._delivery.pass_on()
         self._delivery.end(self._evidence, cut=cut)
         self._delivery = None
+        call.forget()
 
     def _tool(self, name: str) -> Tool:
         tool = self._tools.exactly(name)
@@ -209,6 +233,9 @@ class Line:
         return Tool("function", name)
 
     def _write(self, kind: Prose, text: str) -> None:
+        if kind != self._kind:
+            self.size += ITEM
+            self._kind = kind
         if kind == "text":
             self._writer.prose(kind, text, self._logprobs)
             self._logprobs = []
@@ -226,3 +253,8 @@ class Line:
         if self._blank:
             self._evidence.note("dropped", "blank text beside a call")
             self._blank.clear()
+
+
+def _size(entries: list[dict[str, Any]]) -> int:
+    """What objects take beside a text: more than their JSON."""
+    return 2 * len(dumps(entries)) if entries else 0

@@ -30,7 +30,7 @@ from .choices import Choices, Finish
 from .dialects import Dialect
 from .errors import UpstreamError, failure, stream_error
 from .fields import label
-from .line import Line
+from .line import PIECE, Line
 from .think import Piece, ThinkSplitter
 from .turn import Turn
 from .usage import Counts, counts, usage
@@ -41,8 +41,10 @@ _EARLY = "The upstream closed the stream before it ended the turn."
 _NOTHING = "The upstream's answer held no part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
 
-MAX_OUTPUT = 64 * 1024 * 1024
-"""Characters of a reply: its end repeats them all, several times."""
+MAX_OUTPUT = 32 * 1024 * 1024
+"""Characters of a reply, told or waiting; what is no text counts by what it takes.  No model
+writes a tenth of it.  It takes up to three times as much memory until the turn ends, and its end
+repeats it all, several times: six such replies at once leave room on a machine with 4 GB."""
 
 
 class Reply:
@@ -88,6 +90,12 @@ class Reply:
         return self._writer.ended
 
     @property
+    def settled(self) -> bool:
+        """Whether the turn has its finish reason, and nothing but its usage and the end of the
+        stream can be waited for."""
+        return self._choices.all_finished and not self._writer.ended
+
+    @property
     def response(self) -> dict[str, Any]:
         """The response object so far; after the terminal, the body of a reply not streamed."""
         return self._writer.response
@@ -112,7 +120,7 @@ class Reply:
         if not self._writer.ended:
             self._writer.start()
             self._read(frame)
-            if self._writer.told > MAX_OUTPUT and not self._writer.ended:
+            if self._line.size > MAX_OUTPUT and not self._writer.ended:
                 self._fail(failure("server_error", "The reply is longer than can be kept."))
         return self._writer.drain()
 
@@ -230,6 +238,8 @@ class Reply:
         self._heard = True
         place = choice.get("index")
         index = place if type(place) is int and place > 0 else 0
+        if index:
+            self._line.size += PIECE
         delta, message = choice.get("delta"), choice.get("message")
         whole = not isinstance(delta, dict)
         said = message if whole else delta

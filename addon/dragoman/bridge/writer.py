@@ -24,6 +24,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any, Literal
 
 from .. import sse
@@ -40,6 +41,10 @@ from .turn import Tool, Turn
 Prose = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
 IncompleteReason = Literal["max_output_tokens", "content_filter"]
+
+
+LARGE = 64 * 1024
+"""Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
 
 
 class _Life(enum.Enum):
@@ -61,7 +66,8 @@ class _Open:
     between: bytes = b""
     after: bytes = b""
     """A delta event is ``before`` number ``between`` delta ``after``."""
-    texts: list[str] = field(default_factory=list)
+    text: StringIO = field(default_factory=lambda: StringIO(newline=""))
+    """What was told.  As a list of deltas it would take ten times as much memory."""
     logprobs: list[Json] = field(default_factory=list)
     annotations: list[Json] = field(default_factory=list)
 
@@ -88,10 +94,10 @@ class Writer:
         self._id = response_id.removeprefix("resp_")
         self._life = _Life.NEW
         self._sequence_number = 0
-        self.told = 0
-        """Characters of all deltas."""
         self.characters = 0
         """How much text the client has been told, for an estimate of its tokens."""
+        self._snapshot_size = 0
+        """Bytes of the event that opened the response."""
         self._open: _Open | None = None
         self._frames: list[Frame] = []
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
@@ -129,10 +135,12 @@ class Writer:
         if self._life is _Life.NEW:
             self._life = _Life.OPEN
             self._tell("response.created", response=self._response)
+            self._snapshot_size = len(self._frames[-1].raw)
             self._tell("response.in_progress", response=self._response)
 
     def heartbeat(self) -> None:
-        """An event that says nothing new; nothing before the start or after the end."""
+        """An event that says nothing new; nothing before the start or after the end.  What the
+        client sent, and may be megabytes of tools, comes back with the terminal."""
         if self._life is not _Life.OPEN:
             return
         if self._dialect.ping:
@@ -140,7 +148,9 @@ class Writer:
         elif self._open is not None:
             self._delta(self._open, "", [])
         else:
-            self._tell("response.in_progress", response=self._response)
+            large = self._snapshot_size + self.characters > LARGE
+            without: Json = {"tools": [], "instructions": None} if large else {}
+            self._tell("response.in_progress", response=self._response | without)
 
     def complete(self, usage: Json) -> None:
         """The turn is whole.  A dialect may want to hear that its calls are waited for."""
@@ -307,8 +317,7 @@ class Writer:
 
     def _delta(self, opened: _Open, delta: str, logprobs: list[Json]) -> None:
         """The path of nearly every event: one frame from prepared bytes, nothing else."""
-        opened.texts.append(delta)
-        self.told += len(delta)
+        opened.text.write(delta)
         after = opened.after
         if logprobs:
             opened.logprobs += logprobs
@@ -334,7 +343,7 @@ class Writer:
 
     def _fill(self, opened: _Open) -> str:
         """Put what was told of the part into its item; returns its whole text."""
-        part, text = opened.part, "".join(opened.texts)
+        part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
         if part.holder:
             whole = part.empty() | {part.text: text}

@@ -235,13 +235,15 @@ class Dragoman:
             if response.status_code in (404, 405):
                 self._hosts.refused_chat(flow, response)
             await self._bridge.end_reply(flow, response)
+        elif response.stream:
+            pass  # it has left already
         elif response.status_code in (404, 405) and self._hosts.refused(flow, response):
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
         elif self._refuses_upgrade(flow, response):
             self._witness.of(flow, "watch").evidence.note("refused:", "a WebSocket")
             flow.response = refusals.no_upgrade()
-        elif self._is_repairable(flow) and not response.stream:
+        elif self._is_repairable(flow):
             self._repair.whole(flow, response, self.settings)
         self._witness.close(flow)
 
@@ -255,6 +257,17 @@ class Dragoman:
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
         return flow in self._bridge or (is_chat(flow.request) and self._repairs(flow))
+
+    def give_up_whole(self, flow: http.HTTPFlow) -> None:
+        """More has come of a response that `needs_whole` than is read."""
+        response = flow.response
+        if flow in self._bridge:
+            self._bridge.forget(flow)
+            logger.error("%s: the upstream's answer is too large", name_of(flow))
+            self._witness.of(flow, "bridge").evidence.note("failed", "the answer is too large")
+            flow.response = refusals.too_large()
+        elif response is not None:
+            self._repair.pass_unread(flow, response)
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         """The reply to a flow that is Dragoman's, whose upstream failed before it had one."""

@@ -8,6 +8,7 @@ still comes from the upstream is passed over.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,12 @@ _ENDS = tuple(
     for name in ("required_action", "completed", "incomplete", "failed")
 )
 """Whoever hears one of these may ask for the response."""
+UPSTREAM_END = 0.1
+"""Seconds after its terminal event for which a reply waits for the end of the upstream's: of a
+connection on which that comes, another request can be sent.  Hosts that send it do so at once."""
+TURN_END = 3.0
+"""Seconds after the finish reason for which a turn waits for its usage and the end of the
+stream.  Hosts that send them do so at once; openai-python would wait for minutes."""
 
 
 class BridgeStream(LiveStream):
@@ -57,6 +64,8 @@ class BridgeStream(LiveStream):
         self._sent_size = 0
         self._farewell = b""
         self._cancelled = False
+        self._over = False
+        self._ends_at: float | None = None
         self._reply = reply
         self._repair = repair
         self._decoder = decoder
@@ -74,6 +83,8 @@ class BridgeStream(LiveStream):
         except Exception:
             logger.exception("%s: the bridge failed", self._name)
             self._fail(out, "Dragoman could not convert the upstream's reply.")
+        if self._reply.settled and (out or self._ends_at is None):
+            self._ends_at = time.monotonic() + TURN_END
         return self._given(out)
 
     @property
@@ -84,7 +95,7 @@ class BridgeStream(LiveStream):
     @property
     def events(self) -> bytes:
         """The whole stream; empty if it was not held, or has become too long to be kept."""
-        if not self._keeps or self._sent_size > MAX_EVENTS:
+        if not self._keeps or self._sent_size + len(self._farewell) > MAX_EVENTS:
             return b""
         return b"".join([*self._sent, self._farewell])
 
@@ -98,16 +109,23 @@ class BridgeStream(LiveStream):
         return self._cancelled
 
     @property
+    def ends_at(self) -> float | None:
+        return self._ends_at
+
+    @property
     def ending(self) -> bool:
         return bool(self._farewell)
 
     def farewell(self) -> bytes:
         said, self._farewell = self._farewell, b""
-        self._sent.append(said)
+        self._keep(said)
         return self._say(said)
 
     def _given(self, out: list[Frame]) -> bytes:
         """What is sent of `out`: not the end of a reply that is to be kept first."""
+        if self._reply.finished and not self._over:
+            self._over = True
+            self._ends_at = time.monotonic() + UPSTREAM_END
         joined = _joined(out)
         if not self._keeps:
             # What was said of a cancelled reply, which nobody else sends then.
@@ -117,10 +135,15 @@ class BridgeStream(LiveStream):
             begins = next((n for n, f in enumerate(out) if f.raw.startswith(_ENDS)), 0)
             self._farewell += _joined(out[begins:])
             joined = _joined(out[:begins])
-        self._sent_size += len(joined)
-        if joined and self._sent_size <= MAX_EVENTS:
-            self._sent.append(joined)
+        self._keep(joined)
         return joined
+
+    def _keep(self, sent: bytes) -> None:
+        self._sent_size += len(sent)
+        if self._sent_size > MAX_EVENTS:
+            self._sent.clear()
+        elif sent:
+            self._sent.append(sent)
 
     def _open(self) -> bytes:
         return self._told(self._reply.open)
@@ -139,6 +162,12 @@ class BridgeStream(LiveStream):
             logger.exception("%s: what was held is lost", self._name)
         self._fail(out, message)
         return self._given(out)
+
+    def _conclude(self) -> bytes:
+        if self._reply.finished:
+            return b""
+        self._record.evidence.note("inferred", "end of a stream that its host held open")
+        return self._told(lambda: self._reply.close(self._repair.close() if self._repair else ()))
 
     def _told(self, tell: Callable[[], list[Frame]]) -> bytes:
         out: list[Frame] = []

@@ -25,8 +25,9 @@ ALLOWED_SLACK = 2 * 1024 * 1024
 A stream of one-word events, which repeat all but the word, reaches a ratio of about 75."""
 
 
-MAX_REPLY = 64 * 1024 * 1024
-"""Bytes of a reply that is read as a whole: JSON takes ten times as much memory."""
+MAX_REPLY = 32 * 1024 * 1024
+"""Bytes of a reply that is read as a whole.  No model writes a tenth of it, and six such at once
+leave room on a machine with 4 GB: JSON may take ten times as much memory while it is read."""
 MAX_REQUEST = 256 * 1024 * 1024
 """Bytes of a request's body after decompression."""
 

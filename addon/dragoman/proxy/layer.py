@@ -4,12 +4,13 @@ mitmproxy calls an addon when something arrives.  The streams of its HTTP layer 
 replaced by `Stream`, which also acts when nothing does, or when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
+* it ends a reply that is complete, although its upstream's is not;
 * it has a reply kept before the client hears of its end, and ends one that is cancelled;
 * when the upstream's connection breaks, or nothing comes over it for too long, it sends
   what a reply still has to say, and ends it well or breaks it off, as the reply wants;
 * it closes what mitmproxy leaves open of an upstream's connection;
 * it keeps the option ``stream_large_bodies`` off what has to be converted as a whole,
-  which that option would stream past every hook.
+  which that option would stream past every hook, and bounds a reply of that kind.
 
 This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are
 used here, in `joining` and in `connecting` alone; where one is missing they cannot be
@@ -23,8 +24,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
+from weakref import WeakKeyDictionary, WeakSet
 
 from mitmproxy import ctx, flow, http
+from mitmproxy.connection import Client, Connection, ConnectionState
 from mitmproxy.net.http import status_codes
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
@@ -40,12 +43,16 @@ from mitmproxy.proxy.layers.http._events import (
     RequestEndOfMessage,
     RequestProtocolError,
     ResponseData,
+    ResponseEndOfMessage,
     ResponseHeaders,
     ResponseProtocolError,
+    ResponseTrailers,
 )
+from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .connecting import Changed
+from .decoding import MAX_REPLY
 from .joining import Joining
 from .stream import LiveStream
 
@@ -67,6 +74,7 @@ _BROKEN: Any = (
     if hasattr(_events, "ErrorCode")
     else status_codes.BAD_GATEWAY
 )
+_FROM_UPSTREAM = (ResponseHeaders, ResponseData, ResponseTrailers, ResponseEndOfMessage)
 _USED = {
     HttpLayer: ("make_stream", "event_to_child", "get_connection"),
     HttpStream: (
@@ -103,6 +111,10 @@ class Interpreter(Protocol):
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
 
+    def give_up_whole(self, flow: http.HTTPFlow) -> None:
+        """More has come of a response that `needs_whole` than is read: the flow's response
+        gets a stream with which it passes, or is another, which is sent instead."""
+
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         """The reply to such a flow, whose upstream failed before any of its reply was sent."""
 
@@ -119,7 +131,9 @@ def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
     for found in next_layer.context.layers:
         if type(found) is HttpLayer:
             found.__class__ = _Layer
-            cast(_Layer, found).interpreter = interpreter
+            adopted = cast(_Layer, found)
+            adopted.interpreter, adopted.ended = interpreter, WeakSet()
+            _adopted.setdefault(found.context.client, WeakSet()).add(adopted)
 
 
 @dataclass
@@ -134,36 +148,54 @@ def wake(flow: http.HTTPFlow, live: LiveStream) -> None:
     server = ctx.master.addons.get("proxyserver")
     handler = server.connections.get(flow.client_conn.id) if server else None
     if handler is not None and live.timer is not None:
-        event = handler.server_event(events.Wakeup(live.timer))
-        task = asyncio.get_running_loop().create_task(event)
-        _waking.add(task)
-        task.add_done_callback(_waking.discard)
+        _bring(handler, events.Wakeup(live.timer))
 
 
-_waking: set[asyncio.Task[None]] = set()
+def _bring(handler: ConnectionHandler, event: events.Event) -> None:
+    task = asyncio.get_running_loop().create_task(handler.server_event(event))
+    _bringing.add(task)
+    task.add_done_callback(_bringing.discard)
+
+
+_bringing: set[asyncio.Task[None]] = set()
 
 
 def close_what_is_left(ended: ServerConnectionHookData) -> None:
-    """Close the socket of an upstream connection that has ended.
+    """Close the socket of an upstream connection that has ended, and tell the streams of it.
 
-    mitmproxy does so, unless it cancels the connection's task a second time while that
-    waits for another event of the same client to be handled, such as a timer's: then the
-    upstream would go on sending what nobody reads.
+    mitmproxy does so, unless it cancels the connection's task while that waits for another
+    event of the same client to be handled, such as a timer's: then the upstream would go on
+    sending what nobody reads, and no stream would hear that nothing comes any more.
     """
     proxyserver = ctx.master.addons.get("proxyserver")
     handler = proxyserver.connections.get(ended.client.id) if proxyserver else None
     left = handler.transports.get(ended.server) if handler else None
     if left is not None and left.writer is not None:
         left.writer.close()
+    layers = _adopted.get(ended.client, ())
+    if handler and any(each.has_missed_end(ended.server) for each in layers):
+        ended.server.state = ConnectionState.CLOSED
+        _bring(handler, events.ConnectionClosed(ended.server))
+
+
+_adopted: WeakKeyDictionary[Client, WeakSet[_Layer]] = WeakKeyDictionary()
 
 
 class _Layer(HttpLayer):
     interpreter: Interpreter
+    ended: WeakSet[Connection]
+    """The connections of which this has been told that they have ended."""
+
+    def has_missed_end(self, connection: Connection) -> bool:
+        """Whether it uses a connection, and does not know that it has ended."""
+        return connection in self.connections and connection not in self.ended
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         """As its parent does, which is told only of timers it knows: `wake` comes first."""
         if isinstance(event, events.Wakeup) and event.command not in self.command_sources:
             return
+        if isinstance(event, events.ConnectionClosed):
+            self.ended.add(event.connection)
         yield from super()._handle_event(event)
 
     def event_to_child(
@@ -221,11 +253,15 @@ class Stream(HttpStream):
         self._timer: commands.RequestWakeup | None = None
         """The one that counts: none can be cancelled."""
         self._wakes_at = 0.0
+        self._alone = False
+        """Whether the upstream's part of this was ended here."""
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Wakeup):
             yield from self._wake(event)
             return
+        if self._alone and isinstance(event, _FROM_UPSTREAM):
+            return  # it had come before, while a hook was waited for
         yield from super()._handle_event(event)
         # Heard now, and not before hooks and a connection have been waited for.
         if isinstance(event, ResponseData):
@@ -236,6 +272,8 @@ class Stream(HttpStream):
             if live is not None and live.broken:
                 yield from self._let_go(live.broken)
                 yield from self._break(live.broken)
+            elif live is not None and live.ends_at is not None:
+                yield from self._wait()
             return
         if isinstance(event, (RequestEndOfMessage, ResponseHeaders)):
             self._heard_at = time.monotonic()
@@ -272,6 +310,11 @@ class Stream(HttpStream):
             yield from self.send_response(already_streamed=True)
             return
         yield from self._end_if_ready()
+        if live is not None and live.ends_at is not None and live.ends_at <= time.monotonic():
+            yield from self._send(live.conclusion())
+            yield from self._let_go("The reply is complete.")
+            yield from self.send_response(already_streamed=True)
+            return
         if self._left <= 0:
             error = f"nothing came from the upstream for {self._patience:.0f} seconds"
             if (yield from self._tell(error)):
@@ -283,6 +326,7 @@ class Stream(HttpStream):
 
     def _let_go(self, why: str) -> layer.CommandGenerator[None]:
         """End the upstream's part of this."""
+        self._alone = True
         gone = RequestProtocolError(self.stream_id, why, _CANCEL)
         yield SendHttp(gone, self.context.server)
 
@@ -298,6 +342,8 @@ class Stream(HttpStream):
         due = live.due if live is not None else None
         delay = min(self._left, self._patience / 2, LOOK_AGAIN if due is None else due)
         now = time.monotonic()
+        if live is not None and live.ends_at is not None:
+            delay = min(delay, live.ends_at - now)
         if self._timer is None or not now < self._wakes_at <= now + delay:
             self._forget(self._timer)
             self._timer = commands.RequestWakeup(max(0.0, delay))
@@ -391,11 +437,27 @@ class Stream(HttpStream):
     # A body that is large
 
     def check_body_size(self, request: bool) -> layer.CommandGenerator[bool]:
-        """As its parent does, which starts the streaming unless it sees no such option."""
+        """As its parent does, which starts the streaming unless it sees no such option: what is
+        read as a whole has a bound of ours."""
         options = self.context.options
-        if self._interpreter.needs_whole(self.flow, request):
+        whole = self._interpreter.needs_whole(self.flow, request)
+        if whole:
             self.context.options = cast(Options, Changed(options, stream_large_bodies=None))
         try:
-            return (yield from super().check_body_size(request))
+            ended = yield from super().check_body_size(request)
         finally:
             self.context.options = options
+        if whole and not (request or ended) and len(self.response_body_buf) > MAX_REPLY:
+            yield from self._give_up_whole()
+        return ended
+
+    def _give_up_whole(self) -> layer.CommandGenerator[None]:
+        came = bytes(self.response_body_buf)
+        self.response_body_buf.clear()
+        self._interpreter.give_up_whole(self.flow)
+        if self.flow.response and self.flow.response.stream:
+            yield from self.start_response_stream()
+            yield from self.server_state(ResponseData(self.stream_id, came))
+        else:
+            yield from self._let_go("The reply is too large.")
+            yield from self.send_response()

@@ -11,6 +11,7 @@ from ..bridge.errors import Refused, error_json
 from ..jsonio import NotJson
 from ..state.store import NotOpened, StoreError
 from .addresses import Unserved
+from .decoding import MAX_REPLY
 
 logger = logging.getLogger(__name__)
 
@@ -70,3 +71,9 @@ def unreachable(error: str) -> http.Response:
     was whole; all clients try again after a 502."""
     message = f"The upstream gave no answer: {error}"
     return error_response(502, message, type="server_error", code="upstream_unreachable")
+
+
+def too_large() -> http.Response:
+    """The answer for an upstream whose reply does not end within what is read of one."""
+    message = f"The upstream's answer is too large: more than {MAX_REPLY} bytes."
+    return error_response(502, message, type="server_error", code="upstream_too_large")

@@ -104,6 +104,15 @@ class RepairJob:
             self._witness.streams(flow, record)
         response.stream = response.stream or True
 
+    def pass_unread(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Have a reply pass that is too large to be read as a whole."""
+        self._asked.pop(flow, None)
+        logger.warning("%s: not repaired: the body is too large", name_of(flow))
+        record = record_of(flow)
+        if record is not None:
+            record.evidence.note("not repaired", "a body too large to be read as a whole")
+        self.pass_on(flow, response)
+
     def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon

@@ -80,6 +80,16 @@ class LiveStream(ABC):
         """Whether the reply was ended before the upstream's was."""
         return False
 
+    def conclusion(self) -> bytes:
+        """What is sent when the reply ends at `ends_at`: the rest of it, if any is left."""
+        return self._say(self._conclude())
+
+    @property
+    def ends_at(self) -> float | None:
+        """When the reply ends if its upstream does not end it, by `time.monotonic`; None: then
+        it does not."""
+        return None
+
     @property
     def due(self) -> float | None:
         """Seconds until a heartbeat is due if nothing is sent till then; None: never."""
@@ -94,6 +104,9 @@ class LiveStream(ABC):
         return said
 
     # None of these may raise.
+
+    def _conclude(self) -> bytes:
+        return b""
 
     @abstractmethod
     def _pass_on(self, data: bytes) -> bytes: ...

@@ -1,0 +1,142 @@
+"""A reply without an end: the proxy's memory stays bounded, and no client waits for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fixtures.server import Upstream
+from tests.kimi.streams import chunk
+from tests.live import responses, wire
+from tests.live.chat import CONTROLS, Chat
+from tests.live.chat import REQUEST as CHAT_REQUEST
+from tests.live.mitmdump import ADDON, Mitmdump
+
+MEGABYTE = 1024 * 1024
+MEMORY_LIMIT = 320 * MEGABYTE
+"""Of the whole process, which begins with some 80 MB."""
+LONG = 200 * MEGABYTE
+JSON_START = b'{"id": "chatcmpl-1", "choices": [{"message": {"content": "'
+
+
+def event(delta: dict[str, Any], **choice: Any) -> bytes:
+    value = chunk(delta)
+    value["choices"][0] |= choice
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+def delta_of(arguments: str, index: int = 0, **function: str) -> dict[str, Any]:
+    return {"tool_calls": [{"index": index, "function": {"arguments": arguments, **function}}]}
+
+
+LOGPROBS = {"content": [{"token": "x", "logprob": -1.5, "bytes": [120], "top_logprobs": []}] * 100}
+FIRST = event(delta_of('{"a": "', name="bash"))
+SOURCE = {"type": "url_citation", "url_citation": {"url": "https://a.example/", "title": "A"}}
+STREAMS = {
+    "text": (b"", event({"content": "x" * 4000})),
+    "arguments of a second call": (FIRST, event(delta_of("x" * 4000, 1, name="read"))),
+    "a call without a name": (b"", event(delta_of("x" * 4000))),
+    "blanks": (b"", event({"content": " " * 4000})),
+    "log probabilities": (b"", event({"content": ""}, logprobs=LOGPROBS)),
+    "annotations": (b"", event({"annotations": [SOURCE] * 20})),
+}
+
+
+class Endless:
+    """A host that sends the same again and again, some hundred megabytes of it."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.status, self.kind = 200, "application/json"
+        self.start, self.again = JSON_START, b"x" * 65536
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            stream = connection.makefile("rb")
+            length = 0
+            while (header := stream.readline().strip().lower()) != b"":
+                if header.startswith(b"content-length:"):
+                    length = int(header.partition(b":")[2])
+            stream.read(length)
+            head = f"HTTP/1.1 {self.status} X\r\ncontent-type: {self.kind}\r\n"
+            connection.sendall(head.encode() + b"transfer-encoding: chunked\r\n\r\n")
+            again = self.again * max(1, 65536 // len(self.again))
+            for piece in itertools.chain([self.start], itertools.repeat(again, LONG // len(again))):
+                if piece:
+                    connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+            connection.sendall(b"0\r\n\r\n")
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture
+def endless() -> Iterator[Endless]:
+    host = Endless()
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def chat(endless: Endless, mitmdump: Callable[..., Mitmdump]) -> Chat:
+    """A mitmdump of its own, whose peak of memory is that of the test."""
+    options = ["dragoman_bridge=~all", "dragoman_store=memory", "stream_large_bodies=1m"]
+    arguments = [word for option in options for word in ("--set", option)]
+    proxy = mitmdump(*arguments, "--mode", f"reverse:{endless.url}", scripts=(ADDON, CONTROLS))
+    return Chat(Upstream(), proxy)
+
+
+def ask(chat: Chat, path: str, request: dict[str, Any]) -> wire.Reply:
+    got = wire.exchange(f"{chat.proxy.url}{path}", json.dumps(request).encode())
+    assert int(chat.control("memory").body) < MEMORY_LIMIT
+    return got
+
+
+def test_repair_passes_on_what_is_too_large(chat: Chat, endless: Endless) -> None:
+    got = ask(chat, "/v1/chat/completions", CHAT_REQUEST | {"stream": False})
+    assert (got.status, got.complete) == (200, True)
+    assert len(got.body) > LONG - MEGABYTE
+    assert got.body == endless.start + endless.again * (LONG // 65536)
+    chat.proxy.wait_for_log("not repaired")
+
+
+@pytest.mark.parametrize(("status", "stream"), [(200, False), (500, False), (500, True)])
+def test_the_bridge_refuses_what_is_too_large(
+    chat: Chat, endless: Endless, status: int, stream: bool
+) -> None:
+    endless.status = status
+    got = ask(chat, "/v1/responses", responses.REQUEST | {"stream": stream})
+    assert (got.status, got.complete) == (502, True)
+    assert json.loads(got.body)["error"]["code"] == "upstream_too_large"
+
+
+def test_json_without_end_for_a_stream(chat: Chat) -> None:
+    got = ask(chat, "/v1/responses", responses.REQUEST)
+    story = responses.Exchange(got, []).story()
+    assert story.response["error"]["code"] == "server_error"
+
+
+@pytest.mark.parametrize("what", STREAMS)
+def test_a_stream_without_end_is_a_turn_that_fails(chat: Chat, endless: Endless, what: str) -> None:
+    endless.kind = "text/event-stream"
+    endless.start, endless.again = STREAMS[what]
+    got = ask(chat, "/v1/responses", responses.REQUEST)
+    assert got.complete
+    last = got.body.rstrip().rpartition(b"event: ")[2]
+    assert last.startswith(b"response.failed\n")
+    assert json.loads(last.partition(b"data: ")[2])["response"]["error"]["code"] == "server_error"

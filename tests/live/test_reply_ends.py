@@ -1,0 +1,181 @@
+"""A bridged reply ends when its turn does, whatever its upstream's stream does then."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from dragoman.bridge.dialects import DIALECTS
+from dragoman.sse import FrameSplitter
+from fixtures.server import Reply, Upstream
+from tests.bridge.grammar import check
+from tests.kimi.streams import chunk, sse
+from tests.live import responses
+from tests.live.chat import CONTROLS, Chat
+from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.responses import Exchange, text_of
+
+USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+TEXT = [chunk({"role": "assistant", "content": "Done."})]
+FINISH = chunk({}, "stop")
+COUNTED = chunk({}) | {"choices": [], "usage": USAGE}
+WHOLE = sse([*TEXT, FINISH, COUNTED])
+WITHOUT_DONE = WHOLE.removesuffix(b"data: [DONE]\n\n")
+GetMitmdump = Callable[..., Mitmdump]
+
+
+@pytest.fixture(params=["1 to 1", "2 to 2", "1 to 2"])
+def route(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def start(
+    plain_upstream: Upstream, tls_upstream: Upstream, mitmdump: GetMitmdump
+) -> Callable[..., Chat]:
+    """Gives a chat over a route, with responses kept or not."""
+
+    def get(route: str = "1 to 1", store: str = "memory") -> Chat:
+        upstream = tls_upstream if route.endswith("2") else plain_upstream
+        options = ["dragoman_bridge=~all", f"dragoman_store={store}"]
+        options.append(f"test_upstream_http2={str(route.endswith('2')).lower()}")
+        arguments = [word for option in options for word in ("--set", option)]
+        arguments += ["--mode", f"reverse:{upstream.url}"]
+        return Chat(upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
+
+    return get
+
+
+def ask(chat: Chat, stream: bytes, options: str, *, http2: bool = False) -> tuple[Exchange, float]:
+    """The exchange, and the seconds that the whole of it took."""
+    began = time.monotonic()
+    got = chat.ask(
+        Reply(stream), options, path="/v1/responses", request=responses.REQUEST, http2=http2
+    )
+    return Exchange(got, []), time.monotonic() - began
+
+
+@pytest.mark.parametrize("store", ["memory", "off"])
+def test_a_reply_ends_with_its_terminal_event(
+    start: Callable[..., Chat], route: str, store: str
+) -> None:
+    held_open = f";abort={len(WHOLE)};fault=silence"
+    chat = start(route, store)
+    exchange, seconds = ask(chat, WHOLE, held_open, http2=route[0] == "2")
+    story = exchange.story()
+    assert text_of(story.response) == "Done."
+    assert story.response["usage"]["total_tokens"] == 5
+    assert seconds - exchange.reply.arrival(b"event: response.completed") < 2
+
+
+def test_what_an_upstream_sends_after_the_end_of_its_turn_is_not_read(
+    start: Callable[..., Chat],
+) -> None:
+    rest = b": and so on\n\n" * 200
+    stream = WHOLE + rest
+    offsets = [len(WHOLE), *range(len(WHOLE) + 13, len(stream), 13)]
+    chat = start()
+    exchange, seconds = ask(chat, stream, f";cut=at:{','.join(map(str, offsets))};pace=0.05")
+    assert text_of(exchange.story().response) == "Done."
+    assert seconds < 5  # of 10
+    chat.proxy.wait_for_log("server disconnect")
+
+
+def test_a_finish_reason_ends_a_turn_whose_stream_does_not_end(
+    start: Callable[..., Chat], route: str
+) -> None:
+    held_open = f";abort={len(WITHOUT_DONE)};fault=silence"
+    exchange, seconds = ask(start(route), WITHOUT_DONE, held_open, http2=route[0] == "2")
+    story = exchange.story()
+    assert story.response["status"] == "completed"
+    assert story.response["usage"]["total_tokens"] == 5
+    assert 2.9 < seconds < 8
+
+
+def test_usage_that_comes_late_is_counted(start: Callable[..., Chat]) -> None:
+    at = WITHOUT_DONE.rindex(b"data: ")
+    options = f";cut=at:{at};pace=1.5;abort={len(WITHOUT_DONE)};fault=silence"
+    exchange, _ = ask(start(), WITHOUT_DONE, options)
+    assert exchange.story().response["usage"]["total_tokens"] == 5
+
+
+def test_comments_do_not_keep_a_turn_open(start: Callable[..., Chat]) -> None:
+    stream = WITHOUT_DONE + b": waiting\n\n" * 40
+    offsets = range(len(WITHOUT_DONE), len(stream), 11)
+    exchange, seconds = ask(start(), stream, f";cut=at:{','.join(map(str, offsets))};pace=0.5")
+    assert exchange.story().response["status"] == "completed"
+    assert seconds < 10
+
+
+def test_a_turn_without_a_finish_reason_is_waited_for(start: Callable[..., Chat]) -> None:
+    stream = sse([*TEXT, chunk({"content": " Really."}), FINISH])
+    at = stream.index(b"data: ", 10)
+    exchange, _ = ask(start(), stream, f";cut=at:{at};pace=4")
+    assert text_of(exchange.story().response) == "Done. Really."
+
+
+@pytest.fixture
+def counting_upstream() -> Iterator[tuple[str, list[int]]]:
+    """A host that sends each reply's end 20 ms after its `[DONE]`, or, at `/open…`, never; it
+    counts the requests of each of its connections."""
+    counts: list[int] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(connection: socket.socket, number: int) -> None:
+        stream = connection.makefile("rb")
+        while line := stream.readline():
+            length = 0
+            while (header := stream.readline().strip().lower()) != b"":
+                if header.startswith(b"content-length:"):
+                    length = int(header.partition(b":")[2])
+            stream.read(length)
+            counts[number] += 1
+            connection.sendall(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+                b"transfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(WHOLE), WHOLE)
+            )
+            if b"/open" in line:
+                continue
+            time.sleep(0.02)
+            connection.sendall(b"0\r\n\r\n")
+        connection.close()
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            counts.append(0)
+            threading.Thread(target=serve, args=(connection, len(counts) - 1), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}", counts
+    listener.close()
+
+
+def test_connections_are_kept_on_both_sides(
+    counting_upstream: tuple[str, list[int]], mitmdump: GetMitmdump
+) -> None:
+    url, counts = counting_upstream
+    proxy = mitmdump("--set", "dragoman_bridge=~all", "--mode", f"reverse:{url}")
+    client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=20)
+    client.connect()
+    own = client.sock.getsockname()
+    for path in ("/v1", "/v1", "/open/v1", "/v1", "/v1"):
+        body: dict[str, Any] = responses.REQUEST
+        client.request("POST", f"{path}/responses", json.dumps(body), {"content-type": "text/json"})
+        reply = client.getresponse()
+        story = check(FrameSplitter().feed(reply.read()), DIALECTS["openai"])
+        assert story.response["status"] == "completed"
+        assert client.sock is not None
+        assert client.sock.getsockname() == own
+    client.close()
+    assert counts == [3, 2]
