@@ -47,7 +47,7 @@ def stalls(bench: Bench) -> Iterator[Row]:
                 side: partial(_longest, proxy, name, beside, part)
                 for side, proxy in proxies.items()
             }
-            found = bench.rounds(what, sides, rounds=1 if bench.quick else 3, warm_up=0)
+            found = bench.rounds(what, sides, rounds=3, warm_up=0)
             plain, ours = Samples(found["plain"]), Samples(found["ours"])
             yield Row(what, "ms", plain, ours, "value", Goal(max(GOAL, round(plain.median))))
 
