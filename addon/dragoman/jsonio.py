@@ -41,7 +41,7 @@ def loads(text: _Text) -> Any:
         value = _read(text)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
-    if opened > MAX_NESTING and _nesting_exceeds(value, MAX_NESTING):
+    if opened > MAX_NESTING and nesting_exceeds(value, MAX_NESTING):
         raise NotJson(f"nested more than {MAX_NESTING} levels deep")
     return value
 
@@ -51,7 +51,8 @@ def _count(text: _Text, mark: str) -> int:
     return text.count(mark) if isinstance(text, str) else text.count(mark.encode())
 
 
-def _nesting_exceeds(value: Any, limit: int) -> bool:
+def nesting_exceeds(value: Any, limit: int) -> bool:
+    """Whether there are more levels of arrays and objects."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(limit):
         level = [
@@ -72,6 +73,18 @@ def dumps(value: Any) -> bytes:
         pass
     try:
         return _write(_finite(value))
+    except (ValueError, RecursionError) as error:
+        raise NotJson(str(error)) from None
+
+
+def dumps_ascii(value: Any) -> bytes:
+    """What `dumps` gives where something in a value cannot be written as UTF-8."""
+    try:
+        return _encode_ascii(value).encode()
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return _encode_ascii(_finite(value)).encode()
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
 

@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "addon"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "alone"))
 
-from tests.bench import cpu, delay, litellm, memory, stages, starting, turns
+from tests.bench import cpu, delay, litellm, memory, stages, stalls, starting, turns
 from tests.bench.bench import Bench, progress
 from tests.bench.figures import Missing, Row
 from tests.bench.processes import keep_off_the_proxies_core
@@ -38,6 +38,7 @@ ROWS: dict[str, Callable[[Bench], Iterable[Row | Missing]]] = {
     "conversion": stages.conversion,
     "start": starting.start,
     "store": turns.store,
+    "stalls": stalls.stalls,
     "stages": stages.stages,
 }
 BUSY = 0.5

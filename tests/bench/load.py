@@ -71,9 +71,11 @@ def ask(port: int, asked: bytes) -> Client:
     return asyncio.run(_ask(port, asked))
 
 
-def delays(port: int, asked: bytes, streams: int, spread: float) -> Sequence[float]:
+def delays(
+    port: int, asked: bytes, streams: int, spread: float, *, skipped: int = 0
+) -> Sequence[float]:
     """Those of all events of so many streams, whose beginnings are spread over `spread`
-    seconds."""
+    seconds; but for those that are `skipped` at the beginning of each."""
 
     async def everything() -> list[Client]:
         async def one() -> Client:
@@ -82,4 +84,4 @@ def delays(port: int, asked: bytes, streams: int, spread: float) -> Sequence[flo
 
         return await asyncio.gather(*(one() for _ in range(streams)))
 
-    return [delay for client in asyncio.run(everything()) for delay in client.delays]
+    return [delay for client in asyncio.run(everything()) for delay in client.delays[skipped:]]

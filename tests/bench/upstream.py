@@ -5,6 +5,7 @@
 It prints its port.  What is sent, and how, stands in the address that is asked for:
 ``/<pace>/<stream>/v1/chat/completions``.  The pace is a number of events a second, each
 in a write of its own; ``0``: all at once; ``hold``: all at once, but never the end.
+Some replies are documents, see `replies`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import gc
 import re
 import time
 
+from tests.bench.replies import document
 from tests.bench.streams import STAMP, chunked
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -29,17 +31,30 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._loop = asyncio.get_running_loop()
-        self._received = b""
+        self._received = bytearray()
+        self._expected = 0
+        """The bytes of the request, once its head has come."""
         self._timer: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        head, blank, body = self._received.partition(b"\r\n\r\n")
-        length = _LENGTH.search(head)
-        if not blank or length is None or len(body) < int(length[1]):
+        if not self._expected:
+            end = self._received.find(b"\r\n\r\n")
+            length = _LENGTH.search(self._received, 0, end + 2)
+            if end < 0 or length is None:
+                return
+            self._expected = end + 4 + int(length[1])
+        if len(self._received) < self._expected:
             return
-        self._received = b""
-        pace, stream = head.split(b" ", 2)[1].decode().split("/")[1:3]
+        pace, stream = self._received[:2000].split(b" ", 2)[1].decode().split("/")[1:3]
+        self._received, self._expected = bytearray(), 0
+        if found := document(stream):
+            label, body = found
+            head = (
+                f"HTTP/1.1 200 OK\r\nContent-Type: {label}\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            self._transport.write(head.encode() + body)
+            return
         self._transport.write(_HEAD)
         events = chunked(stream)
         if pace == "hold":

@@ -107,7 +107,7 @@ def words_of(body: bytes, index: int = 0) -> list[str]:
 
 
 STREAM_STAGES = [
-    "proxy.repair_job:Tools.of_request",
+    "proxy.repair_job:Tools.reading",
     "proxy.repair_job:decoder_for",
     "proxy.repair_job:RepairStream",
     "proxy.witness:Record",
@@ -259,7 +259,7 @@ WHOLE = {
 @pytest.mark.parametrize(
     "stage",
     [
-        "dragoman.proxy.repair_job:Tools.of_request",
+        "dragoman.proxy.repair_job:Tools.reading",
         "dragoman.proxy.repair_job:decode_whole",
         "dragoman.proxy.repair_job:repair_whole",
         "dragoman.kimi.message:loads",

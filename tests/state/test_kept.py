@@ -16,10 +16,11 @@ from dragoman.jsonio import dumps
 from dragoman.proxy import archive as archives
 from dragoman.proxy.archive import Archive
 from dragoman.proxy.stores import open_store
+from dragoman.slices import drained
 from dragoman.state.answers import events_after, input_items
-from dragoman.state.going_on import Earlier, go_on, makers, open_calls, resumed
+from dragoman.state.going_on import Earlier, going_on, makers, open_calls, resuming
 from dragoman.state.keeping import Keeping, asker, owner
-from dragoman.state.kept import Kept, Unreadable, conversation, parts_of
+from dragoman.state.kept import Kept, Unreadable, parts_of
 from tests.state.backends import Backend
 
 JSONS: Any = st.recursive(
@@ -150,12 +151,12 @@ def made(number: int, *, before: tuple[str, ...] = (), **request: Any) -> Kept:
 def test_a_chain_is_a_conversation() -> None:
     first = made(1)
     second = made(2, before=(first.response["id"],))
-    earlier = go_on({}, [first, second], {})
+    earlier = drained(going_on([], [first, second], {}))
     assert earlier.before == (first.response["id"], second.response["id"])
-    assert [item.get("content") for item in conversation([first, second])] == [
+    assert [item.get("content") for item in earlier.items] == [
         *("ask 1", [], "ask 2", []),
     ]
-    assert earlier.items == conversation([first, second])
+    assert earlier.items == [*first.items(), *second.items()]
 
 
 @given(text=st.text(max_size=60) | IDS.map(lambda name: f"msg_{name[5:]}_0"))
@@ -250,6 +251,6 @@ def test_a_call_that_was_cut_is_no_history(status: str, said: Any) -> None:
     output = CUT if said is None else []
     response = {"id": "resp_1", "status": status, "output": output}
     kept = replace(made(1), response=response, said=said)
-    assert conversation([kept])[1:] == CUT[:4]
+    assert kept.items()[1:] == CUT[:4]
     assert [call["call_id"] for call in open_calls(kept)] == ["c2", "c3"]
-    assert resumed(kept, [])["input"][1:] == CUT[:4]
+    assert drained(resuming(kept, []))["input"][1:] == CUT[:4]

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..evidence import Evidence
+from ..slices import Slices, drained
 
 Json = dict[str, Any]
 
@@ -41,13 +42,18 @@ _REASONING = ("reasoning_content", "reasoning")
 
 def responses_form(body: object, evidence: Evidence | None = None) -> Any:
     """`body` as the Responses API has it; what cannot be told stays, to be refused."""
+    return drained(forming(body, evidence))
+
+
+def forming(body: object, evidence: Evidence | None = None) -> Slices[Any]:
+    """The same in slices."""
     if not isinstance(body, dict):
         return body
     shapes = _Shapes(Evidence() if evidence is None else evidence)
     changed = shapes.fields(body)
     value = changed.get("input", body.get("input"))
     if isinstance(value, list):
-        items = shapes.items(value)
+        items = yield from shapes.items(value)
         if items is not value:
             changed["input"] = items
     if not changed:
@@ -122,7 +128,7 @@ class _Shapes:
 
     # Items
 
-    def items(self, items: list[Any]) -> list[Any]:
+    def items(self, items: list[Any]) -> Slices[list[Any]]:
         """The items that are meant; the same list if all are items."""
         made: list[Any] | None = None
         for index, item in enumerate(items):
@@ -131,6 +137,7 @@ class _Shapes:
                 made = items[:index]
             if made is not None:
                 made += [item] if meant is None else meant
+            yield
         return items if made is None else made
 
     def _item(self, item: Json) -> list[Any] | None:

@@ -20,12 +20,13 @@ is: moved to the start, it would change the messages of all turns before.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..evidence import Evidence
 from ..jsonio import dumps
+from ..slices import Slices
 from .content import Part, merged
 from .families import Family
 from .fields import Fields, missing, wrong_type
@@ -48,7 +49,7 @@ def messages(
     toolbox: Toolbox,
     evidence: Evidence,
     earlier: Sequence[dict[str, Any]] = (),
-) -> list[Message]:
+) -> Slices[list[Message]]:
     """The messages of a Responses request's ``instructions``, the items of an `earlier`
     conversation, and its ``input``, which may then be missing.
 
@@ -56,24 +57,30 @@ def messages(
     """
     thread = _Thread(toolbox.family, evidence)
     if instructions := request.string("instructions"):
-        thread.feed(Heard("system", instructions))
-    items = [(f"an earlier item ({index})", item) for index, item in enumerate(earlier)]
+        yield from thread.feed(Heard("system", instructions))
     value = request.get("input")
-    if isinstance(value, list):
-        items += request.array("input")
     reader = Reader(toolbox, evidence)
-    for path, item in items:
+    for path, item in _items(earlier, value, request.at("input")):
         for piece in reader.read(item, path):
-            thread.feed(piece)
+            yield from thread.feed(piece)
+        yield
     if isinstance(value, str):
-        thread.feed(Heard("user", value))
+        yield from thread.feed(Heard("user", value))
     elif isinstance(value, list) or (value is None and earlier):
         pass
     elif value is None:
         raise missing(request.at("input"))
     else:
         raise wrong_type(value, "a string or an array", request.at("input"))
-    return thread.close()
+    return (yield from thread.close())
+
+
+def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[str, Any]]:
+    """Each item, and where it stands."""
+    for index, item in enumerate(earlier):
+        yield f"an earlier item ({index})", item
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        yield f"{path}[{index}]", item
 
 
 @dataclass(slots=True)
@@ -152,7 +159,7 @@ class _Thread:
         self._told: dict[str, tuple[str, Answered | None]] = {}
         """The calls that are past by the client's id: name, and the answer passed on."""
 
-    def feed(self, piece: Piece) -> None:
+    def feed(self, piece: Piece) -> Slices[None]:
         """Add the next piece of the conversation."""
         match piece:
             case Heard(role, content):
@@ -164,12 +171,12 @@ class _Thread:
             case _:
                 self._opened = True
                 if self._segment.ends_before(piece):
-                    self._end_segment()
+                    yield from self._end_segment()
                 self._speak(piece)
 
-    def close(self) -> list[Message]:
+    def close(self) -> Slices[list[Message]]:
         """End the last segment; returns all messages."""
-        self._end_segment()
+        yield from self._end_segment()
         if self._opening:
             opening = {"role": "system", "content": _BREAK.join(self._opening)}
             return [opening, *self._messages]
@@ -246,17 +253,17 @@ class _Thread:
         self._told[answer.call_id] = (name, answer)
         self._hear("user", _told_by_user(name, answer))
 
-    def _end_segment(self) -> None:
+    def _end_segment(self) -> Slices[None]:
         segment, self._segment = self._segment, _Segment()
         if segment.texts or segment.notes or segment.calls:
-            self._messages.append(self._assistant_message(segment))
+            self._messages.append((yield from self._assistant_message(segment)))
         elif segment.thoughts:
             self._evidence.note("dropped", "reasoning that led to nothing")
         if segment.calls:
-            self._outputs(segment.calls, self._messages[-1]["tool_calls"])
+            yield from self._outputs(segment.calls, self._messages[-1]["tool_calls"])
         self._messages += segment.others
 
-    def _assistant_message(self, segment: _Segment) -> Message:
+    def _assistant_message(self, segment: _Segment) -> Slices[Message]:
         """With calls and no text, content is "": some templates print a null as None."""
         message: Message = {"role": "assistant", "content": segment.content}
         reasoning = _BREAK.join(segment.thoughts)
@@ -265,7 +272,7 @@ class _Thread:
         elif reasoning:
             self._evidence.note("left out", "reasoning")
         if segment.calls:
-            message["tool_calls"] = self._tool_calls(segment.calls)
+            message["tool_calls"] = yield from self._tool_calls(segment.calls)
         return message
 
     def _carries_reasoning(self, reasoning: str, with_calls: bool) -> bool:
@@ -277,7 +284,7 @@ class _Thread:
             case "never":
                 return False
 
-    def _tool_calls(self, calls: list[_Call]) -> list[dict[str, Any]]:
+    def _tool_calls(self, calls: list[_Call]) -> Slices[list[dict[str, Any]]]:
         taken: set[str] = set()
         tool_calls = []
         for position, call in enumerate(calls):
@@ -288,6 +295,7 @@ class _Thread:
                     "function": {"name": call.called.name, "arguments": call.called.arguments},
                 }
             )
+            yield
         self._calls_before += len(calls)
         return tool_calls
 
@@ -308,7 +316,7 @@ class _Thread:
             self._evidence.note("renamed", f"call ids for {self._family.name}")
         return call_id
 
-    def _outputs(self, calls: list[_Call], tool_calls: list[dict[str, Any]]) -> None:
+    def _outputs(self, calls: list[_Call], tool_calls: list[dict[str, Any]]) -> Slices[None]:
         """A tool message for each call, and one user message for all their media."""
         media: list[Part] = []
         for call, tool_call in zip(calls, tool_calls, strict=True):
@@ -325,6 +333,7 @@ class _Thread:
             )
             if call.called.call_id:
                 self._told[call.called.call_id] = (call.called.name, answer)
+            yield
         if media:
             self._evidence.note("moved to a user message", "media of tool outputs")
             self._messages.append({"role": "user", "content": media})

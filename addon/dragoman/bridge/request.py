@@ -13,15 +13,22 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..evidence import Evidence
+from ..slices import Slices, drained
 from . import history
-from .chat_shapes import responses_form
+from .chat_shapes import forming
 from .errors import Refused
 from .families import Family, family_of
 from .fields import Fields, label, missing, previous_not_found
 from .tool_choice import read_choice
 from .tools import Toolbox
 from .turn import Turn
-from .usage import estimate
+from .usage import estimating
+
+MAX_TOOLS = 20_000
+"""Tools of a request: each is looked at again where its reply is repaired, all of them at once
+(20,000: 50 ms); hosts take a few hundred."""
+MAX_ITEMS = 800_000
+"""Items of a request's ``input``: each takes a kilobyte of memory until it has been sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,18 @@ def convert(
     items of the responses that it goes on from; None if responses are not kept.  Raises
     `Refused`, and nothing else, for what is malformed or cannot be served.
     """
-    body = responses_form(body, evidence)
+    return drained(converting(body, unsupported=unsupported, evidence=evidence, earlier=earlier))
+
+
+def converting(
+    body: object,
+    *,
+    unsupported: Literal["drop", "error"],
+    evidence: Evidence,
+    earlier: Sequence[dict[str, Any]] | None = None,
+) -> Slices[Conversion]:
+    """What `convert` does, in slices."""
+    body = yield from forming(body, evidence)
     if not isinstance(body, dict):
         raise Refused("The request body must be a JSON object.", code="invalid_type")
     request = Fields(body)
@@ -55,10 +73,13 @@ def convert(
     if not model:
         raise missing("model")
     _refuse_unservable(request, stores=earlier is not None)
+    _check_sizes(request)
     family = family_of(model)
     toolbox = Toolbox(family, unsupported=unsupported, evidence=evidence)
-    toolbox.declare(request.array("tools"))
-    messages = history.messages(request, toolbox, evidence, earlier or ())
+    for tool in request.array("tools"):
+        toolbox.declare([tool])
+        yield
+    messages = yield from history.messages(request, toolbox, evidence, earlier or ())
     if not messages:
         raise Refused("'input' says nothing.", param="input")
     stream = request.boolean("stream") or False
@@ -71,7 +92,21 @@ def convert(
         chat |= {"stream": True, "stream_options": {"include_usage": True}}
     _record_ignored(request, evidence)
     echoed = {name: value for name, value in body.items() if name != "input"}
-    return Conversion(chat, Turn(echoed, model, stream, toolbox.table, estimate(chat)))
+    size = yield from estimating(chat)
+    return Conversion(chat, Turn(echoed, model, stream, toolbox.table, size))
+
+
+def _check_sizes(request: Fields) -> None:
+    """More tools or items than are converted."""
+    for name, limit in (("tools", MAX_TOOLS), ("input", MAX_ITEMS)):
+        value = request.get(name)
+        if isinstance(value, list) and len(value) > limit:
+            raise Refused(
+                f"Invalid '{name}': array too long. Expected an array with maximum length "
+                f"{limit:,}, but got an array with length {len(value):,} instead.",
+                param=name,
+                code="array_above_max_length",
+            )
 
 
 def _refuse_unservable(request: Fields, *, stores: bool) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ..slices import Slices
+
 Json = dict[str, Any]
 
 _MAX = 2**53
@@ -93,13 +95,34 @@ def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
 
 def estimate(value: Any) -> int:
     """Tokens of a JSON value, from the length of its strings; at least 1."""
+    return _tokens(*_weigh(value))
+
+
+def estimating(request: Json) -> Slices[int]:
+    """The same of a request, in slices."""
+    tokens, characters = _weigh(dict.fromkeys(request))
+    for member in request.values():
+        for part in member if isinstance(member, list) else [member]:
+            more = _weigh(part)
+            tokens += more[0]
+            characters += more[1]
+            yield
+    return _tokens(tokens, characters)
+
+
+def _tokens(tokens: int, characters: int) -> int:
+    return tokens + characters // _CHARACTERS_A_TOKEN + 1
+
+
+def _weigh(value: Any) -> tuple[int, int]:
+    """The tokens of what is known to be media, and the characters of all else."""
     characters = tokens = 0
     for text in _strings(value):
         if text.startswith("data:") or (len(text) > 10_000 and text.isascii() and " " not in text):
             tokens += _MEDIA_TOKENS
         else:
             characters += len(text)
-    return tokens + characters // _CHARACTERS_A_TOKEN + 1
+    return tokens, characters
 
 
 def _strings(value: Any) -> Iterable[str]:

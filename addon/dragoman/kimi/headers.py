@@ -18,6 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ..jsonio import NotJson, loads
+from ..slices import Slices, drained
 from .schema import OutOfSteps, Steps, accepts
 
 _NATIVE = re.compile(r"functions\.(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
@@ -97,6 +98,11 @@ class Tools:
     @classmethod
     def of_request(cls, request: object) -> Tools:
         """From a chat completions request body; anything unreadable declares nothing."""
+        return drained(cls.reading(request))
+
+    @classmethod
+    def reading(cls, request: object) -> Slices[Tools]:
+        """The same in slices."""
         declared = request.get("tools") if isinstance(request, dict) else None
         schemas: dict[str, object] = {}
         for tool in declared if isinstance(declared, list) else []:
@@ -108,14 +114,16 @@ class Tools:
                 # Without "parameters" a function takes none (OpenAI's API reference).
                 nothing = {"type": "object", "additionalProperties": False}
                 schemas[name] = function.get("parameters", nothing)
+            yield
         if not isinstance(request, dict):
             return cls(schemas)
+        called = yield from _called(request.get("messages"))
         model = request.get("model")
         return cls(
             schemas,
             model=model if isinstance(model, str) else "",
             forbidden=request.get("tool_choice") == "none",
-            called=_called(request.get("messages")),
+            called=called,
         )
 
     def __contains__(self, name: object) -> bool:
@@ -173,7 +181,7 @@ class Tools:
         return next((name for name in _suffixes(dotted) if name in self), None)
 
 
-def _called(messages: object) -> dict[str, str]:
+def _called(messages: object) -> Slices[dict[str, str]]:
     """The tool of each call in a history, by its id; ids that two tools share tell nothing."""
     called: dict[str, str] = {}
     ambiguous: set[str] = set()
@@ -187,6 +195,7 @@ def _called(messages: object) -> dict[str, str]:
                 continue
             if called.setdefault(call_id, name) != name:
                 ambiguous.add(call_id)
+        yield
     return {call_id: name for call_id, name in called.items() if call_id not in ambiguous}
 
 

@@ -193,7 +193,7 @@ class Dragoman:
 
     # The response
 
-    def responseheaders(self, flow: http.HTTPFlow) -> None:
+    async def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Stream event streams, converted or repaired where that is asked for; have other
         replies that are Dragoman's collected until they are whole."""
         response = flow.response
@@ -210,10 +210,14 @@ class Dragoman:
         self._hosts.answered(flow, response)
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
-        elif self._is_repairable(flow) and self._repair.streams(flow, response):
+            return
+        repairable = self._is_repairable(flow)
+        if repairable:
+            await self._repair.read(flow)
+        if repairable and self._repair.streams(flow, response):
             if not self._repair.stream(flow, response, self.settings):
                 self._repair.pass_on(flow, response)
-        elif self._is_repairable(flow) and self._repair.collects(flow, response):
+        elif repairable and self._repair.collects(flow, response):
             response.stream = False
         elif media_type(response) == EVENT_STREAM:
             self._repair.pass_on(flow, response)
@@ -348,7 +352,7 @@ class Dragoman:
             return False
         missing = response.status_code in (404, 405) and self._hosts.is_tried(flow)
         missing = missing or self._refuses_upgrade(flow, response)
-        collected = self._is_repairable(flow) and self._repair.collects(flow, response)
+        collected = self._is_repairable(flow) and self._repair.may_collect(flow, response)
         return flow in self._bridge or missing or collected
 
     def _refuses_upgrade(self, flow: http.HTTPFlow, response: http.Response) -> bool:

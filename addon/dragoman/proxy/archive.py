@@ -19,11 +19,12 @@ from mitmproxy import exceptions, http
 
 from ..bridge.errors import Refused
 from ..state.conversations import Conversation, Conversations
-from ..state.going_on import Earlier, go_on, makers, not_found, previous_id, referenced
+from ..state.going_on import Earlier, going_on, makers, not_found, previous_id, referring
 from ..state.keeping import owner
 from ..state.kept import Json, Kept, Unreadable, parts_of
 from ..state.store import NotOpened, Parts, Store, StoreError
 from .credentials import is_anonymous
+from .slicing import in_slices
 from .store_thread import StoreThread
 from .stores.opening import Opening
 
@@ -143,25 +144,27 @@ class Archive:
                     raise not_found(name, previous=True)
                 yield found
 
-    async def earlier(self, asker: bytes, body: Json) -> Earlier:
-        """What a request goes on from.  Raises `Refused` and `StoreError`."""
+    async def earlier(self, asker: bytes, body: Json, flow: http.HTTPFlow) -> Earlier:
+        """What the request of a flow goes on from.  Raises `Refused`, `StoreError` and
+        `ClientLeft`."""
         previous = previous_id(body)
         chain, before = [], Conversation()
         if previous:
             chain = [await self.one(asker, previous, previous=True, whole=False)]
-            before = await self._before(asker, chain[0])
-        ids = sorted(referenced(body))
+            before = await self._before(asker, chain[0], flow)
+        references = await in_slices(referring(body), flow)
+        ids = sorted({response_id for _, response_id, _, _ in references})
         found = await self.get(asker, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
-        earlier = go_on(body, chain, others, before.items)
+        earlier = await in_slices(going_on(references, chain, others, before.items), flow)
         if previous:
             said = Conversation(earlier.items, before.size + chain[0].size)
             self._ready.add(asker, earlier.before, said)
         return earlier
 
-    async def _before(self, asker: bytes, kept: Kept) -> Conversation:
-        """What was said in the responses that this one goes on from.  Raises `Refused`, and
-        `StoreError`."""
+    async def _before(self, asker: bytes, kept: Kept, flow: http.HTTPFlow) -> Conversation:
+        """What was said in the responses that this one goes on from.  Raises `Refused`,
+        `StoreError` and `ClientLeft`."""
         ids, now = kept.before, time.time()
         if not ids:
             return Conversation()
@@ -174,7 +177,7 @@ class Archive:
         items: list[Json] = []
         size = 0
         async for found in self._each(asker, ids):
-            items += found.items()
+            items += await in_slices(found.listing(), flow)
             size += found.size
         return Conversation(items, size)
 

@@ -24,6 +24,7 @@ from .headers import EVENT_STREAM, encoding_of, media_type, set_event_stream, se
 from .options import Settings
 from .recall import Recall
 from .running import Running
+from .slicing import ClientLeft
 from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
@@ -57,16 +58,22 @@ class BridgeJob:
         words why it is bridged."""
         evidence = Evidence()
         evidence.note("bridged:", why)
-        bridged = await send_as_chat(
-            flow,
-            address,
-            settings,
-            self.archive,
-            evidence,
-            dialect=dialect,
-            bridged=_bridged.values(),
-            running=_running,
-        )
+        try:
+            bridged = await send_as_chat(
+                flow,
+                address,
+                settings,
+                self.archive,
+                evidence,
+                dialect=dialect,
+                bridged=_bridged,
+                running=_running,
+            )
+        except ClientLeft:
+            logger.info("%s: the client has left before its request was read", name_of(flow))
+            if flow.killable:
+                flow.kill()
+            return
         if bridged is None:
             self._witness.open(flow, "bridge", evidence).answered_here = True
             return

@@ -10,50 +10,61 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mitmproxy import http
 
-from ..bridge.chat_shapes import responses_form
+from ..bridge.chat_shapes import forming
 from ..bridge.dialects import DIALECTS, Dialect, choose
 from ..bridge.errors import Refused
 from ..bridge.message import answer, failed
 from ..bridge.reply import Reply
-from ..bridge.request import convert
+from ..bridge.request import converting
 from ..bridge.turn import Turn
 from ..evidence import Evidence
-from ..jsonio import NotJson, dumps, loads
+from ..jsonio import NotJson
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
+from ..long_json import MAX_ITEM_VALUES, TooMuch, reading, writing
+from ..slices import Slices, emptied
 from ..state.going_on import (
     Earlier,
+    going_on,
     in_progress,
     previous_id,
-    resumed,
+    resuming,
     submitted,
     with_references,
 )
 from ..state.keeping import Keeping
-from ..state.kept import Kept, conversation
+from ..state.kept import Kept
 from ..state.store import StoreError
 from .addresses import Address
 from .archive import Archive
 from .bridge_stream import BridgeStream
 from .credentials import asker_of
-from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for
+from .decoding import DecodingError, decode_whole, decoder_for
 from .headers import set_event_stream, set_json
 from .options import Settings
 from .record import Record
 from .refusals import error_response, refusal
 from .running import Running
+from .slicing import ClientLeft, in_slices
 
 logger = logging.getLogger(__name__)
 
 OWN_HEADERS = "x-dragoman-"
 """How the names of headers begin that mean something only here, and never go upstream."""
 DIALECT_HEADER = "x-dragoman-dialect"
+MAX_PLAIN = 128 * 1024 * 1024
+"""Bytes of a request's body, decompressed: hosts take 50 MB at most, images included, and one
+that is copied, as its parts are joined, holds others up by a fourth of a millisecond each."""
+AT_ONCE = 8 * 1024
+"""Bytes of a compressed body that are decompressed by one call, to some megabytes at most."""
+_MAY_BE_LEFT = ("input", "messages")
+"""Where the items of a request are that has been made into another."""
 _NOT_IN_AN_ADDRESS = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -131,17 +142,18 @@ class _Asked:
 
 
 async def _asked(
+    flow: http.HTTPFlow,
     address: Address,
-    request: http.Request,
     archive: Archive,
-    bridged: Iterable[Bridged],
     running: Running,
     *,
     evidence: Evidence,
 ) -> _Asked:
-    """Raises `Refused`, and `StoreError`.  A request that refers to nothing needs no store."""
-    plain = _plain(request)
-    body = responses_form(_value(plain), evidence)
+    """Raises `Refused`, `StoreError` and `ClientLeft`.  A request that refers to nothing needs
+    no store."""
+    request = flow.request
+    plain = await in_slices(_plain(request), flow)
+    body = await in_slices(_formed(plain, evidence), flow)
     if not archive.opened or not isinstance(body, dict):
         return _Asked(plain, body)
     asker = asker_of(request)
@@ -149,7 +161,7 @@ async def _asked(
         previous = previous_id(body)
         if previous and running.find(asker, previous):
             raise in_progress(previous, previous=True)
-        earlier = await archive.earlier(asker, body)
+        earlier = await archive.earlier(asker, body, flow)
         keeping = None
         if body.get("store") is not False:
             archive.warn_of_nobody(request)
@@ -157,17 +169,15 @@ async def _asked(
         whole = with_references(body, earlier.references)
         return _Asked(plain, whole, earlier.items, body, keeping)
     *before, kept = await archive.chain(asker, address.response_id)
-    # Nothing is awaited from here until this one is among those that run.
-    if any(other.resumes(asker, address.response_id) for other in bridged):
-        raise Refused("The outputs for this response have been sent, and it runs.", status=409)
     outputs = submitted(body, kept)
     stream = {"stream": body.get("stream") is True}
     earlier = Earlier((), kept.before, kept.references, tuple(kept.inherited))
+    said = await in_slices(going_on([], before, {}), flow)
     return _Asked(
         plain,
-        resumed(kept, outputs) | stream,
-        conversation(before),
-        kept.ask() | stream,
+        await in_slices(resuming(kept, outputs), flow) | stream,
+        said.items,
+        await in_slices(kept.asking(), flow) | stream,
         Keeping(asker, kept.request, earlier, kept, outputs),
     )
 
@@ -180,13 +190,13 @@ async def send_as_chat(
     evidence: Evidence,
     *,
     dialect: str,
-    bridged: Iterable[Bridged],
+    bridged: Mapping[http.HTTPFlow, Bridged],
     running: Running,
 ) -> Bridged | None:
     """Turn the request into a chat completions request; None if it was refused, in which
     case the flow has its response.  `dialect` is the value of `DIALECT_HEADER`; of those
     that are `bridged` now none is resumed a second time, and none that is `running` is gone
-    on from."""
+    on from.  Raises `ClientLeft`."""
     request = flow.request
     option = dialect.strip().lower() or settings.dialect
     if option not in ("auto", *DIALECTS):
@@ -194,11 +204,12 @@ async def send_as_chat(
         option = settings.dialect
     try:
         _check_address(request)
-        asked = await _asked(address, request, archive, bridged, running, evidence=evidence)
-        conversion = convert(
-            asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier
-        )
-        body = dumps(conversion.chat)
+        asked = await _asked(flow, address, archive, running, evidence=evidence)
+        sent = await in_slices(_sent(asked, settings, evidence), flow)
+        # From here to the end nothing is awaited: then this one is among those that run.
+        _check_resumed(asked.keeping, bridged.values())
+    except ClientLeft:
+        raise
     except (NotJson, Refused, StoreError) as error:
         flow.response = refusal(error)
         evidence.note("refused:", str(error))
@@ -215,10 +226,44 @@ async def send_as_chat(
     )
     query = request.path.partition("?")[1:]
     request.path = f"{address.base}/chat/completions{''.join(query)}"
-    set_json(request, body)
-    turn = conversion.turn if asked.shown is None else replace(conversion.turn, request=asked.shown)
-    tools = Tools.of_request(conversion.chat)
-    return Bridged(turn, chosen, tools, settings, evidence, asked.plain, asked.keeping)
+    set_json(request, sent.body)
+    return Bridged(sent.turn, chosen, sent.tools, settings, evidence, asked.plain, asked.keeping)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request as it leaves, and what its reply needs of it."""
+
+    body: bytes
+    turn: Turn
+    tools: Tools
+
+
+def _sent(asked: _Asked, settings: Settings, evidence: Evidence) -> Slices[_Sent]:
+    """Raises `Refused` and `NotJson`."""
+    conversion = yield from converting(
+        asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier
+    )
+    turn, chat = conversion.turn, conversion.chat
+    if asked.shown is not None:
+        shown = {name: value for name, value in asked.shown.items() if name != "input"}
+        turn = replace(turn, request=shown)
+    body = yield from writing(chat)
+    tools = yield from Tools.reading(chat)
+    yield from emptied(chat["messages"])
+    for request in (asked.body, asked.shown):
+        if isinstance(request, dict) and isinstance(items := request.get("input"), list):
+            yield from emptied(items)
+    return _Sent(body, turn, tools)
+
+
+def _check_resumed(keeping: Keeping | None, bridged: Iterable[Bridged]) -> None:
+    """Raises `Refused` for outputs of tools that are sent a second time."""
+    if keeping is None or keeping.resumes is None:
+        return
+    response_id = keeping.resumes.response["id"]
+    if any(other.resumes(keeping.asker, response_id) for other in bridged):
+        raise Refused("The outputs for this response have been sent, and it runs.", status=409)
 
 
 def _check_address(request: http.Request) -> None:
@@ -228,36 +273,52 @@ def _check_address(request: http.Request) -> None:
         raise Refused("The request's address holds blanks or control characters.")
 
 
-def _plain(request: http.Request) -> bytes:
+def _plain(request: http.Request) -> Slices[bytes]:
     """The request's body, decoded; raises `Refused`."""
     raw = request.raw_content or b""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("", "identity"):
-        decoder = decoder_for(encoding)
-        if decoder is None:
-            raise Refused(f"Content-Encoding {encoding[:40]!r} cannot be read here.", status=415)
-        return _decoded(decoder.feed(raw))
-    return raw
-
-
-def _value(plain: bytes) -> object:
-    """The request's JSON value; raises `Refused`."""
-    try:
-        return loads(plain)
-    except NotJson:
-        raise Refused("The request body is not valid JSON.", code="invalid_json") from None
-
-
-def _decoded(pieces: Iterable[bytes]) -> bytes:
+    if encoding in ("", "identity"):
+        _check_size(len(raw))
+        return raw
+    decoder = decoder_for(encoding)
+    if decoder is None:
+        raise Refused(f"Content-Encoding {encoding[:40]!r} cannot be read here.", status=415)
     body = bytearray()
     try:
-        for piece in pieces:
-            body += piece
-            if len(body) > MAX_REQUEST:
-                raise Refused("The request body is too large.", status=413)
+        for start in range(0, len(raw), AT_ONCE):
+            for piece in decoder.feed(raw[start : start + AT_ONCE]):
+                body += piece
+                _check_size(len(body))
+                yield
+            yield
     except DecodingError as error:
         raise Refused(f"The compressed request body is unusable: {error}.") from None
     return bytes(body)
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_PLAIN:
+        raise Refused(
+            f"The request body is too large: more than {MAX_PLAIN:,} bytes, decompressed.",
+            status=413,
+            code="request_too_large",
+        )
+
+
+def _formed(plain: bytes, evidence: Evidence) -> Slices[Any]:
+    """The request's JSON value in the form of the Responses API; raises `Refused`."""
+    try:
+        value = yield from reading(plain, item_values=MAX_ITEM_VALUES)
+    except TooMuch as error:
+        raise Refused(f"The request is too large. {error}", code="request_too_large") from None
+    except NotJson:
+        raise Refused("The request body is not valid JSON.", code="invalid_json") from None
+    body = yield from forming(value, evidence)
+    if body is not value and isinstance(body, dict):
+        for name in _MAY_BE_LEFT:
+            if isinstance(left := value.get(name), list) and left is not body.get("input"):
+                yield from emptied(left)
+    return body
 
 
 def give_whole(bridged: Bridged, response: http.Response, name: str, record: Record) -> Kept | None:

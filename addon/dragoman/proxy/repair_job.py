@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
 from ..evidence import Evidence
-from ..jsonio import NotJson, loads
+from ..jsonio import NotJson
 from ..kimi.broken import EARLY, TAIL, has_ended
 from ..kimi.chunks import ChunkRepair
 from ..kimi.headers import Tools
 from ..kimi.message import repair_body, repair_whole
 from ..kimi.parts import Policy
+from ..long_json import reading
+from ..slices import Slices, drained, emptied
 from ..sse import is_event_stream
 from .addresses import is_chat
 from .decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for, is_unreadable
@@ -23,13 +26,21 @@ from .options import Settings
 from .record import record_of
 from .refusals import unreachable
 from .repair_stream import RepairStream
+from .slicing import ClientLeft, in_slices
 from .stream import WatchedStream
 from .witness import Witness, name_of
 
 logger = logging.getLogger(__name__)
 
-_FAULT = object()
-"""In place of a request that could not be read for a fault of ours."""
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the repair of a reply needs of its request."""
+
+    readable: bool
+    """Whether it is a JSON object."""
+    stream: bool
+    tools: Tools
 
 
 class RepairJob:
@@ -39,48 +50,57 @@ class RepairJob:
         """`breaks`: whether the reply to a client can be broken off."""
         self._witness = witness
         self._breaks = breaks
-        self._asked: WeakKeyDictionary[http.HTTPFlow, object] = WeakKeyDictionary()
-        """What was asked for, until the reply has come that far that it is needed."""
+        self._asked: WeakKeyDictionary[http.HTTPFlow, _Asked | None] = WeakKeyDictionary()
+        """What was asked for, until the reply has come that far that it is needed; None where
+        it could not be read for a fault of ours."""
+
+    async def read(self, flow: http.HTTPFlow) -> None:
+        """Read what was asked for: before anything below is asked about the reply."""
+        if flow in self._asked:
+            return
+        try:
+            self._asked[flow] = await in_slices(_asking(flow), flow)
+        except ClientLeft:
+            self._asked[flow] = None
+        except Exception:
+            logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
+            self._asked[flow] = None
 
     def streams(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether the reply is to be repaired while it streams: where the request asked for a
         stream, and in an API that is not known, where the reply says that it is one."""
-        if flow not in self._asked:
-            try:
-                self._asked[flow] = _asked(flow)
-            except Exception:
-                logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
-                self._asked[flow] = _FAULT
         asked = self._asked[flow]
-        if isinstance(asked, dict) and (is_chat(flow.request) or asked.get("stream")):
-            return bool(asked.get("stream"))
+        if asked and asked.readable and (is_chat(flow.request) or asked.stream):
+            return asked.stream
         return media_type(response) == EVENT_STREAM
 
     def collects(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether the reply is to be repaired when it has been received whole."""
-        is_document = is_chat(flow.request) or media_type(response) == "application/json"
-        return is_document and not self.streams(flow, response)
+        return self.may_collect(flow, response) and not self.streams(flow, response)
+
+    @staticmethod
+    def may_collect(flow: http.HTTPFlow, response: http.Response) -> bool:
+        """The same as far as it is known before the request is read."""
+        return is_chat(flow.request) or media_type(response) == "application/json"
 
     def stream(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> bool:
         """Have the reply repaired while it streams; False if it has to pass as it comes."""
-        encoding = encoding_of(response)
-        if self._asked.get(flow) is _FAULT:
+        encoding, asked = encoding_of(response), self._asked[flow]
+        if asked is None:
             return False
         try:
             record = self._witness.of(flow, "repair")
             if is_unreadable(encoding):
                 logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
                 return False
-            asked = self._asked.get(flow)
-            wants_stream = isinstance(asked, dict) and bool(asked.get("stream"))
-            self._asked[flow] = {"stream": wants_stream}  # all that is needed of it from now on
-            tools, policy = Tools.of_request(asked), settings.policy
+            self._asked[flow] = replace(asked, tools=Tools({}))  # it is needed no more
+            tools, policy = asked.tools, settings.policy
             response.stream = RepairStream(
                 ChunkRepair(tools, policy, record.evidence, int(time.time())),
                 decoder_for(encoding),
                 name=name_of(flow),
                 record=record,
-                heartbeat=settings.heartbeat if wants_stream else 0,
+                heartbeat=settings.heartbeat if asked.stream else 0,
                 labelled=media_type(response) == EVENT_STREAM,
                 whole=_Whole(tools, policy, record.evidence),
                 has_end=is_chat(flow.request),
@@ -116,8 +136,8 @@ class RepairJob:
     def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon
-        asked = self._asked.pop(flow) if came else _asked(flow)
-        if asked is _FAULT:
+        asked = self._asked.pop(flow) if came else drained(_asking(flow))
+        if asked is None:
             return
         if not is_chat(flow.request) and media_type(response) not in (
             "application/json",
@@ -128,7 +148,6 @@ class RepairJob:
         record.options = settings.in_words(repair=True, dialect="")
         try:
             body = decode_whole(response.raw_content or b"", encoding_of(response))
-            tools = Tools.of_request(asked)
             now = int(time.time())
             if came and is_chat(flow.request) and _is_cut(body, asked):
                 logger.error("%s: %s", name_of(flow), EARLY)
@@ -136,7 +155,7 @@ class RepairJob:
                 record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
-            repaired = repair_whole(body, tools, settings.policy, record.evidence, now)
+            repaired = repair_whole(body, asked.tools, settings.policy, record.evidence, now)
         except DecodingError as error:
             logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
             return
@@ -162,20 +181,25 @@ class _Whole:
         return repair_body(body, self._tools, self._policy, self._evidence, now) or body
 
 
-def _is_cut(body: bytes, asked: object) -> bool:
+def _is_cut(body: bytes, asked: _Asked) -> bool:
     """Whether a chat completion that came whole is a stream that was cut off; one of which
     nothing came is, where a stream was asked for."""
     if is_event_stream(body):
         return not has_ended(body[-TAIL:])
-    return not body.strip() and isinstance(asked, dict) and bool(asked.get("stream"))
+    return not body.strip() and asked.stream
 
 
-def _asked(flow: http.HTTPFlow) -> object:
-    """The JSON value of the request's body; None as far as it cannot be read."""
+def _asking(flow: http.HTTPFlow) -> Slices[_Asked]:
+    """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
-        return loads(
-            decode_whole(request.raw_content or b"null", encoding_of(request), MAX_REQUEST)
-        )
+        plain = decode_whole(request.raw_content or b"null", encoding_of(request), MAX_REQUEST)
+        value = yield from reading(plain)
     except (NotJson, DecodingError):
-        return None
+        value = None
+    tools = yield from Tools.reading(value)
+    if not isinstance(value, dict):
+        return _Asked(False, False, tools)
+    if isinstance(messages := value.get("messages"), list):
+        yield from emptied(messages)
+    return _Asked(True, bool(value.get("stream")), tools)

@@ -8,13 +8,14 @@ messages as one that the client sends whole, and a provider's prefix cache holds
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..bridge.errors import Refused
 from ..bridge.fields import Fields, label, missing, previous_not_found, wrong_type
-from .kept import Json, Kept, conversation, input_items, refers
+from ..slices import Slices
+from .kept import Json, Kept, input_items, refers
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
@@ -28,6 +29,8 @@ _CALLS = {
     "tool_search_call": "tool_search_output",
 }
 """The items that ask the client for something, and the item that answers each."""
+References = list[tuple[str, str, bool, int]]
+"""Each item's id, that of its response, whether it is of its input, and its place there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +52,20 @@ def previous_id(body: Json) -> str | None:
     return Fields(body).string("previous_response_id") or None
 
 
-def referenced(body: Json) -> set[str]:
-    """The ids of the responses whose items `body` refers to."""
-    return makers(item_id for item_id, _ in _references(body))
+def referring(body: Json) -> Slices[References]:
+    """The items of kept responses to which `body` refers."""
+    value = body.get("input")
+    found: References = []
+    for item in value if isinstance(value, list) else []:
+        if refers(item) and (named := _ITEM_ID.fullmatch(item["id"])):
+            found.append((item["id"], f"resp_{named[1]}", bool(named[2]), int(named[3])))
+        yield
+    return found
 
 
 def makers(item_ids: Iterable[str]) -> set[str]:
     """The ids of the responses that have these items."""
     return {f"resp_{found[1]}" for found in map(_ITEM_ID.fullmatch, item_ids) if found}
-
-
-def _references(body: Json) -> Iterator[tuple[str, tuple[str, bool, int]]]:
-    value = body.get("input")
-    for item in value if isinstance(value, list) else []:
-        if refers(item) and (found := _ITEM_ID.fullmatch(item["id"])):
-            yield item["id"], (f"resp_{found[1]}", bool(found[2]), int(found[3]))
 
 
 def not_found(response_id: str, *, previous: bool) -> Refused:
@@ -86,26 +88,35 @@ def in_progress(response_id: str, *, previous: bool = False) -> Refused:
     )
 
 
-def go_on(
-    body: Json, chain: Sequence[Kept], others: Mapping[str, Kept], said: Sequence[Json] = ()
-) -> Earlier:
-    """What `body` goes on from.
+def going_on(
+    references: References,
+    chain: Sequence[Kept],
+    others: Mapping[str, Kept],
+    said: Sequence[Json] = (),
+) -> Slices[Earlier]:
+    """What a request goes on from.
 
     `chain` is the previous response behind all those before it, or behind those whose items
-    `said` has; `others` are the responses whose items it refers to, by id.  Items that are
+    `said` has; `others` are the responses to whose items it refers, by id.  Items that are
     not there stay references, which the conversion refuses.
     """
-    references = {}
-    for item_id, (response_id, in_input, index) in _references(body):
+    inputs: dict[str, list[Json]] = {}
+    found: dict[str, Json] = {}
+    for item_id, response_id, in_input, index in references:
         kept = others.get(response_id)
         if kept is None:
             continue
-        items = kept.own_input() if in_input else kept.response["output"]
+        if in_input and response_id not in inputs:
+            inputs[response_id] = yield from kept.listing_input()
+        items = inputs[response_id] if in_input else kept.response["output"]
         if index < len(items):
-            references[item_id] = items[index]
+            found[item_id] = items[index]
+    conversation = list(said)
+    for kept in chain:
+        conversation += yield from kept.listing()
     before = (*chain[-1].before, chain[-1].response["id"]) if chain else ()
     of_all = [digest for kept in (*chain[-1:], *others.values()) for digest in kept.inherited]
-    return Earlier([*said, *conversation(chain)], before, references, tuple(dict.fromkeys(of_all)))
+    return Earlier(conversation, before, found, tuple(dict.fromkeys(of_all)))
 
 
 def with_references(body: Json, references: Mapping[str, Json]) -> Json:
@@ -164,7 +175,8 @@ def _answer(call: Json, output: Any) -> Json:
     return {**fields, "type": _CALLS[call["type"]], "call_id": call["call_id"]}
 
 
-def resumed(kept: Kept, outputs: Sequence[Json]) -> Json:
+def resuming(kept: Kept, outputs: Sequence[Json]) -> Slices[Json]:
     """The request that goes on with a response where its calls are answered."""
-    ask = kept.ask()
-    return {**ask, "input": [*kept.items(), *outputs], "previous_response_id": None}
+    items = yield from kept.listing()
+    ask = yield from kept.asking()
+    return {**ask, "input": [*items, *outputs], "previous_response_id": None}

@@ -14,12 +14,14 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..bridge.chat_shapes import responses_form
+from ..bridge.chat_shapes import forming
 from ..jsonio import NotJson, dumps, loads
+from ..long_json import reading
+from ..slices import Slices, drained
 
 Json = dict[str, Any]
 _STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
@@ -76,16 +78,30 @@ class Kept:
 
     def ask(self) -> Json:
         """The request's body, in the form of the Responses API."""
-        ask: Json = responses_form(loads(self.request))
+        return drained(self.asking())
+
+    def asking(self) -> Slices[Json]:
+        """The same in slices."""
+        ask: Json = yield from forming((yield from reading(self.request)))
         return ask
 
     def own_input(self) -> list[Json]:
         """The items of the request's ``input``, whatever form it had."""
-        return input_items(self.ask().get("input"), self.references)
+        return drained(self.listing_input())
+
+    def listing_input(self) -> Slices[list[Json]]:
+        """The same in slices."""
+        ask = yield from self.asking()
+        return input_items(ask.get("input"), self.references)
 
     def items(self) -> list[Json]:
         """What this response adds to its conversation."""
-        return [*self.own_input(), *self.outcome()]
+        return drained(self.listing())
+
+    def listing(self) -> Slices[list[Json]]:
+        """The same in slices."""
+        own = yield from self.listing_input()
+        return [*own, *self.outcome()]
 
     def outcome(self) -> list[Json]:
         """What came of its input, without a call that was cut: that is never history."""
@@ -246,8 +262,3 @@ def refers(item: object) -> bool:
         and (item.get("type") == "item_reference" or not item.keys() - {"id", "type"})
         and item.get("type") in ("item_reference", None)
     )
-
-
-def conversation(chain: Iterable[Kept]) -> list[Json]:
-    """All items of a chain of responses, oldest first."""
-    return [item for kept in chain for item in kept.items()]

@@ -1,0 +1,76 @@
+"""Long work on mitmproxy's event loop: a few milliseconds at a time, others in between.
+
+Not in a thread: a thread that reads JSON holds the interpreter's lock, and costs each other
+stream more than slices do.  Python's collector does not look at everything meanwhile: work
+makes millions of objects, and a look at them takes tenths of a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from typing import TypeVar
+
+from mitmproxy import http
+
+from ..slices import Slices
+
+T = TypeVar("T")
+SLICE = 0.005
+"""Seconds; what waits meanwhile waits for so long, and for what one step takes more."""
+_NEVER = 1_000_000
+"""Collections of the middle generation until one of everything: while work is done."""
+
+
+class ClientLeft(Exception):  # noqa: N818 - the name says what has happened
+    """Nobody waits for the result any more."""
+
+
+async def in_slices(work: Slices[T], flow: http.HTTPFlow) -> T:
+    """The result of work for a flow; short work is done at once.  Raises `ClientLeft`, as
+    mitmproxy lets a hook run on when its client has left."""
+    pause = time.perf_counter() + SLICE
+    try:
+        while time.perf_counter() < pause:
+            next(work)
+        with _few_collections:
+            while True:
+                await asyncio.sleep(0)
+                if _has_left(flow):
+                    work.close()
+                    raise ClientLeft
+                pause = time.perf_counter() + SLICE
+                while time.perf_counter() < pause:
+                    next(work)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def _has_left(flow: http.HTTPFlow) -> bool:
+    """Of a request that is sent again the first client may have left long ago."""
+    return flow.error is not None or not (flow.is_replay or flow.client_conn.connected)
+
+
+class _Collections:
+    """Those of everything, put off while any work is done."""
+
+    def __init__(self) -> None:
+        self._works = 0
+        self._usual = 0
+
+    def __enter__(self) -> None:
+        if not self._works:
+            young, middle, self._usual = gc.get_threshold()
+            gc.set_threshold(young, middle, _NEVER)
+        self._works += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._works -= 1
+        if not self._works:
+            young, middle, _never = gc.get_threshold()
+            gc.set_threshold(young, middle, self._usual)
+
+
+_few_collections = _Collections()

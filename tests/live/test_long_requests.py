@@ -1,0 +1,53 @@
+"""Requests of many items, through a real mitmdump: served as ever, up to their limits."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fixtures.server import Upstream
+from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.responses import REQUEST, Bridge
+
+MESSAGE = {"role": "user", "content": "x"}
+TOOL = {"type": "function", "name": "bash", "parameters": {}}
+
+
+@pytest.fixture
+def bridge(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Bridge:
+    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
+    return Bridge(plain_upstream, mitmdump(*arguments, scripts=(ADDON,)))
+
+
+def test_many_items_arrive_in_their_order(bridge: Bridge) -> None:
+    items = [{"role": "user", "content": f"number {n} ü"} for n in range(50_000)]
+    body = gzip.compress(json.dumps(REQUEST | {"input": items}).encode())
+    exchange = bridge.ask("clean_text", body, ("content-encoding", "gzip"))
+    exchange.story()
+    assert [message["content"] for message in exchange.chat["messages"]] == [
+        item["content"] for item in items
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"input": [MESSAGE | {"content": [1] * 50_000}]}, "50,000"),
+        ({"tools": [TOOL] * 20_001}, "20,000"),
+        ({"input": [MESSAGE] * 800_001}, "800,000"),
+        ({"input": [[]] * 1_000_001}, "1,000,000"),
+    ],
+    ids=["values of an item", "tools", "items", "values"],
+)
+def test_what_is_more_is_refused_in_words(
+    bridge: Bridge, fields: dict[str, Any], says: str
+) -> None:
+    exchange = bridge.ask("clean_text", json.dumps(REQUEST | fields).encode())
+    error = exchange.error(400)
+    assert says in error["message"]
+    assert error["type"] == "invalid_request_error"
+    assert exchange.sent == []
