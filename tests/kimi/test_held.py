@@ -100,3 +100,29 @@ def test_the_notes_of_a_flow_are_bounded() -> None:
     assert len(evidence.calls) == MAX_KINDS + 1
     assert evidence.calls.total() == 10 * MAX_KINDS
     assert evidence.notes["read", OTHERS] == 9 * MAX_KINDS
+
+
+SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
+BROKEN_OFF = {
+    "a call without a name": [f'{CB}3{AB}{{"pa', 'th":"w1w', f" w2w {CE}"],
+    "a marker that is quoted": [f'{CB}3{AB}{{"path":"w1w {SB}', ' w2w"', f"}}{CE} w3w"],
+    "JSON that breaks": [f'{CB}3{AB}{{"pat', f'h":"w1w`{SE} w2w', " w3w`", f"{CB}bash:", f"0{AB}"],
+    "a header": ["w1w ", SB, f"{CB}func", "tions.bash", f":0{AB}", '{"command":', f'"w2w"}}{CE}'],
+    "code": ["```\n", f"w1w {SB}", f'{CB}bash:0{AB}{{"command":"w2w"}}{CE}', f"{SE}\n", "w3w"],
+}
+
+
+@pytest.mark.parametrize("texts", BROKEN_OFF.values(), ids=list(BROKEN_OFF))
+def test_what_is_held_is_there_once_wherever_a_reply_breaks(texts: list[str]) -> None:
+    """After a fault of ours, and after an error of the upstream's."""
+    frames = [frame({"content": text}) for text in texts]
+    failure = Frame(b'data: {"error": {"message": "no more", "code": 500}}\n\n')
+    words = [word for word in ("w1w", "w2w", "w3w") if any(word in text for text in texts)]
+    for place in range(len(frames) + 1):
+        before, after = frames[:place], frames[place:]
+        for ends_well in (True, False):
+            stage = ChunkRepair(Tools.of_request(REQUEST), Policy(), Evidence(), NOW)
+            out = [done for each in before for done in stage.feed(each)]
+            out += stage.release() if ends_well else [*stage.feed(failure), *stage.close()]
+            said = b"".join(each.raw for each in [*out, *after]).decode()
+            assert [said.count(word) for word in words] == [1] * len(words)

@@ -122,6 +122,18 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "a stripped header": ("any", f"bash:0{AB}{LS}{SE}", BASH),
     "a stripped header after text": ("any", f"Now bash:0{AB}{LS}{SE}", f"Now {BASH}"),
     "a stripped header in code": ("any", f"`bash:0{AB}{LS}`", "="),
+    "a stripped header right after a fence": (
+        "any",
+        f"x\n```\na\n```bash:0{AB}{LS}{CE}",
+        "=",
+    ),
+    "a stray marker of arguments in a section": (
+        "any",
+        f"{SB}{AB} prose and more",
+        " prose and more",
+    ),
+    "arguments without a header in a section": ("any", f"{SB}{AB} {LS}{CE}{SE}", BASH),
+    "a header of signs alone": ("any", f"{CB}...{AB}{LS}{CE}", BASH),
     "no call is wanted": ("none", f"a {SECTION} bash:0{AB}{LS}{CE}", "="),
 }
 

@@ -9,6 +9,7 @@ thing it said, each with the metadata of the original.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..evidence import Evidence
@@ -83,12 +84,14 @@ class ChunkRepair:
             if begins_text(raw, self._unread):
                 return False
         if self._passed.add(raw):
-            self._read_passed()
+            may_skip = all(choice.scanner.may_skip for choice in self._choices.values())
+            if not (may_skip and self._passed.shortened()):
+                self._read_passed()
         return True
 
     def feed(self, frame: Frame) -> list[Frame]:
         """The frames that may leave now that `frame` has come."""
-        if self._gave_up or self.ignores(frame.raw) or not (frame.whole or self._waiting):
+        if self._gave_up or not (frame.whole or self._waiting) or self.ignores(frame.raw):
             return [frame]
         self._current = frame
         if self._passed:
@@ -353,33 +356,36 @@ class ChunkRepair:
     def _end(self, *, done: bool = False) -> None:
         """Close every choice; give one that called tools and has no finish reason its own.
         `done`: the upstream has said that this is the end."""
-        for choice in self._choices.values():
-            in_call = choice.scanner.in_call
-            self._end_choice(choice, choice.scanner.close(whole=done))
+        in_calls = [choice.scanner.in_call for choice in self._choices.values()]
+        self._end_choices(lambda scanner: scanner.close(whole=done))
+        for choice, in_call in zip(self._choices.values(), in_calls, strict=True):
             if not choice.finished and (choice.calls.repaired or in_call):
                 choice.finished = True
                 finish = "length" if in_call else "tool_calls"
                 self._evidence.note("added finish_reason", finish)
                 self._append([chunk_like(choice.last_chunk, {}, finish)])
-        self._drain()
 
     def _fail(self) -> None:
         """The upstream has failed: what is open stays so, and what is held is text."""
+        self._end_choices(Scanner.abandon)
         for choice in self._choices.values():
-            self._end_choice(choice, choice.scanner.abandon())
             choice.finished = True
-        self._drain()
 
-    def _end_choice(self, choice: Choice, pieces: list[Piece]) -> None:
-        """The last of a choice, for which there may be no frame any more."""
-        part = Part(0, choice, [])
-        choice.open_parts.append(part)
-        self._place(part, pieces)
-        for open_part in choice.open_parts:
-            open_part.open = False
-        choice.open_parts.clear()
+    def _end_choices(self, end: Callable[[Scanner], list[Piece]]) -> None:
+        """The last of every choice, for which there may be no frame any more; after all that
+        waits."""
+        parts = []
+        for choice in self._choices.values():
+            part = Part(0, choice, [])
+            choice.open_parts.append(part)
+            self._place(part, end(choice.scanner))
+            for open_part in choice.open_parts:
+                open_part.open = False
+            choice.open_parts.clear()
+            parts.append(part)
         self._drain()
-        self._append([chunk_like(choice.last_chunk, delta) for delta in part.deltas])
+        for part in parts:
+            self._append([chunk_like(part.choice.last_chunk, delta) for delta in part.deltas])
 
     @property
     def _will_add(self) -> bool:

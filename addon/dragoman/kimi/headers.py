@@ -29,6 +29,7 @@ _NAMELESS = re.compile(
     r"|[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})(?::\d+)?\Z"
 )
 _COLON = re.compile(r"\s*:\s*")
+_LETTER = re.compile(r"[A-Za-z0-9]")
 _PREFIX = re.compile(r"\Afunctions?[._:(]*", re.IGNORECASE)
 _SUFFIX = re.compile(r"[):\s._-]*\d+(?:\.\d+)?\Z")
 AT_END = re.compile(r"[\w.\-()]+:\d+\s*\Z")
@@ -233,7 +234,7 @@ def resolve(header: str, tools: Tools) -> Resolution:
     if mangled:
         return Resolution(mangled, "mangled header")
     name = (named["name"] if named else header).removeprefix("functions.").strip(".:")
-    if not name or _NAMELESS.match(header):
+    if not _LETTER.search(name) or _NAMELESS.match(header):
         return Resolution(None, "header without a name")
     form = form if named else "plain name"
     return Resolution(name, f"{form}, tool not declared" if tools else form, bool(named))

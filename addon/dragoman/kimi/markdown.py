@@ -67,8 +67,20 @@ class MarkdownCode:
             else:
                 self._words(token)
 
+    def copy(self) -> MarkdownCode:
+        """Another that has followed the same text."""
+        other = MarkdownCode()
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name))
+        return other
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether text without any backtick or tilde changes nothing that is open here."""
+        return not (self._run or self._mark or self._inline)
+
     def skip(self) -> None:
-        """Text without any backtick or tilde was left out here, of more than one line."""
+        """Text without any backtick or tilde was left out here; see `is_settled`."""
         self._end_line()
         self._grow("x")
 
@@ -99,7 +111,6 @@ class MarkdownCode:
         elif len(run) >= 3 and self._length <= _PREFIX_LIMIT and _OPENS.match(self._line):
             self._fence = run
             self._mark = ""
-            # A second run in the same line: it was inline code.
             self._inline = len(run) if run[0] == "`" else 0
         elif run[0] == "`":
             self._run_in_line(run)
@@ -108,9 +119,9 @@ class MarkdownCode:
         self._grow(run)
 
     def _run_in_fence(self, run: str) -> None:
-        if self._inline:  # the line that opened it
-            if len(run) == self._inline and run[0] == "`":
-                self._fence, self._inline = "", 0
+        if self._inline and run[0] == "`":  # in the line that opened it: it was inline code
+            self._fence = ""
+            self._inline = 0 if len(run) == self._inline else self._inline
             return
         begins = self._length <= _PREFIX_LIMIT and _CLOSES.match(self._line) is not None
         closes = begins and run[0] == self._fence[0] and len(run) >= len(self._fence)

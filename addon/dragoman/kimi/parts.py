@@ -77,13 +77,16 @@ class Choice:
 
     def settle(self) -> None:
         """A frame is done with: remember what is held of it and those before.  What came of
-        frames that have left may stand in the first that waits, and nowhere else."""
+        frames that have left may stand in the first that waits, or in the latest."""
         self.held_call = self.scanner.held_call
         for part in self.closed_parts:
             part.settled = True
         self.closed_parts.clear()
-        if self.open_parts and self.open_parts[0].deltas:
-            self.open_parts[0].remember(self.end - self.scanner.undecided)
+        if self.open_parts:
+            decided = self.end - self.scanner.undecided
+            self.open_parts[0].remember(decided)
+            if len(self.open_parts) > 1 and self.open_parts[-1].deltas:
+                self.open_parts[-1].remember(decided)
 
     @property
     def open_call(self) -> int:
@@ -134,7 +137,7 @@ class Part:
     def remember(self, decided: int) -> None:
         """Keep a copy of what became of it up to the offset `decided`, and the rest of its
         text as it came: if a fault comes between, this takes the place of its frame."""
-        if not self.changed and self.plain == decided - self.spans[0].begin:
+        if not self.changed and self.plain == max(0, decided - self.spans[0].begin):
             return  # all of it is where it was
         self.so_far = deepcopy(self.deltas)
         for span, passage in zip(self.spans, self.passages, strict=True):

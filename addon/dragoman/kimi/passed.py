@@ -99,10 +99,11 @@ class PassedFrames:
         return bool(self._pieces)
 
     def add(self, raw: bytes) -> bool:
-        """One or more whole frames have passed.  Returns whether they have to be read now."""
+        """One or more whole frames have passed.  Returns whether there are too many now: they
+        have to be `shortened`, or read."""
         self._pieces.append(raw)
         self._size += len(raw)
-        return self._size > MAX_KEPT and not self._shortened()
+        return self._size > MAX_KEPT
 
     def read(self, choice_of: ChoiceOf) -> Iterator[Said]:
         """What they said, once: texts of a choice, and the fields in which they stand.
@@ -124,7 +125,8 @@ class PassedFrames:
                     yield alike.choice, alike.fields, text
                     break
             if end == begin:
-                end = passed.find(b"\n\n", begin) + 2 or len(passed)
+                blank = passed.find(b"\n\n", begin)
+                end = blank + 2 if blank >= 0 else len(passed)
                 yield from self._said(Frame(passed[begin:end]), choice_of)
             begin = end
 
@@ -152,7 +154,9 @@ class PassedFrames:
             self._alike.insert(0, _Alike.of(pattern, choice, passage.fields))
             del self._alike[_MAX_ALIKE:]
 
-    def _shortened(self) -> bool:
+    def shortened(self) -> bool:
+        """Keep the last only, if code neither begins nor ends in the others; where code may
+        have begun before them, that is not to be asked."""
         passed = b"".join(self._pieces)
         if _TICKS.search(passed):
             return False

@@ -116,6 +116,11 @@ class Scanner:
         yet, and the pieces of its arguments, so many of a list that may grow."""
         return ("", [], 0) if self._candidate is not None else self._namer.held
 
+    @property
+    def may_skip(self) -> bool:
+        """Whether text without a backtick or a tilde may go by without being kept."""
+        return all(code.is_settled for code in self._fields.values())
+
     # What comes
 
     def feed(self, text: str) -> list[Piece]:
@@ -195,7 +200,8 @@ class Scanner:
             self._refuse("in a reply that broke off")
         elif self._parser is not None:
             held = header + "".join(texts)
-            self._pieces += [Text(self._fed, held, self._called)] if held else []
+            # Its frames have left: it comes before all that is there.
+            self._pieces += [Text(-len(held) - 1, held, self._called)] if held else []
             self._buffer = self._parser.rest
         self._parser = None
         self._namer.forget()
@@ -236,7 +242,7 @@ class Scanner:
         header, text = self._text_before(marker)
         if text:
             self._text(text)
-        elif why := self._why_text(what):
+        elif why := self._why_text(what, self._buffer[: marker.start()]):
             self._text(marker.end())
             self._add(LeftAsText(what.name.lower(), why))
         elif what in _BEGINS:
@@ -275,11 +281,16 @@ class Scanner:
             return False
         return len(run) <= HEADER_LIMIT and self._tools.may_be_header(run)
 
-    def _why_text(self, what: Marker) -> str:
-        """Why a marker that stands here is text; empty if it may be real."""
+    def _why_text(self, what: Marker, header: str) -> str:
+        """Why a marker that stands here, after white space or its `header`, is text; empty if
+        it may be real."""
         if self._rule.calls == "none":
             return "where no call is meant"
-        if self._code.is_open():
+        code = self._code
+        if header.strip():  # it is text as well if the marker is
+            code = code.copy()
+            code.feed(header)
+        if code.is_open():
             may_end_turn = self._rule.kimi and what in _BEGINS and self._quoted < MAX_QUOTED
             return "" if may_end_turn else "in quoted code"
         if self._begin_is_text and what not in _BEGINS:

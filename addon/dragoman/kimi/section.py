@@ -35,6 +35,7 @@ QUOTED_LIMIT = 16 * 1024
 """Characters held back after a quoted marker; after that many it counts as quoted."""
 
 _BLANK = re.compile(r"\s*")
+_NOT_BLANK = re.compile(r"\S")
 _LAST_WORD = re.compile(r"\S*\s*\Z")
 
 
@@ -182,28 +183,42 @@ class SectionParser:
             return self._step_header(marker, end)
         if marker is None:
             return self._text_without_marker(end - unfinished_marker(self.rest))
-        self._step_section(marker, end)
-        return True
+        return self._step_section(marker, end)
 
     # A section
 
-    def _step_section(self, marker: re.Match[str], end: int) -> None:
+    def _step_section(self, marker: re.Match[str], end: int) -> bool:
         what = MARKERS[marker[0]]
         state = _NEXT.get((State.SECTION, what))
         if state is State.ARGUMENTS:
-            if (header := self._header_before(end)) is not None:
-                self._at = marker.end()
-                self.state = state
-                self._start_call(header)
-            return
+            return self._step_arguments_begin(marker, end)
         if self._at < end:
             self._text(end)
-            return
+            return True
         self._at = marker.end()
         if state is None:
             self._pieces.append(Dropped(f"stray {what.name.lower()}"))
         else:
             self.state = state
+        return True
+
+    def _step_arguments_begin(self, marker: re.Match[str], end: int) -> bool:
+        """Arguments without a begin marker; with no header either, only JSON tells them."""
+        header = self._header_before(end)
+        if header is None:
+            return True
+        if not header:
+            first = _NOT_BLANK.search(self._buffer, marker.end())
+            if first is None and not self._ended:
+                return False
+            if first is None or first[0] != "{":
+                self._at = marker.end()
+                self._pieces.append(Dropped(f"stray {Marker.ARGUMENTS_BEGIN.name.lower()}"))
+                return True
+        self._at = marker.end()
+        self.state = State.ARGUMENTS
+        self._start_call(header)
+        return True
 
     def _text_without_marker(self, end: int) -> bool:
         """Text up to the last word."""

@@ -250,6 +250,8 @@ class Sqlite:
     def _forget(self) -> None:
         """Have what was deleted gone from the log, too: its place in the file is overwritten
         when the log is moved there.  While another process reads, that has to wait for it."""
+        with contextlib.suppress(TimeoutError):
+            self._left.result(BUSY)  # our own move of the log would be in the way
         with self._errors():
             self._db.execute(f"PRAGMA busy_timeout = {READING}")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
