@@ -129,3 +129,10 @@ def test_the_first_bytes_tell_an_event_stream(start: bytes) -> None:
 def test_what_is_told_is_not_taken_back(start: bytes, more: bytes) -> None:
     tells = is_event_stream(start)
     assert tells is None or is_event_stream(start + more) is tells
+
+
+def test_a_mark_of_byte_order_behind_a_line_end_that_was_cut() -> None:
+    stream = b"data: a\r\r\n\xef\xbb\xbfdata: b\n\n"
+    for at in range(len(stream)):
+        frames = _split([stream[:at], stream[at:]])
+        assert [frame.data for frame in frames if frame.data is not None] == [b"a", b"b"]

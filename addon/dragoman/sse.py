@@ -78,7 +78,7 @@ class Frame:
         """Every line that is not ``data`` (event, id, retry, comments), LF-ended."""
         if self._plain:
             return b""
-        lines = _EOL.split(self.raw.removeprefix(_BOM))
+        lines = _EOL.split(_without_bom(self.raw))
         return b"".join(line + b"\n" for line in lines if line and _field(line)[0] != b"data")
 
 
@@ -87,7 +87,12 @@ HEARTBEAT = Frame(b": waiting for the upstream\n\n")
 
 
 def _fields(raw: bytes) -> list[tuple[bytes, bytes]]:
-    return [_field(line) for line in _EOL.split(raw.removeprefix(_BOM)) if line]
+    return [_field(line) for line in _EOL.split(_without_bom(raw)) if line]
+
+
+def _without_bom(raw: bytes) -> bytes:
+    """The LF of a CRLF that was cut may stand before it."""
+    return raw.removeprefix(b"\n").removeprefix(_BOM)
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:
