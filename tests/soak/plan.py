@@ -279,6 +279,10 @@ class _Author:
                 arguments += piece
             self._calls.append((name, arguments))
             before = f"{space}<|tool_call_end|>{space}"
+            if not named:
+                self.held.append(f"{header}{arguments}{before}")
+            # What may begin a marker, and what comes after a marker that may be quoted.
+            self.held += [arguments[at.start() :] + before for at in re.finditer("<", arguments)]
         self._torn(field, f"{before}<|tool_calls_section_end|>")
         self.held += _tails(f"{before}<|tool_calls_section_end|>")
 
