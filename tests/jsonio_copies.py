@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from dragoman import jsonio
+from dragoman.wire import json_codec
 
 ALONE = str(Path(__file__).with_name("alone"))
 
@@ -27,7 +27,7 @@ def installed_orjson() -> ModuleType:
 
 def jsonio_that_finds(orjson: Any) -> Any:
     """A copy of the module; None is an orjson that is not installed."""
-    spec = spec_from_file_location("dragoman.another_jsonio", jsonio.__file__)
+    spec = spec_from_file_location("dragoman.another_jsonio", json_codec.__file__)
     assert spec and spec.loader
     module = module_from_spec(spec)
     with mock.patch.dict(sys.modules, orjson=orjson):

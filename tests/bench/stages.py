@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from dragoman.bridge.dialects import OPENAI
-from dragoman.bridge.reply import Reply
-from dragoman.bridge.request import convert
-from dragoman.bridge.turn import Turn
-from dragoman.evidence import Evidence
-from dragoman.kimi.chunks import ChunkRepair
-from dragoman.kimi.headers import Tools
-from dragoman.kimi.parts import Policy
-from dragoman.sse import Frame, FrameSplitter
+from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.request.convert import convert
+from dragoman.bridge.responses.dialects import OPENAI
+from dragoman.bridge.turn import TurnContext
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.sse import Frame, FrameSplitter
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
 from tests.bench.streams import TOOLS, frames
@@ -30,14 +30,14 @@ HISTORY, ITEMS = 2_000_000, 500
 """Bytes and items of a long conversation."""
 
 
-def _repair() -> ChunkRepair:
-    return ChunkRepair(Tools.of_request({"tools": TOOLS}), Policy(), Evidence(), 1)
+def _repair() -> ChatStreamRepair:
+    return ChatStreamRepair(DeclaredTools.of_request({"tools": TOOLS}), Policy(), Evidence(), 1)
 
 
-def _reply() -> Reply:
-    turn = Turn({}, "kimi-k2.5", True, {})
+def _reply() -> ReplyConverter:
+    turn = TurnContext({}, "kimi-k2.5", True, {})
     clock = time.time
-    return Reply(turn, OPENAI, Evidence(), response_id="resp_1", created_at=1, clock=clock)
+    return ReplyConverter(turn, OPENAI, Evidence(), response_id="resp_1", created_at=1, clock=clock)
 
 
 def _splitting(pieces: Iterable[bytes]) -> list[Frame]:
@@ -92,7 +92,7 @@ def conversion(bench: Bench) -> Iterator[Row]:
 def _converting(jsonio: Any, body: bytes) -> None:
     """What is done to a request, but for what the proxy does with any."""
     converted = convert(jsonio.loads(body), unsupported="drop", evidence=Evidence())
-    Tools.of_request(converted.chat)
+    DeclaredTools.of_request(converted.chat)
     assert len(jsonio.dumps(converted.chat)) > HISTORY * 0.9
 
 

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
-from dragoman.bridge.errors import Refused
-from dragoman.bridge.request import convert
+from dragoman.bridge.request.convert import convert
 from dragoman.bridge.turn import Tool
-from dragoman.evidence import Evidence
+from dragoman.notes import Evidence
+from dragoman.wire.errors import Refused
 
 Json = dict[str, Any]
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from dragoman.bridge.dialects import Dialect
-from dragoman.sse import Frame
+from dragoman.bridge.responses.dialects import Dialect
+from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]
 

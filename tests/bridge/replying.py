@@ -1,4 +1,4 @@
-"""Chat streams written by hand, and a way to run one through a `Reply`."""
+"""Chat streams written by hand, and a way to run one through a `ReplyConverter`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.dialects import OPENAI, Dialect
-from dragoman.bridge.message import feed_body
-from dragoman.bridge.reply import Reply
-from dragoman.bridge.turn import Tool, Turn
-from dragoman.evidence import Evidence
-from dragoman.sse import Frame, FrameSplitter
+from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.reply.whole_body import feed_body
+from dragoman.bridge.responses.dialects import OPENAI, Dialect
+from dragoman.bridge.turn import Tool, TurnContext
+from dragoman.notes import Evidence
+from dragoman.wire.sse import Frame, FrameSplitter
 
 from .grammar import Story, check
 
@@ -33,10 +33,10 @@ TOOLS: Mapping[str, Tool] = {
 }
 
 
-def turn(request: Mapping[str, Any] | None = None, *, stream: bool = True) -> Turn:
+def turn(request: Mapping[str, Any] | None = None, *, stream: bool = True) -> TurnContext:
     """A turn in which every kind of tool was declared."""
     body = {"model": "kimi-k2", "input": "Say hello."} | dict(request or {})
-    return Turn(request=body, model="kimi-k2", stream=stream, tools=TOOLS)
+    return TurnContext(request=body, model="kimi-k2", stream=stream, tools=TOOLS)
 
 
 def chunk(
@@ -108,8 +108,10 @@ class Run:
         return "; ".join(self.evidence.lines())
 
 
-def new_reply(evidence: Evidence, dialect: Dialect = OPENAI, turn_: Turn | None = None) -> Reply:
-    return Reply(
+def new_reply(
+    evidence: Evidence, dialect: Dialect = OPENAI, turn_: TurnContext | None = None
+) -> ReplyConverter:
+    return ReplyConverter(
         turn_ or turn(),
         dialect,
         evidence,
@@ -123,7 +125,7 @@ def run(
     values: Iterable[Any],
     dialect: Dialect = OPENAI,
     *,
-    turn_: Turn | None = None,
+    turn_: TurnContext | None = None,
     done: bool = True,
 ) -> Run:
     """A chat stream, through the reply and the grammar checker."""
@@ -131,7 +133,7 @@ def run(
 
 
 def run_bytes(
-    pieces: Iterable[bytes], dialect: Dialect = OPENAI, *, turn_: Turn | None = None
+    pieces: Iterable[bytes], dialect: Dialect = OPENAI, *, turn_: TurnContext | None = None
 ) -> Run:
     """The bytes of a chat stream as they are cut."""
     evidence = Evidence()
@@ -149,7 +151,7 @@ def run_bytes(
     return Run(story, evidence, frames)
 
 
-def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: Turn | None = None) -> Run:
+def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: TurnContext | None = None) -> Run:
     """A reply that came as one body: a JSON value, or bytes."""
     evidence = Evidence()
     reply = new_reply(evidence, dialect, turn_)

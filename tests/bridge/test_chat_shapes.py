@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from dragoman.bridge.chat_shapes import responses_form
+from dragoman.bridge.request.chat_shapes import responses_form
 from dragoman.bridge.turn import Tool
 
 from .converting import (
@@ -25,7 +25,7 @@ from .converting import (
     thought,
     user,
 )
-from .test_request_hostile import REQUESTS, near_requests
+from .test_convert_hostile import REQUESTS, near_requests
 
 PARAMETERS = function("f")["parameters"]
 CHAT_TOOL = {"type": "function", "function": {"name": "f", "parameters": PARAMETERS}}

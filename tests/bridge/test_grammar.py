@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.dialects import CODEX, DIALECTS, GUIDE, OPENAI, OPENRESPONSES, Dialect
-from dragoman.sse import Frame, encode
+from dragoman.bridge.responses.dialects import (
+    CODEX,
+    DIALECTS,
+    GUIDE,
+    OPENAI,
+    OPENRESPONSES,
+    Dialect,
+)
+from dragoman.wire.sse import Frame, encode
 
 from .grammar import check
 from .replying import call, calls, chunk, ended, run, text

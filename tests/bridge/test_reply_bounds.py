@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge import reply as module
-from dragoman.bridge.dialects import OPENAI
-from dragoman.bridge.reply import Reply
-from dragoman.evidence import Evidence
-from dragoman.jsonio import dumps
-from dragoman.sse import encode
+from dragoman.bridge.reply import converter as module
+from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.responses.dialects import OPENAI
+from dragoman.notes import Evidence
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import encode
 
 from .replying import call, calls, chunk, text, turn
 
@@ -68,8 +68,10 @@ BEGINS = {
 }
 
 
-def new() -> Reply:
-    return Reply(turn(), OPENAI, Evidence(), response_id="resp_1", created_at=1, clock=lambda: 2.0)
+def new() -> ReplyConverter:
+    return ReplyConverter(
+        turn(), OPENAI, Evidence(), response_id="resp_1", created_at=1, clock=lambda: 2.0
+    )
 
 
 @pytest.mark.parametrize("what", WAITS)

@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 import pytest
 
-from dragoman.bridge.dialects import DIALECTS, OPENAI, Dialect
-from dragoman.bridge.errors import _CODES_BY_STATUS, _KNOWN, official_code
-from dragoman.evidence import Evidence
-from dragoman.sse import Frame
+from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
+from dragoman.notes import Evidence
+from dragoman.wire.errors import _CODES_BY_STATUS, _KNOWN, official_code
+from dragoman.wire.sse import Frame
 
 from .replying import call, calls, chunk, ended, new_reply, run, sse, text
 

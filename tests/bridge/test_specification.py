@@ -14,12 +14,20 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.dialects import CODEX, DIALECTS, GUIDE, OPENAI, OPENRESPONSES, Dialect, choose
-from dragoman.evidence import Evidence
+from dragoman.bridge.responses.dialects import (
+    CODEX,
+    DIALECTS,
+    GUIDE,
+    OPENAI,
+    OPENRESPONSES,
+    Dialect,
+    choose,
+)
+from dragoman.notes import Evidence
 
+from ..wire.test_chat_calls import SHAPES
 from .clients import Listener, Mapping
 from .replying import call, calls, chunk, ended, new_reply, run, text
-from .test_calls import SHAPES
 
 EVERY_DIALECT = pytest.mark.parametrize(
     "dialect", DIALECTS.values(), ids=lambda dialect: dialect.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.tool_names import ToolNames
+from dragoman.bridge.reply.tool_names import ToolNames
 from dragoman.bridge.turn import Tool
 
 from .converting import function, of_input, user

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.history import Message
+from dragoman.bridge.request.chat_messages import Message
 
 from .converting import Converted, Json, call, image, of_input, output, user
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.jsonio import MAX_NESTING, NotJson, loads
-from dragoman.sse import FrameSplitter
+from dragoman.wire.json_codec import MAX_NESTING, NotJson, loads
+from dragoman.wire.sse import FrameSplitter
 from fixtures.server import FOLDER
 
 Path_ = tuple[str | int, ...]

@@ -9,21 +9,21 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from dragoman.bridge.dialects import OPENAI, Dialect
-from dragoman.bridge.errors import Refused, error_body, error_json
-from dragoman.bridge.message import answer, feed_body
-from dragoman.bridge.reply import Reply
-from dragoman.bridge.request import Conversion, convert
-from dragoman.bridge.turn import Turn
-from dragoman.evidence import Evidence
-from dragoman.jsonio import dumps, loads
-from dragoman.kimi.chunks import ChunkRepair
-from dragoman.kimi.headers import Tools
-from dragoman.kimi.message import repair_whole
-from dragoman.kimi.parts import Policy
-from dragoman.report.glance import glance
-from dragoman.report.headline import headline
-from dragoman.sse import Frame, FrameSplitter
+from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.reply.whole_body import answer, feed_body
+from dragoman.bridge.request.convert import Conversion, convert
+from dragoman.bridge.responses.dialects import OPENAI, Dialect
+from dragoman.bridge.turn import TurnContext
+from dragoman.inspect.headline import headline
+from dragoman.inspect.summary import summarize
+from dragoman.notes import Evidence
+from dragoman.repair.chat_message import repair_whole
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.errors import Refused, error_body, error_json
+from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.sse import Frame, FrameSplitter
 from tests.bridge.grammar import check
 
 Json = dict[str, Any]
@@ -109,7 +109,7 @@ def a_reply_can_answer(conversion: Conversion, dialect: Dialect = OPENAI) -> Non
 
     What the API would have refused is echoed as it came, so types are not looked at.
     """
-    Tools.of_request(conversion.chat)
+    DeclaredTools.of_request(conversion.chat)
     reply = _reply(dialect, conversion.turn)
     frames = reply.open() + reply.heartbeat()
     for value in ({"content": "a"}, {"tool_calls": [_CALL]}):
@@ -151,7 +151,7 @@ def a_stream_is_repaired(
 ) -> list[Frame]:
     """Repair raises nothing, adds nothing that is no JSON, and leaves alone what it may."""
     evidence = Evidence()
-    stage = ChunkRepair(Tools.of_request(request), policy or Policy(), evidence, NOW)
+    stage = ChatStreamRepair(DeclaredTools.of_request(request), policy or Policy(), evidence, NOW)
     came = frames_of(pieces)
     left = [out for frame in came for out in stage.feed(frame)] + stage.close()
     if evidence.empty and not any(b"<" in f.raw or b"\\u003" in f.raw for f in came):
@@ -165,7 +165,7 @@ def a_stream_is_repaired(
 
 
 def a_stream_is_bridged(
-    frames: Iterable[Frame], dialect: Dialect = OPENAI, turn: Turn | None = None
+    frames: Iterable[Frame], dialect: Dialect = OPENAI, turn: TurnContext | None = None
 ) -> None:
     """Whatever the frames, a legal stream with one terminal comes of them."""
     evidence = Evidence()
@@ -183,7 +183,7 @@ def a_stream_is_bridged(
 def a_whole_reply_is_repaired_and_bridged(body: bytes, dialect: Dialect = OPENAI) -> None:
     """The same for a reply in one piece."""
     evidence = Evidence()
-    repaired = repair_whole(body, Tools.of_request(TOOLS), Policy(), evidence, NOW)
+    repaired = repair_whole(body, DeclaredTools.of_request(TOOLS), Policy(), evidence, NOW)
     reply = _reply(dialect, None, evidence)
     check(feed_body(reply, repaired), dialect)
     told(evidence)
@@ -204,7 +204,7 @@ def an_error_is_told(status: int, body: bytes) -> None:
 
 def a_headline_is_found(body: bytes) -> None:
     """What is told of a reply is one printable line, whatever is in it."""
-    line = headline("repair", glance(body), Evidence())
+    line = headline("repair", summarize(body), Evidence())
     assert line.isprintable() and len(line) < 2000
 
 
@@ -215,9 +215,11 @@ def told(evidence: Evidence) -> None:
     assert sum(map(len, lines)) < 200_000
 
 
-def _reply(dialect: Dialect, turn: Turn | None, evidence: Evidence | None = None) -> Reply:
-    return Reply(
-        turn or Turn({"model": "m", "input": "x"}, "m", True, {}),
+def _reply(
+    dialect: Dialect, turn: TurnContext | None, evidence: Evidence | None = None
+) -> ReplyConverter:
+    return ReplyConverter(
+        turn or TurnContext({"model": "m", "input": "x"}, "m", True, {}),
         dialect,
         evidence or Evidence(),
         response_id="resp_1",

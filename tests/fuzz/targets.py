@@ -12,28 +12,28 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dragoman.bridge.dialects import DIALECTS
-from dragoman.jsonio import NotJson, dumps, loads
-from dragoman.kimi.headers import Tools
-from dragoman.kimi.markers import MARKERS
-from dragoman.kimi.parts import Policy
-from dragoman.kimi.pieces import (
+from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.inspect.exchange import Exchange
+from dragoman.inspect.pages.diff import diff_page
+from dragoman.inspect.pages.request import request_page
+from dragoman.inspect.pages.turn import turn_page
+from dragoman.inspect.pages.upstream import upstream_page
+from dragoman.inspect.redact import Redaction
+from dragoman.repair.call_rule import CallRule
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.events import (
     Arguments,
     CallEnd,
     CallStart,
     Dropped,
     LeftAsText,
-    Piece,
+    ScanEvent,
     Text,
 )
-from dragoman.kimi.rule import Rule
-from dragoman.kimi.scanner import Scanner
-from dragoman.report.diff_page import diff_page
-from dragoman.report.exchange import Exchange
-from dragoman.report.redact import Redaction
-from dragoman.report.request_page import request_page
-from dragoman.report.turn_page import turn_page
-from dragoman.report.upstream_page import upstream_page
+from dragoman.repair.formats.kimi_k2.markers import MARKERS
+from dragoman.repair.pending import Policy
+from dragoman.repair.scanner import Scanner
+from dragoman.wire.json_codec import NotJson, dumps, loads
 from fixtures.server import FOLDER
 from tests.fuzz.promises import (
     TOOLS,
@@ -48,7 +48,7 @@ from tests.fuzz.promises import (
     split,
 )
 
-RULES = (Rule("any", kimi=True), Rule("declared", kimi=False), Rule("none", kimi=False))
+RULES = (CallRule("any", kimi=True), CallRule("declared", kimi=False), CallRule("none", kimi=False))
 POLICIES = (Policy(), Policy(text="field"), Policy(finish="keep"))
 CALL = re.compile(r"<\|tool_call_begin\|>[^<]{0,200}<\|tool_call_argument_begin\|>")
 ARGUMENTS = "<|tool_call_argument_begin|>"
@@ -68,7 +68,7 @@ def sse(data: bytes) -> None:
 def scanner(data: bytes) -> None:
     """The scanner: the same text and calls however the text is cut."""
     head, text = data[:4], data[4:].decode("utf-8", "surrogateescape")
-    tools = Tools.of_request(TOOLS if head[:1] < b"\x80" else {})
+    tools = DeclaredTools.of_request(TOOLS if head[:1] < b"\x80" else {})
     rule = RULES[sum(head) % len(RULES)]
     whole = _scanned([text], tools, rule)
     size = max(1, _sizes(head)[0])
@@ -80,13 +80,13 @@ def scanner(data: bytes) -> None:
         assert _read(whole) == _read(cut)
 
 
-def _scanned(pieces: Iterable[str], tools: Tools, rule: Rule) -> list[Piece]:
+def _scanned(pieces: Iterable[str], tools: DeclaredTools, rule: CallRule) -> list[ScanEvent]:
     machine = Scanner(tools, rule)
     found = [found for piece in pieces for found in machine.feed(piece)]
     return found + machine.close()
 
 
-def _read(pieces: Iterable[Piece]) -> tuple[str, list[list[object]]]:
+def _read(pieces: Iterable[ScanEvent]) -> tuple[str, list[list[object]]]:
     """The text, and of every call its start, arguments, and how it ended."""
     text = ""
     calls: list[list[object]] = []

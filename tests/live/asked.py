@@ -52,7 +52,7 @@ class Asked(Upstream):
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One address of an `Asked` behind a proxy, for which nothing is known yet."""
+    """One address of an `ParsedRequest` behind a proxy, for which nothing is known yet."""
 
     upstream: Asked
     proxy: Mitmdump

@@ -1,6 +1,6 @@
 """A script for mitmdump, loaded behind the addon: faults on demand.
 
-The request header `x-fault: dragoman.sse:FrameSplitter.feed 3` makes the third call of
+The request header `x-fault: dragoman.wire.sse:FrameSplitter.feed 3` makes the third call of
 that function raise while this flow runs.  When a flow ends, the log says whether it did.
 """
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.bridge.dialects import DIALECTS
-from dragoman.sse import FrameSplitter
+from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from fixtures.wire import Request
 from tests.bridge.grammar import Story, check

@@ -13,10 +13,10 @@ from typing import Any
 
 from fixtures.server import Reply, Upstream
 from fixtures.wire import Request
-from tests.kimi.streams import chunk, sse
 from tests.live import wire
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import JSON, TOOLS, Exchange
+from tests.repair.streams import chunk, sse
 
 Item = dict[str, Any]
 CODEX = ("x-dragoman-dialect", "codex")

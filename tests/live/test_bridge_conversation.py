@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import REQUEST, Bridge, to_last_message
+from tests.repair.streams import chunk, sse
 
 CALLS = 30
 Item = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.dialects import DIALECTS
+from dragoman.bridge.responses.dialects import DIALECTS
 from fixtures.server import Reply, Upstream
 from tests.bridge.replying import call, calls, chunk, ended, sse
 from tests.bridge.replying import text as said

@@ -14,12 +14,12 @@ import brotli
 import pytest
 import zstandard
 
-from dragoman.bridge.dialects import DIALECTS
+from dragoman.bridge.responses.dialects import DIALECTS
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.chat import fixture_bytes
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import JSON, REQUEST, WHOLE, Bridge, calls_of, text_of
+from tests.repair.streams import chunk, sse
 
 TEXT = "The answer is 6 < 7, as the table says: <b>yes</b>."
 CALLS = [

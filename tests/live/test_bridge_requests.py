@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live import wire
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import JSON, REQUEST, WHOLE, Bridge
 from tests.live.stored import Client, messages_of, said
+from tests.repair.streams import chunk, sse
 
 Item = dict[str, Any]
 DATA = "iVBORw0KGgo" * 60

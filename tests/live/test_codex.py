@@ -19,11 +19,11 @@ import pytest
 
 from fixtures.server import FOLDER, Reply, Upstream
 from fixtures.wire import Request
-from tests.kimi.streams import chunk, sse
-from tests.kimi.test_told_back import TOKENS
 from tests.live.clients import HEAVY, need, node, run_agent
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import to_last_message
+from tests.repair.streams import chunk, sse
+from tests.repair.test_told_back import TOKENS
 
 CODEX = HEAVY / "@openai" / "codex" / "bin" / "codex.js"
 MODEL = "kimi-k2.5"

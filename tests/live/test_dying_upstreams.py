@@ -23,13 +23,13 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, read, sse
 from tests.live import responses, wire
 from tests.live.chat import CONTROLS, Chat
 from tests.live.chat import REQUEST as CHAT_REQUEST
 from tests.live.clients import Clients
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.responses import Exchange, calls_of, text_of
+from tests.repair.streams import chunk, read, sse
 
 SECTION = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
 CALL = SECTION + '<|tool_call_argument_begin|>{"command": "ls"}<|tool_call_end|>'

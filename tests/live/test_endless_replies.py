@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from fixtures.server import Upstream
-from tests.kimi.streams import chunk
 from tests.live import responses, wire
 from tests.live.chat import CONTROLS, Chat
 from tests.live.chat import REQUEST as CHAT_REQUEST
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.repair.streams import chunk
 
 MEGABYTE = 1024 * 1024
 MEMORY_LIMIT = 320 * MEGABYTE

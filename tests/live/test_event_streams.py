@@ -12,11 +12,11 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, read, sse
 from tests.live import responses, wire
 from tests.live.chat import REQUEST, Chat
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import Exchange, calls_of, text_of
+from tests.repair.streams import chunk, read, sse
 
 CALL = (
     "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"

@@ -13,13 +13,13 @@ import pytest
 from mitmproxy import http
 from mitmproxy.io import FlowReader
 
-from dragoman.proxy.record import exchange_of
-from dragoman.report.exchange import Exchange
-from dragoman.report.rerun import compare
+from dragoman.inspect.exchange import Exchange
+from dragoman.inspect.replay import compare
+from dragoman.proxy.observe.recorder import exchange_of
 from fixtures.server import FOLDER, Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.chat import REQUEST, Chat, fixture_bytes
 from tests.live.mitmdump import Mitmdump, make_confdir
+from tests.repair.streams import chunk, sse
 
 LEAKING = "kimi_specification"
 RESPONSES = {"model": "kimi-k2.5", "stream": True, "input": "List the headers."}

@@ -17,25 +17,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mitmproxy.test import tflow
 
-from dragoman.bridge.dialects import DIALECTS
-from dragoman.bridge.reply import Reply as BridgedReply
-from dragoman.evidence import Evidence
-from dragoman.kimi.chunks import ChunkRepair
-from dragoman.kimi.headers import Tools
-from dragoman.kimi.parts import Policy
-from dragoman.proxy.bridge_stream import BridgeStream
-from dragoman.proxy.ledger import Ledger
-from dragoman.proxy.record import Record
-from dragoman.proxy.repair_stream import RepairStream
-from dragoman.sse import FrameSplitter
+from dragoman.bridge.reply.converter import ReplyConverter as BridgedReply
+from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.notes import Evidence
+from dragoman.proxy.flows.bridge_stream import BridgeStream
+from dragoman.proxy.flows.repair_stream import RepairStream
+from dragoman.proxy.observe.byte_budget import Ledger
+from dragoman.proxy.observe.recorder import FlowRecorder
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check
 from tests.bridge.replying import turn
-from tests.kimi.streams import chunk, read, sse
 from tests.live import responses, wire
 from tests.live.chat import CONTROLS, REQUEST, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.responses import Exchange, calls_of, text_of
+from tests.repair.streams import chunk, read, sse
 
 HEARTBEAT = 0.15
 SILENCE = 0.5
@@ -246,12 +246,14 @@ def test_a_client_that_asked_for_no_stream_hears_no_comments(start: Callable[...
 # Whatever the moment.
 
 
-def record() -> Record:
-    return Record(tflow.tflow(), "bridge", evidence=Evidence(), ledgers=(Ledger(0), Ledger(0)))
+def record() -> FlowRecorder:
+    return FlowRecorder(
+        tflow.tflow(), "bridge", evidence=Evidence(), ledgers=(Ledger(0), Ledger(0))
+    )
 
 
-def repair() -> ChunkRepair:
-    return ChunkRepair(Tools.of_request(REQUEST), Policy(), Evidence(), 0)
+def repair() -> ChatStreamRepair:
+    return ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), 0)
 
 
 pieces = st.lists(st.integers(0, len(STREAM)), max_size=12).map(

@@ -15,14 +15,14 @@ import brotli
 import pytest
 import zstandard
 
-from dragoman.sse import FrameSplitter
+from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, read, sse
 from tests.live import wire
 from tests.live.chat import CONTROLS, Chat
 from tests.live.chat import REQUEST as CHAT
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.responses import REQUEST, WHOLE, Bridge, calls_of, text_of
+from tests.repair.streams import chunk, read, sse
 
 MEGABYTE = 1024 * 1024
 BEGIN = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"

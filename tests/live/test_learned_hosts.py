@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply
-from tests.kimi.streams import chunk, sse
 from tests.live.asked import INVALID, NATIVE, NO_ADDRESS, Asked, Host
 from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.responses import REQUEST, WHOLE
-from tests.state.redis_server import RedisServer
+from tests.repair.streams import chunk, sse
+from tests.stored.redis_server import RedisServer
 
 KEY = ("authorization", "Bearer sk-one")
 OTHER_KEY = ("authorization", "Bearer sk-other")

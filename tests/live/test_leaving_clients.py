@@ -18,10 +18,10 @@ import h2.events
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live import responses
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.repair.streams import chunk, sse
 
 CLIENTS = 200
 STREAM = sse([chunk({"content": f"word{n} <|tool_"}) for n in range(50)])

@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from fixtures.server import FOLDER, Reply, Upstream
-from tests.kimi.streams import chunk, sse
+from tests.inspect.test_metrics import free_port
 from tests.live import wire
 from tests.live.chat import FAULTS
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
-from tests.report.test_metrics import free_port
+from tests.repair.streams import chunk, sse
 
 TELLTALE = ROOT / "tests" / "live" / "telltale.py"
 CREDENTIALS = {
@@ -126,14 +126,14 @@ def replies() -> Iterator[Reply]:
 
 
 STAGES = [
-    "dragoman.sse:FrameSplitter.feed 1",
-    "dragoman.kimi.scanner:Scanner.feed 2",
-    "dragoman.kimi.parts:render 1",
-    "dragoman.bridge.writer:Writer.prose 1",
-    "dragoman.bridge.history:messages 1",
-    "dragoman.proxy.record:Record.end 1",
-    "dragoman.report.glance:glance 1",
-    "dragoman.jsonio:loads 3",
+    "dragoman.wire.sse:FrameSplitter.feed 1",
+    "dragoman.repair.scanner:Scanner.feed 2",
+    "dragoman.repair.pending:render 1",
+    "dragoman.bridge.responses.event_writer:Writer.prose 1",
+    "dragoman.bridge.request.chat_messages:messages 1",
+    "dragoman.proxy.observe.recorder:FlowRecorder.end 1",
+    "dragoman.inspect.summary:summarize 1",
+    "dragoman.wire.json_codec:loads 3",
 ]
 BAD_REQUESTS = [
     b'{"model": "m", "input": "' + SAID["the prompt"].encode(),

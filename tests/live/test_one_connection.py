@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fixtures.server import Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.repair.streams import chunk, sse
 
 GetMitmdump = Callable[..., Mitmdump]
 CHAT = {"model": "m", "stream": True, "messages": []}

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.clients import HEAVY, cannot_run
 from tests.live.mitmdump import Mitmdump
+from tests.repair.streams import chunk, sse
 
 SDKS = {"responses": "@ai-sdk/openai", "chat": "@ai-sdk/openai-compatible"}
 FLAGS = ("--format", "json", "--title", "a title, or it asks for one", "--auto")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from fixtures.server import Upstream
-from tests.kimi.streams import read
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.test_repair_options import LEAKING, names
+from tests.repair.streams import read
 
 WORDS = {
     "true": "set it to auto, or to ~all for every flow",

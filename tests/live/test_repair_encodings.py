@@ -12,9 +12,9 @@ import pytest
 import zstandard
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, read, sse
 from tests.live.chat import REQUEST, Chat, fixture_bytes
 from tests.live.mitmdump import Mitmdump
+from tests.repair.streams import chunk, read, sse
 
 FIXTURE = "kimi_specification"
 

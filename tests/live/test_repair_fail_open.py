@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.chat import FAULTS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.repair.streams import chunk, sse
 
 USAGE = {"choices": [], "usage": {"total_tokens": 7}}
 TRACEBACK = "Traceback (most recent call last)"
@@ -107,57 +107,57 @@ def words_of(body: bytes, index: int = 0) -> list[str]:
 
 
 STREAM_STAGES = [
-    "proxy.repair_job:Tools.reading",
-    "proxy.repair_job:decoder_for",
-    "proxy.repair_job:RepairStream",
-    "proxy.witness:Record",
-    "proxy.witness:glance",
-    "proxy.witness:headline",
-    "proxy.ledger:Body.add",
-    "proxy.record:Record._leave",
-    "proxy.record:Record.end",
-    "sse:FrameSplitter.feed",
-    "sse:FrameSplitter.close",
-    "kimi.chunks:ChunkRepair.ignores",
-    "kimi.chunks:ChunkRepair.feed",
-    "kimi.chunks:ChunkRepair.close",
-    "kimi.chunks:ChunkRepair._more",
-    "kimi.chunks:ChunkRepair._settle",
-    "kimi.chunks:one_text",
-    "kimi.chunks:quoted",
-    "kimi.chunks:loads",
-    "kimi.chunks:render",
-    "kimi.like:Like.now",
-    "kimi.like:of_our_own",
-    "pattern:Patterns.match",
-    "pattern:learn",
-    "kimi.parts:dumps",
-    "kimi.parts:encode",
-    "kimi.chunks:passages",
-    "kimi.scanner:Scanner.feed",
-    "kimi.scanner:Scanner.close",
-    "kimi.scanner:Scanner.takes",
-    "kimi.scanner:Scanner._step_text",
-    "kimi.scanner:Scanner._step_parser",
-    "kimi.scanner:find_marker",
-    "kimi.naming:resolve",
-    "kimi.naming:CallNamer.arguments",
-    "kimi.naming:CallNamer.end",
-    "kimi.section:SectionParser.next",
-    "kimi.section:SectionParser.push",
-    "kimi.section:find_marker",
-    "kimi.markdown:MarkdownCode.feed",
-    "kimi.passed:PassedFrames.add",
-    "kimi.passed:PassedFrames.read",
-    "kimi.waiting:WaitingFrames.decided",
-    "kimi.waiting:WaitingFrames.remove",
-    "kimi.chunks:rule_for",
-    "kimi.follow:JsonFollower.follow",
-    "kimi.calls:Calls.start",
-    "kimi.calls:Calls.arguments",
-    "kimi.calls:Calls.end",
-    "evidence:Evidence.note",
-    "evidence:Evidence.lines",
+    "proxy.flows.repair_flow:DeclaredTools.reading",
+    "proxy.flows.repair_flow:decoder_for",
+    "proxy.flows.repair_flow:RepairStream",
+    "proxy.observe.monitor:FlowRecorder",
+    "proxy.observe.monitor:summarize",
+    "proxy.observe.monitor:headline",
+    "proxy.observe.byte_budget:Body.add",
+    "proxy.observe.recorder:FlowRecorder._leave",
+    "proxy.observe.recorder:FlowRecorder.end",
+    "wire.sse:FrameSplitter.feed",
+    "wire.sse:FrameSplitter.close",
+    "repair.chat_stream:ChatStreamRepair.ignores",
+    "repair.chat_stream:ChatStreamRepair.feed",
+    "repair.chat_stream:ChatStreamRepair.close",
+    "repair.chat_stream:ChatStreamRepair._more",
+    "repair.chat_stream:ChatStreamRepair._settle",
+    "repair.chat_stream:one_text",
+    "repair.chat_stream:quoted",
+    "repair.chat_stream:loads",
+    "repair.chat_stream:render",
+    "repair.templates:ChunkTemplate.now",
+    "repair.templates:of_our_own",
+    "wire.frame_templates:TemplateCache.match",
+    "wire.frame_templates:learn",
+    "repair.pending:dumps",
+    "repair.pending:encode",
+    "repair.chat_stream:passages",
+    "repair.scanner:Scanner.feed",
+    "repair.scanner:Scanner.close",
+    "repair.scanner:Scanner.takes",
+    "repair.scanner:Scanner._step_text",
+    "repair.scanner:Scanner._step_parser",
+    "repair.scanner:find_marker",
+    "repair.call_namer:resolve",
+    "repair.call_namer:CallNamer.arguments",
+    "repair.call_namer:CallNamer.end",
+    "repair.formats.kimi_k2.parser:KimiParser.next",
+    "repair.formats.kimi_k2.parser:KimiParser.push",
+    "repair.formats.kimi_k2.parser:find_marker",
+    "repair.markdown:MarkdownCode.feed",
+    "repair.passed_frames:PassedFrames.add",
+    "repair.passed_frames:PassedFrames.read",
+    "repair.pending_frames:PendingFrames.decided",
+    "repair.pending_frames:PendingFrames.remove",
+    "repair.chat_stream:rule_for",
+    "wire.json_progress:JsonProgress.follow",
+    "repair.call_builder:CallBuilder.start",
+    "repair.call_builder:CallBuilder.arguments",
+    "repair.call_builder:CallBuilder.end",
+    "notes:Evidence.note",
+    "notes:Evidence.lines",
 ]
 
 
@@ -211,7 +211,11 @@ def test_a_fault_costs_no_text_of_a_stream(chat: Chat, stage: str) -> None:
         assert words_of(body) == LEAK.words
 
 
-SLOW = ["sse:FrameSplitter.feed", "kimi.chunks:ChunkRepair.feed", "kimi.scanner:Scanner.feed"]
+SLOW = [
+    "wire.sse:FrameSplitter.feed",
+    "repair.chat_stream:ChatStreamRepair.feed",
+    "repair.scanner:Scanner.feed",
+]
 
 
 @pytest.mark.parametrize("stage", SLOW)
@@ -220,7 +224,7 @@ def test_a_fault_costs_no_text_of_a_slow_stream(chat: Chat, stage: str) -> None:
         assert words_of(body) == LEAK.words
 
 
-@pytest.mark.parametrize("stage", ["kimi.scanner:Scanner.feed", "kimi.parts:dumps"])
+@pytest.mark.parametrize("stage", ["repair.scanner:Scanner.feed", "repair.pending:dumps"])
 def test_a_fault_costs_no_text_of_either_choice(chat: Chat, stage: str) -> None:
     both = leak(stripped=False)
     for body in faults(chat, stage, both.stream_of_two_choices, "", step=2):
@@ -230,7 +234,7 @@ def test_a_fault_costs_no_text_of_either_choice(chat: Chat, stage: str) -> None:
 
 def test_a_fault_of_the_decoder_breaks_the_reply_off(chat: Chat) -> None:
     options = ";encoding=gzip;cut=event;pace=0.0005"
-    bodies = faults(chat, "proxy.decoding:Decoder.feed", LEAK.stream, options, step=3)
+    bodies = faults(chat, "proxy.content_decoding:Decoder.feed", LEAK.stream, options, step=3)
     assert len(bodies) > 5
     for body in bodies:
         assert b"error" not in body
@@ -259,13 +263,13 @@ WHOLE = {
 @pytest.mark.parametrize(
     "stage",
     [
-        "dragoman.proxy.repair_job:Tools.reading",
-        "dragoman.proxy.repair_job:decode_whole",
-        "dragoman.proxy.repair_job:repair_whole",
-        "dragoman.kimi.message:loads",
-        "dragoman.kimi.message:dumps",
-        "dragoman.kimi.scanner:Scanner.feed",
-        "dragoman.kimi.calls:Calls.arguments",
+        "dragoman.proxy.flows.repair_flow:DeclaredTools.reading",
+        "dragoman.proxy.flows.repair_flow:decode_whole",
+        "dragoman.proxy.flows.repair_flow:repair_whole",
+        "dragoman.repair.chat_message:loads",
+        "dragoman.repair.chat_message:dumps",
+        "dragoman.repair.scanner:Scanner.feed",
+        "dragoman.repair.call_builder:CallBuilder.arguments",
     ],
 )
 def test_a_fault_leaves_a_whole_reply_as_it_came(chat: Chat, stage: str) -> None:

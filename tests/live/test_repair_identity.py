@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fixtures.server import FOLDER, Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.chat import REQUEST, Chat, fixture_bytes
 from tests.live.mitmdump import Mitmdump
+from tests.repair.streams import chunk, sse
 
 LEAK = (
     "Look.<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"

@@ -12,9 +12,9 @@ import pytest
 import zstandard
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, read, sse
 from tests.live.chat import CONTROLS, REQUEST, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.repair.streams import chunk, read, sse
 
 MEGABYTE = 1024 * 1024
 MEMORY_LIMIT = 300 * MEGABYTE

@@ -14,9 +14,9 @@ from threading import Thread
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import Read, chunk, read, sse
 from tests.live.chat import CONTROLS, REQUEST, Chat
 from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
+from tests.repair.streams import Read, chunk, read, sse
 
 LEAK = (
     "before <|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"

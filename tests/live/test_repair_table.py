@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.server import Upstream
-from tests.kimi.streams import chunk, read, repair, sse
-from tests.kimi.test_scanner import TABLE
-from tests.kimi.turns import REQUEST
 from tests.live.chat import Chat
 from tests.live.mitmdump import Mitmdump
+from tests.repair.streams import chunk, read, repair, sse
+from tests.repair.test_scanner import TABLE
+from tests.repair.turns import REQUEST
 
 MODELS = {"any": "kimi-k2.5", "declared": "my-model", "none": "gpt-5.5"}
 _MADE = re.compile(rb"call_(\d)_\d+")

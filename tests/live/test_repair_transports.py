@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, read, sse
 from tests.live import wire
 from tests.live.chat import CONTROLS, REQUEST, Chat, fixture_bytes
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.repair.streams import chunk, read, sse
 
 FIXTURE = "kimi_specification"
 SECTION = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"

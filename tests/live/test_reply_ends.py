@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.dialects import DIALECTS
-from dragoman.sse import FrameSplitter
+from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check
-from tests.kimi.streams import chunk, sse
 from tests.live import responses
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.responses import Exchange, text_of
+from tests.repair.streams import chunk, sse
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 TEXT = [chunk({"role": "assistant", "content": "Done."})]

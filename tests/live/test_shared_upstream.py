@@ -13,15 +13,15 @@ import h2.connection
 import h2.events
 import pytest
 
-from dragoman.bridge.dialects import DIALECTS
-from dragoman.sse import FrameSplitter
+from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check
-from tests.kimi.streams import chunk, sse
 from tests.live import responses, wire
 from tests.live.chat import CONTROLS
 from tests.live.chat import REQUEST as CHAT_REQUEST
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.repair.streams import chunk, sse
 
 STREAM = sse([chunk({"role": "assistant", "content": f"{n} "}) for n in range(200)], done=False)
 AT = STREAM.index(b"data: ", len(STREAM) // 2)

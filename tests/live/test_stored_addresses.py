@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.dialects import DIALECTS
-from dragoman.sse import FrameSplitter
+from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check
-from tests.kimi.streams import chunk, sse
 from tests.live import raw
 from tests.live.mitmdump import Mitmdump
 from tests.live.stored import Client, Item, called, not_found, outputs_of, said
+from tests.repair.streams import chunk, sse
 
 try:
     from openai.types.responses import Response

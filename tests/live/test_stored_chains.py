@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.proxy.stores import FILE
+from dragoman.proxy.stored.open_store import FILE
 from fixtures.server import Upstream
 from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.stored import Client, Item, said
-from tests.state.redis_server import RedisServer
+from tests.stored.redis_server import RedisServer
 
 TURNS = 300
 TEXT = "".join(random.Random(1).choices("abcdefghij klmnop", k=60_000))

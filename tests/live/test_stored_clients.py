@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.proxy.stores import FILE
-from dragoman.state.kept import Kept
+from dragoman.proxy.stored.open_store import FILE
+from dragoman.stored.stored_response import StoredResponse
 from fixtures.server import Upstream
 from fixtures.wire import Request
-from tests.kimi.streams import chunk, sse
 from tests.live.clients import Clients, need_command
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import TOOLS, to_last_message
 from tests.live.stored import CODEX
+from tests.repair.streams import chunk, sse
 
 PROMPTS = ["First.", "Second.", "Third."]
 TURNS = 2 * len(PROMPTS)
@@ -85,7 +85,7 @@ def requests_kept(proxy: Mitmdump) -> list[bytes]:
     """The requests of all that are kept, as the client sent them."""
     with closing(sqlite3.connect(proxy.confdir / FILE)) as db:
         blobs = db.execute("SELECT blob FROM blobs ORDER BY key").fetchall()
-    return [Kept.decoded(blob).request for (blob,) in blobs]
+    return [StoredResponse.decoded(blob).request for (blob,) in blobs]
 
 
 @pytest.mark.parametrize("run", ["create", "stream"])

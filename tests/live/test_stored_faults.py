@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.proxy.stores import FILE
+from dragoman.proxy.stored.open_store import FILE
 from fixtures.server import Upstream
 from tests.live import wire
 from tests.live.chat import CONTROLS
@@ -36,7 +36,7 @@ from tests.live.stored import (
     outputs_of,
     said,
 )
-from tests.state.redis_server import RedisServer
+from tests.stored.redis_server import RedisServer
 
 NOT_KEPT = "this response is not kept: "
 WITHOUT_SQLITE = ROOT / "tests" / "live" / "without_sqlite.py"

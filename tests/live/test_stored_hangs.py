@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.proxy.stores import FILE
+from dragoman.proxy.stored.open_store import FILE
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
 from tests.live.stored import Client, messages_of, said
 from tests.live.test_stored_faults import NOT_KEPT, Turns, eventually, set_options
-from tests.state.redis_server import RedisServer
+from tests.repair.streams import chunk, sse
+from tests.stored.redis_server import RedisServer
 
 SLOW = Reply(sse([chunk({"content": f"word{number} "}) for number in range(100)]))
 SCRIPT = f"""

@@ -17,7 +17,7 @@ from tests.live.haproxy import SERVERS, HAProxy
 from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.responses import to_last_message
 from tests.live.stored import Client, called, not_found, outputs_of, said
-from tests.state.redis_server import RedisServer
+from tests.stored.redis_server import RedisServer
 
 Pair = tuple[Client, Client]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.proxy.stores import FILE
+from dragoman.proxy.stored.open_store import FILE
 from fixtures.server import Upstream
 from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.responses import JSON, Exchange

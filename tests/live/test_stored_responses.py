@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import to_last_message
 from tests.live.stored import Client, Item, called, item_not_found, messages_of, not_found, said
 from tests.live.test_bridge_conversation import answers, replies
+from tests.repair.streams import chunk, sse
 
 UNKNOWN = "resp_" + "0" * 32
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import to_last_message
 from tests.live.stored import CODEX, Client, Item, called, messages_of, outputs_of, said
+from tests.repair.streams import chunk, sse
 
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 

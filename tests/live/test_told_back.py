@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import chunk, sse
-from tests.kimi.test_told_back import DOCUMENTS, MODELS, cuts
 from tests.live.chat import REQUEST as CHAT
 from tests.live.chat import Chat
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import REQUEST as RESPONSES
 from tests.live.responses import Bridge
+from tests.repair.streams import chunk, sse
+from tests.repair.test_told_back import DOCUMENTS, MODELS, cuts
 
 JSON = "application/json"
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)

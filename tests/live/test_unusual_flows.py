@@ -13,12 +13,12 @@ from mitmproxy import http
 from mitmproxy.io import FlowReader
 from mitmproxy.test import tflow
 
-from dragoman.proxy.record import exchange_of
+from dragoman.proxy.observe.recorder import exchange_of
 from fixtures.server import Reply, Upstream
-from tests.kimi.streams import read
 from tests.live.chat import Chat, fixture_bytes
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.test_evidence import LEAKING, RESPONSES, Saved
+from tests.repair.streams import read
 
 OTHERS = ROOT / "tests" / "live" / "others.py"
 

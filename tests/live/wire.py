@@ -72,7 +72,7 @@ def exchange(
 
     `proxy` is a proxy's URL, used with CONNECT.  TLS certificates are not verified.
     Raises TimeoutError for a reply that hangs; a connection that breaks gives a
-    `Reply` that is not `complete`.
+    `ReplyConverter` that is not `complete`.
     """
     target = urlsplit(url)
     path = target.path + (f"?{target.query}" if target.query else "")

@@ -11,10 +11,10 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from dragoman.bridge.dialects import DIALECTS
-from dragoman.sse import Frame
+from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.wire.sse import Frame
 from tests.bridge.grammar import Story, check, check_prefix
-from tests.kimi.streams import read
+from tests.repair.streams import read
 from tests.soak.client import Received
 from tests.soak.plan import Job, Meant, Plan, plan_of
 

@@ -24,7 +24,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnContext:
     """One Responses request, seen from its reply."""
 
     request: Mapping[str, Any]

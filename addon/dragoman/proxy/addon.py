@@ -21,26 +21,29 @@ from mitmproxy.connection import Client
 from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
-from . import bridging, garbage, options, refusals, views
-from .addresses import Address, beside, is_chat, is_upgrade, responses_address, unserved
-from .bridge_job import BridgeJob
-from .commands import Commands
-from .headers import EVENT_STREAM, media_type
-from .hosts import ASKING_MISSING, Hosts, is_question
-from .live import watched_by_somebody
-from .metrics import Metrics
-from .record import record_of
-from .repair_job import RepairJob
-from .stream import LiveStream
-from .witness import Witness, name_of
+from . import error_responses, options
+from .chat_only_hosts import ASKING_MISSING, Hosts, is_question
+from .flows import bridge_turn
+from .flows.bridge_flow import BridgeFlow
+from .flows.live_stream import LiveStream
+from .flows.repair_flow import RepairFlow
+from .http_headers import EVENT_STREAM, media_type
+from .mitm import gc_tuning
+from .observe import views
+from .observe.commands import Commands
+from .observe.metrics import Metrics
+from .observe.monitor import FlowMonitor, name_of
+from .observe.recorder import recorder_of
+from .observe.refresh import watched_by_somebody
+from .routes import ResponsesRoute, beside, is_chat, is_upgrade, responses_route, unserved
 
 logger = logging.getLogger(__name__)
 
 _ID = re.compile("resp_[0-9a-f]{32}")
 
 try:
-    from .connecting import connect_when_asked
-    from .layer import adopt, close_what_is_left
+    from .mitm.http_layer import adopt, close_what_is_left
+    from .mitm.lazy_connect import connect_when_asked
 except (ImportError, AttributeError) as missing:
     LAYER_MISSING = str(missing)
 else:
@@ -55,9 +58,9 @@ class Dragoman:
         self._running = False
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The dialect that a request's header asked for."""
-        self._witness = Witness()
-        self._repair = RepairJob(self._witness, breaks=not LAYER_MISSING)
-        self._bridge = BridgeJob(self._witness, holds=not LAYER_MISSING)
+        self._witness = FlowMonitor()
+        self._repair = RepairFlow(self._witness, breaks=not LAYER_MISSING)
+        self._bridge = BridgeFlow(self._witness, holds=not LAYER_MISSING)
         self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._witness.stats)
         self.addons = [Commands(self._witness.stats)]
@@ -107,7 +110,7 @@ class Dragoman:
         """From now on mitmproxy refuses invalid options, and shows why."""
         self._running = True
         if not watched_by_somebody():
-            garbage.spare_what_is_loaded()
+            gc_tuning.spare_what_is_loaded()
 
     def done(self) -> None:
         """mitmproxy ends, or the script is loaded anew.  Streams still run: what they have to
@@ -137,11 +140,11 @@ class Dragoman:
         where the user has large bodies streamed."""
         if not flow.live or is_question(flow):
             return
-        asked = flow.request.headers.get(bridging.DIALECT_HEADER, "")
+        asked = flow.request.headers.get(bridge_turn.DIALECT_HEADER, "")
         if asked:
             self._asked[flow] = asked
         for name in set(flow.request.headers):
-            if name.lower().startswith(bridging.OWN_HEADERS):
+            if name.lower().startswith(bridge_turn.OWN_HEADERS):
                 del flow.request.headers[name]
         ours = self._converts(flow) or self._refuses(flow)
         if ours or self._repairs(flow):
@@ -157,7 +160,7 @@ class Dragoman:
             return
         if is_question(flow):
             return
-        address = responses_address(flow.request)
+        address = responses_route(flow.request)
         if address is not None and self._bridge.recall.runs(flow.request, address):
             await self._answer(flow, address)
             return
@@ -175,10 +178,10 @@ class Dragoman:
                 self._witness.of(flow, "repair")
         elif is_upgrade(flow.request):
             self._witness.of(flow, "bridge").evidence.note("refused:", "a WebSocket")
-            flow.response = refusals.no_upgrade()
+            flow.response = error_responses.no_upgrade()
         elif (part := unserved(flow.request)) is not None:
             self._witness.of(flow, "bridge").evidence.note("refused:", part)
-            flow.response = refusals.not_bridged(part)
+            flow.response = error_responses.not_bridged(part)
         elif address is not None and self._is_ours(address):
             if address.generates:
                 dialect = self._asked.pop(flow, "")
@@ -186,7 +189,7 @@ class Dragoman:
             else:
                 await self._answer(flow, address)
 
-    async def _answer(self, flow: http.HTTPFlow, address: Address) -> None:
+    async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> None:
         """Answer what asks for nothing to be generated."""
         flow.response = await self._bridge.recall.answer(flow.request, address)
         flow.comment = flow.comment or "answered from the stored responses"
@@ -231,7 +234,7 @@ class Dragoman:
         if question := self._hosts.question(flow):
             question.ended()
         response = flow.response
-        if response is None or not (flow.live or record_of(flow)):
+        if response is None or not (flow.live or recorder_of(flow)):
             return
         if isinstance(response.stream, LiveStream) and not response.stream.began:
             response.stream = False  # the reply ended with its headers
@@ -246,7 +249,7 @@ class Dragoman:
             flow.comment = flow.comment or "no Responses API; bridged from now on"
         elif self._refuses_upgrade(flow, response):
             self._witness.of(flow, "watch").evidence.note("refused:", "a WebSocket")
-            flow.response = refusals.no_upgrade()
+            flow.response = error_responses.no_upgrade()
         elif self._is_repairable(flow):
             self._repair.whole(flow, response, self.settings)
         self._witness.close(flow)
@@ -269,14 +272,14 @@ class Dragoman:
             self._bridge.forget(flow)
             logger.error("%s: the upstream's answer is too large", name_of(flow))
             self._witness.of(flow, "bridge").evidence.note("failed", "the answer is too large")
-            flow.response = refusals.too_large()
+            flow.response = error_responses.too_large()
         elif response is not None:
             self._repair.pass_unread(flow, response)
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         """The reply to a flow that is Dragoman's, whose upstream failed before it had one."""
         self._bridge.forget(flow)
-        return refusals.unreachable(error)
+        return error_responses.unreachable(error)
 
     # Which flows
 
@@ -290,7 +293,7 @@ class Dragoman:
             flow.response is not None and flow.response.status_code == 200 and self._repairs(flow)
         )
 
-    async def _why_bridged(self, flow: http.HTTPFlow, address: Address | None) -> str:
+    async def _why_bridged(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> str:
         """Why this request is the bridge's, in words; nothing if it is not."""
         request = flow.request
         if self.settings.bridge is not None:
@@ -306,26 +309,26 @@ class Dragoman:
         kept = await self._bridge.recall.has(request, address.response_id)
         return "its response is kept here" if kept else ""
 
-    def _may_be_kept(self, address: Address) -> bool:
+    def _may_be_kept(self, address: ResponsesRoute) -> bool:
         """Whether this may be about a response of the bridge's: its ids look like this."""
         return self._bridge.archive.opened and _ID.fullmatch(address.response_id) is not None
 
     def _may_convert(self, flow: http.HTTPFlow) -> bool:
         """Whether this request may be one that the bridge converts: its body says so, or what
         is found out."""
-        address = responses_address(flow.request)
+        address = responses_route(flow.request)
         if address is None or self.settings.bridge is not None or not address.generates:
             return False
         return self._may_be_kept(address) or self._hosts.may_be_found_out(flow.request, address)
 
-    def _bridges(self, flow: http.HTTPFlow, address: Address | None) -> bool:
+    def _bridges(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> bool:
         """Whether the upstream of this request is to be bridged, as far as is known."""
         test = self.settings.bridge
         return bool(self._hosts.why_bridged(flow.request, address)) if test is None else test(flow)
 
     def _converts(self, flow: http.HTTPFlow) -> bool:
         """Whether this request is one that the bridge converts."""
-        address = responses_address(flow.request)
+        address = responses_route(flow.request)
         return (
             address is not None
             and address.generates
@@ -338,7 +341,7 @@ class Dragoman:
         address = beside(flow.request)
         return address is not None and self._bridges(flow, address)
 
-    def _is_ours(self, address: Address) -> bool:
+    def _is_ours(self, address: ResponsesRoute) -> bool:
         """Whether a bridged host's address is answered here, not by the host."""
         return not address.response_id or self._bridge.archive.opened
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from mitmproxy import http
 
-from ..state.keeping import asker
-from .addresses import base_path
+from ..stored.save_context import asker
+from .routes import base_path
 
 _FIRST = ("authorization", "x-api-key", "api-key")
 """These three are part of every owner, sent or not.  Who sends no other has the owner that

@@ -21,8 +21,8 @@ from mitmproxy import exceptions, flowfilter, http
 from mitmproxy.addonmanager import Loader
 from mitmproxy.utils import human
 
-from ..bridge.dialects import DIALECTS
-from ..kimi.parts import Policy
+from ..bridge.responses.dialects import DIALECTS
+from ..repair.pending import Policy
 
 logger = logging.getLogger(__name__)
 

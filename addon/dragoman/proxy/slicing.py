@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from mitmproxy import http
 
-from ..slices import Slices
+from ..wire.slices import Slices
 
 T = TypeVar("T")
 SLICE = 0.005

@@ -1,0 +1,1 @@
+"""Chat completion chunks become what the writer of events is given."""

@@ -1,0 +1,91 @@
+"""The choices of a reply, which are one turn, and how they end.
+
+The bridge asks for one choice.  Hosts that answer in several put parts of one turn in
+them (GitHub Copilot: text in the first, calls in the others).  So calls count in every
+choice, but only one is heard as the answer and one as the reasoning before it: the first
+of all, else the first that has any.  The turn has ended when every choice that is part of
+it has.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ...notes import Evidence
+from ...wire import chat_delta
+from ..request.validation import label
+from ..responses.event_writer import IncompleteReason
+
+Finish = Literal["completed"] | IncompleteReason
+
+# Finish reasons of OpenAI and the other words for them that hosts are known to use.
+# An unknown one is the end of a whole turn, recorded.
+_FINISH: dict[str, Finish | Literal["failed"]] = {
+    "stop": "completed",
+    "tool_calls": "completed",
+    "function_call": "completed",
+    "eos": "completed",
+    "end_turn": "completed",
+    "length": "max_output_tokens",
+    "max_tokens": "max_output_tokens",
+    "model_length": "max_output_tokens",
+    "content_filter": "content_filter",
+    "sensitive": "content_filter",
+    "error": "failed",
+    "abort": "failed",
+    "network_error": "failed",
+    "insufficient_system_resource": "failed",
+}
+
+
+class Choices:
+    """What has come of each choice, by its index."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._taken: set[int] = set()
+        self._finishes: dict[int, Finish] = {}
+        self._heard: dict[str, int] = {}
+        """The choice that is heard, by the kind of text."""
+
+    def part_of_turn(self, said: dict[str, Any], index: int) -> dict[str, Any]:
+        """What counts of what a choice says."""
+        for kind, names in chat_delta.TEXT_FIELDS.items():
+            if not any(said.get(name) for name in names):
+                continue
+            if not index:
+                self._heard[kind] = 0
+            elif self._heard.setdefault(kind, index) != index:
+                said = {name: value for name, value in said.items() if name not in names}
+                self._evidence.note("dropped", "further choice")
+        if any(value for name, value in said.items() if name != "role"):
+            self._taken.add(index)
+        return said
+
+    def answers(self, index: int) -> bool:
+        """Whether the text of this choice is the answer."""
+        return self._heard.get("text", index) == index
+
+    def finished(self, index: int, reason: Any) -> Finish | Literal["failed"] | None:
+        """Take a choice's finish reason; returns what it means, None if it is none."""
+        if not (isinstance(reason, str) and reason) or (index and index not in self._taken):
+            return None
+        finish = _FINISH.get(reason)
+        if finish is None:
+            if index not in self._finishes:
+                self._evidence.note("unknown finish reason", label(reason))
+            finish = "completed"
+        if finish != "failed":
+            self._finishes[index] = finish
+        return finish
+
+    @property
+    def finish(self) -> Finish | None:
+        """How the turn ends, as far as finish reasons have come."""
+        found = self._finishes.values()
+        return next((f for f in found if f != "completed"), "completed" if found else None)
+
+    @property
+    def all_finished(self) -> bool:
+        """Whether every choice that is part of the turn has its finish reason."""
+        return bool(self._finishes) and self._taken <= self._finishes.keys()

@@ -1,0 +1,143 @@
+"""The input of a custom tool, out of the arguments it travels in, as they arrive.
+
+A chat upstream calls a custom tool as a function with one string: ``{"input": "…"}``.
+The string is unescaped live; a hold-back is one escape sequence.  Arguments of another
+form are held to the end and then read as what they most likely are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...wire.json_codec import NotJson, loads
+
+_HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+_TAIL = re.compile(r"\s*\}\s*")
+_RUN = re.compile(r'[^"\\]+')
+_PLAIN = {
+    '"': '"',
+    "\\": "\\",
+    "/": "/",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+}
+_UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_HEAD_LIMIT = 200
+"""Characters in which the head must be found; beyond, the arguments have another form."""
+
+
+class CustomInputReader:
+    """Argument fragments in, text of the input out."""
+
+    def __init__(self) -> None:
+        self._fragments: list[str] = []
+        self._size = 0
+        self._held = ""
+        self._live = False
+        self._ended = False
+        self.odd = ""
+        """What was unusual about the form, for the evidence; empty if nothing was."""
+
+    def feed(self, fragment: str) -> str:
+        """The text that `fragment` completes."""
+        if self._live and not self._ended:
+            return self._string(self._held + fragment)
+        self._fragments.append(fragment)
+        if self._ended:
+            return ""
+        self._size += len(fragment)
+        if self._size - len(fragment) > _HEAD_LIMIT:
+            return ""
+        head = _HEAD.match(joined := "".join(self._fragments))
+        if head is None:
+            return ""
+        self._live = True
+        self._fragments.clear()
+        return self._string(joined[head.end() :])
+
+    def close(self) -> str:
+        """The rest of the input, at the end of the arguments."""
+        if not self._live:
+            return self._other_form("".join(self._fragments))
+        if not self._ended:
+            self.odd = "input without an end"
+            return self._held if not _UNICODE.fullmatch(self._held) else _decoded(self._held)
+        if not _TAIL.fullmatch("".join(self._fragments)):
+            self.odd = "more than an input"
+        return ""
+
+    def _other_form(self, arguments: str) -> str:
+        try:
+            value = loads(arguments.strip() or "{}")
+        except NotJson:
+            self.odd = "input that is not JSON"
+            return arguments
+        if isinstance(value, dict) and "input" in value:
+            value = value["input"]
+        elif isinstance(value, dict) and len(value) < 2:
+            value = next(iter(value.values()), "")
+        if isinstance(value, str):
+            return value
+        self.odd = "input that is no string"
+        return arguments
+
+    def _string(self, text: str) -> str:
+        """Unescape as far as possible; what may be half an escape is held."""
+        out: list[str] = []
+        at = 0
+        while at < len(text):
+            if run := _RUN.match(text, at):
+                out.append(run.group())
+                at = run.end()
+            elif text[at] == '"':
+                self._ended = True
+                self._fragments.append(text[at + 1 :])
+                return "".join(out)
+            else:
+                size = _escape_size(text, at)
+                if size == 0:
+                    break
+                out.append(_unescaped(text[at : at + size]))
+                at += size
+        self._held = text[at:]
+        return "".join(out)
+
+
+def _escape_size(text: str, at: int) -> int:
+    """The length of the escape sequence at `at`; 0 if its end has not arrived.
+
+    Half a surrogate pair waits for its other half: neither can be sent alone.
+    """
+    rest = text[at : at + 12]
+    if len(rest) < 2:
+        return 0
+    if rest[1] != "u":
+        return 2
+    if len(rest) < 6:
+        return 0
+    unit = _UNICODE.match(rest)
+    if unit is None:
+        return 2
+    if 0xD800 <= int(unit.group(1), 16) < 0xDC00:
+        other = rest[6:]
+        if len(other) < 6 and "\\u".startswith(other[:2]):
+            return 0
+        low = _UNICODE.fullmatch(other)
+        if low and 0xDC00 <= int(low.group(1), 16) < 0xE000:
+            return 12
+    return 6
+
+
+def _unescaped(escape: str) -> str:
+    if escape[1] == "u" and len(escape) >= 6:
+        return _decoded(escape)
+    return _PLAIN.get(escape[1], escape)
+
+
+def _decoded(units: str) -> str:
+    """The characters of one or two ``\\uXXXX``; a lone surrogate stays one."""
+    text = "".join(chr(int(unit, 16)) for unit in _UNICODE.findall(units))
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

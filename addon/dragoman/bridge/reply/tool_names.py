@@ -1,0 +1,67 @@
+"""Which tool a model means by a name.
+
+A model is sent one name for each tool, and answers with what it makes of it: without
+the namespace or with another joint (``.``, ``/``, ``_``), with ``functions.`` in front,
+in another case, with ``-`` for ``_``.  A name is understood if exactly one declared tool
+can be meant by it; among several nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from ..turn import Tool
+
+_JOINTS = re.compile(r"[\W_]+")
+_COUNTER = re.compile(r":\d+$")
+"""Kimi's models count their calls in the name's place, too: ``functions.bash:0``."""
+_PREFIXES = ("functions", "function", "tools")
+"""What stands in front of a name as if it were its namespace."""
+
+
+class ToolNames:
+    """The tools of a turn, by what a model may call them."""
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        """`tools` by the name they have upstream."""
+        self._tools = tools
+        self._spellings: dict[tuple[str, ...], set[str]] | None = None
+        """The upstream names by the words of each spelling; made when first needed."""
+
+    def exactly(self, name: str) -> Tool | None:
+        """The tool that was sent under this name."""
+        return self._tools.get(name)
+
+    def meant_by(self, name: str) -> Tool | None:
+        """The one tool that can be meant by a name under which none was sent."""
+        bare = [tool for tool in self._tools.values() if tool.name == name]
+        if len(bare) == 1:
+            return bare[0]
+        if self._spellings is None:
+            self._spellings = self._index()
+        words = _words(_COUNTER.sub("", name))
+        for spelled in (words, words[1:] if words[:1] and words[0] in _PREFIXES else ()):
+            found = self._spellings.get(spelled, set())
+            if spelled and found:
+                return self._tools[next(iter(found))] if len(found) == 1 else None
+        return None
+
+    def _index(self) -> dict[tuple[str, ...], set[str]]:
+        index: dict[tuple[str, ...], set[str]] = {}
+        for upstream, tool in self._tools.items():
+            for spelling in _spellings(upstream, tool):
+                index.setdefault(spelling, set()).add(upstream)
+        return index
+
+
+def _spellings(upstream: str, tool: Tool) -> Iterator[tuple[str, ...]]:
+    """Its words: as it was sent, alone, and behind the namespace or the end of it."""
+    yield _words(upstream)
+    name, namespace = _words(tool.name), _words(tool.namespace or "")
+    for start in range(len(namespace) + 1):
+        yield namespace[start:] + name
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(word for word in _JOINTS.split(name.lower()) if word)

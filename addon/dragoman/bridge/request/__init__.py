@@ -1,0 +1,1 @@
+"""A Responses request becomes a chat completions request."""

@@ -1,0 +1,367 @@
+"""The pieces of a conversation, laid out as the messages of a chat request.
+
+A conversation is cut into segments: what the assistant said, thought and called, and
+everything that came until it spoke again.  A chat upstream wants each segment in one
+order: the assistant's message with its calls, the output of every call in the order
+of the calls, then all else.  A client may send it in another, with outputs missing,
+doubled or without their call.
+
+The invariant: a segment's messages depend on it and on what came before it alone.  A
+client asks for the next reply where a segment ends, and the reply begins the next; so
+the messages of one turn begin with those of the turn before, and a provider's prefix
+cache holds.  For the same reason a call whose output is missing when its segment ends
+gets a stand-in for good, and an output that comes later is told by the user.
+
+Where a model takes one system message at the start only, what the system or the
+developer says later is sent in its place by the user, with a remark that says whose it
+is: moved to the start, it would change the messages of all turns before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...notes import Evidence
+from ...wire.json_codec import dumps
+from ...wire.slices import Slices
+from ..model_families import Family
+from .content import ContentPart, merged
+from .input_items import (
+    AssistantText,
+    ConversationItem,
+    InputMessage,
+    Reader,
+    Reasoning,
+    Remark,
+    Role,
+    ToolCall,
+    ToolOutput,
+)
+from .toolbox import Toolbox
+from .validation import RequestObject, missing, wrong_type
+
+Message = dict[str, Any]
+_AnswerKey = tuple[str, str, bytes]
+
+NO_OUTPUT = "No output of this call was recorded."
+"""What a tool message says that stands in for a missing output."""
+_SEE_BELOW = "The output is in the next user message."
+_BREAK = "\n\n"
+"""Stands between reasoning of several items in one message, and between what the system
+says in several at the start.  The texts around a call were one text upstream."""
+
+
+def messages(
+    request: RequestObject,
+    toolbox: Toolbox,
+    evidence: Evidence,
+    earlier: Sequence[dict[str, Any]] = (),
+) -> Slices[list[Message]]:
+    """The messages of a Responses request's ``instructions``, the items of an `earlier`
+    conversation, and its ``input``, which may then be missing.
+
+    Tools that items declare are added to `toolbox`.  Raises `Refused`.
+    """
+    thread = _Thread(toolbox.family, evidence)
+    if instructions := request.string("instructions"):
+        yield from thread.feed(InputMessage("system", instructions))
+    value = request.get("input")
+    reader = Reader(toolbox, evidence)
+    for path, item in _items(earlier, value, request.at("input")):
+        for piece in reader.read(item, path):
+            yield from thread.feed(piece)
+        yield
+    if isinstance(value, str):
+        yield from thread.feed(InputMessage("user", value))
+    elif isinstance(value, list) or (value is None and earlier):
+        pass
+    elif value is None:
+        raise missing(request.at("input"))
+    else:
+        raise wrong_type(value, "a string or an array", request.at("input"))
+    return (yield from thread.close())
+
+
+def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[str, Any]]:
+    """Each item, and where it stands."""
+    for index, item in enumerate(earlier):
+        yield f"an earlier item ({index})", item
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        yield f"{path}[{index}]", item
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of the segment, and what answered it so far."""
+
+    called: ToolCall
+    answer: ToolOutput | None = None
+
+
+@dataclass(slots=True)
+class _SameId:
+    """The calls of a segment that are answered by one id, which is one call mostly."""
+
+    name: str
+    """The function of the first."""
+    waiting: deque[_Call] = field(default_factory=deque)
+
+    def next(self) -> _Call | None:
+        """The first call that waits for its output.  One it answers stays for the other
+        id by which it may be asked for, and is passed over there, once."""
+        while self.waiting:
+            if self.waiting[0].answer is None:
+                return self.waiting.popleft()
+            self.waiting.popleft()
+        return None
+
+
+@dataclass(slots=True)
+class _Segment:
+    """What the assistant did since it began to speak, and what came after."""
+
+    thoughts: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What tools of a provider did meanwhile: lines in front of the text."""
+    calls: list[_Call] = field(default_factory=list)
+    calls_by_id: dict[str, _SameId] = field(default_factory=dict)
+    """The calls by every id they may be answered by."""
+    called: set[ToolCall] = field(default_factory=set)
+    answered: set[_AnswerKey] = field(default_factory=set)
+    """The calls and the outputs so far, to know one that is sent twice."""
+    others: list[Message] = field(default_factory=list)
+    """Messages to stand behind the outputs."""
+    heard: bool = False
+    """Whether anyone but the assistant has been heard since."""
+
+    @property
+    def content(self) -> str:
+        """The text of the message."""
+        return "\n".join([*self.notes, *(["".join(self.texts)] if self.texts else [])])
+
+    def ends_before(self, piece: Reasoning | AssistantText | Remark | ToolCall) -> bool:
+        """Whether the assistant begins a new message with this piece.
+
+        It does once another was heard; and with text or reasoning after text, unless
+        calls were made, whose outputs must follow at once.
+        """
+        said_all = bool(self.texts) and not self.calls and not isinstance(piece, ToolCall)
+        return self.heard or said_all
+
+
+class _Thread:
+    """Takes pieces in the client's order, gives messages in the upstream's."""
+
+    def __init__(self, family: Family, evidence: Evidence) -> None:
+        self._family = family
+        self._evidence = evidence
+        self._messages: list[Message] = []
+        self._segment = _Segment()
+        self._opening: list[str] = []
+        self._opened = False
+        """What the system says at the start, where that is one message; and whether the
+        start is over."""
+        self._calls_before = 0
+        self._told: dict[str, tuple[str, ToolOutput | None]] = {}
+        """The calls that are past by the client's id: name, and the answer passed on."""
+
+    def feed(self, piece: ConversationItem) -> Slices[None]:
+        """Add the next piece of the conversation."""
+        match piece:
+            case InputMessage(role, content):
+                self._hear(role, content)
+            case ToolOutput():
+                self._answer(piece)
+            case AssistantText("") | Reasoning(""):
+                pass
+            case _:
+                self._opened = True
+                if self._segment.ends_before(piece):
+                    yield from self._end_segment()
+                self._speak(piece)
+
+    def close(self) -> Slices[list[Message]]:
+        """End the last segment; returns all messages."""
+        yield from self._end_segment()
+        if self._opening:
+            opening = {"role": "system", "content": _BREAK.join(self._opening)}
+            return [opening, *self._messages]
+        return self._messages
+
+    def _speak(self, piece: AssistantText | Remark | Reasoning | ToolCall) -> None:
+        match piece:
+            case AssistantText(text):
+                self._segment.texts.append(text)
+            case Remark(text):
+                self._segment.notes.append(text)
+            case Reasoning(text):
+                self._segment.thoughts.append(text)
+            case ToolCall():
+                self._call(piece)
+
+    def _call(self, called: ToolCall) -> None:
+        segment = self._segment
+        if called.call_id and called in segment.called:
+            self._evidence.note("dropped", "a call sent twice")
+            return
+        call = _Call(called)
+        segment.calls.append(call)
+        segment.called.add(called)
+        for answerable in {called.call_id, called.item_id or called.call_id}:
+            same_id = segment.calls_by_id.setdefault(answerable, _SameId(called.name))
+            same_id.waiting.append(call)
+
+    def _hear(self, role: Role, content: str | list[ContentPart]) -> None:
+        if not content:  # Moonshot refuses such a message
+            self._evidence.note("dropped", f"an empty {role} message")
+            return
+        if role == "user":
+            self._opened = True
+        elif self._family.system_messages == "start" and isinstance(content, str):
+            self._instruct(role, content)
+            return
+        self._append("user" if role == "user" else "system", content)
+
+    def _instruct(self, role: Role, content: str) -> None:
+        """What the system or the developer says to a model that takes one system message."""
+        if self._opened:
+            self._evidence.note("sent as a user message", f"a {role} message")
+            remark = _remark(f"Message of the {role}:")
+            self._append("user", merged([remark, {"type": "text", "text": content}]))
+            return
+        if self._opening:
+            self._evidence.note("joined to the one at the start", f"a {role} message")
+        self._opening.append(content)
+
+    def _append(self, role: str, content: str | list[ContentPart]) -> None:
+        self._segment.others.append({"role": role, "content": content})
+        self._segment.heard = True
+
+    def _answer(self, answer: ToolOutput) -> None:
+        """Give it to the first call it fits that waits; else it has lost its call."""
+        segment = self._segment
+        same_id = segment.calls_by_id.get(answer.call_id)
+        waiting = same_id.next() if same_id else None
+        if waiting is not None:
+            waiting.answer = answer
+            segment.answered.add(_answer_key(answer))
+            segment.heard = True
+            if segment.others:
+                self._evidence.note("moved behind the tool outputs", "a message")
+            return
+        name, earlier = self._told.get(answer.call_id, ("", None))
+        twice = _answer_key(answer) in segment.answered
+        if twice or (answer.call_id and earlier == answer):
+            self._evidence.note("dropped", "a tool output sent twice")
+            return
+        self._evidence.note("told by the user", "a tool output without its call")
+        name = same_id.name if same_id else name
+        self._told[answer.call_id] = (name, answer)
+        self._hear("user", _told_by_user(name, answer))
+
+    def _end_segment(self) -> Slices[None]:
+        segment, self._segment = self._segment, _Segment()
+        if segment.texts or segment.notes or segment.calls:
+            self._messages.append((yield from self._assistant_message(segment)))
+        elif segment.thoughts:
+            self._evidence.note("dropped", "reasoning that led to nothing")
+        if segment.calls:
+            yield from self._outputs(segment.calls, self._messages[-1]["tool_calls"])
+        self._messages += segment.others
+
+    def _assistant_message(self, segment: _Segment) -> Slices[Message]:
+        """With calls and no text, content is "": some templates print a null as None."""
+        message: Message = {"role": "assistant", "content": segment.content}
+        reasoning = _BREAK.join(segment.thoughts)
+        if self._carries_reasoning(reasoning, bool(segment.calls)):
+            message["reasoning_content"] = reasoning
+        elif reasoning:
+            self._evidence.note("left out", "reasoning")
+        if segment.calls:
+            message["tool_calls"] = yield from self._tool_calls(segment.calls)
+        return message
+
+    def _carries_reasoning(self, reasoning: str, with_calls: bool) -> bool:
+        match self._family.reasoning:
+            case "always":
+                return bool(reasoning) or with_calls
+            case "calls":
+                return bool(reasoning) and with_calls
+            case "never":
+                return False
+
+    def _tool_calls(self, calls: list[_Call]) -> Slices[list[dict[str, Any]]]:
+        taken: set[str] = set()
+        tool_calls = []
+        for position, call in enumerate(calls):
+            tool_calls.append(
+                {
+                    "id": self._upstream_id(call.called, position, taken),
+                    "type": "function",
+                    "function": {"name": call.called.name, "arguments": call.called.arguments},
+                }
+            )
+            yield
+        self._calls_before += len(calls)
+        return tool_calls
+
+    def _upstream_id(self, called: ToolCall, position: int, taken: set[str]) -> str:
+        """The call's id as the model's family wants it; unlike the others in its message."""
+        number = self._calls_before + position
+        match self._family.call_ids:
+            case "conversation":
+                call_id = f"functions.{called.name}:{number}"
+            case "message":
+                call_id = f"{called.name}:{position}"
+            case "kept":
+                call_id = called.call_id or f"call_{number}"
+                while call_id in taken:
+                    call_id = f"{call_id}_{number}"
+        taken.add(call_id)
+        if call_id != called.call_id:
+            self._evidence.note("renamed", f"call ids for {self._family.name}")
+        return call_id
+
+    def _outputs(self, calls: list[_Call], tool_calls: list[dict[str, Any]]) -> Slices[None]:
+        """A tool message for each call, and one user message for all their media."""
+        media: list[ContentPart] = []
+        for call, tool_call in zip(calls, tool_calls, strict=True):
+            answer = call.answer
+            if answer is None:
+                self._evidence.note("answered with a stand-in", f"a call of {call.called.name}")
+                text = NO_OUTPUT
+            else:
+                text = answer.text or (_SEE_BELOW if answer.media else "")
+                if answer.media:
+                    media += [_remark(f"Returned by {call.called.name}:"), *answer.media]
+            self._messages.append(
+                {"role": "tool", "tool_call_id": tool_call["id"], "content": text}
+            )
+            if call.called.call_id:
+                self._told[call.called.call_id] = (call.called.name, answer)
+            yield
+        if media:
+            self._evidence.note("moved to a user message", "media of tool outputs")
+            self._messages.append({"role": "user", "content": media})
+
+
+def _answer_key(answer: ToolOutput) -> _AnswerKey:
+    return answer.call_id, answer.text, dumps(answer.media) if answer.media else b""
+
+
+def _told_by_user(name: str, answer: ToolOutput) -> str | list[ContentPart]:
+    """An output as a user's message; without the client's call id, which would teach a
+    Kimi model to write such ids."""
+    what = f"an earlier call of {name}" if name else "an earlier tool call"
+    parts = [_remark(f"Output of {what}:")]
+    if answer.text:
+        parts.append({"type": "text", "text": answer.text})
+    return merged(parts + answer.media)
+
+
+def _remark(text: str) -> ContentPart:
+    return {"type": "text", "text": f"[{text}]"}

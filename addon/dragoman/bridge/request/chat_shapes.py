@@ -1,0 +1,266 @@
+"""A Responses request that is written, in whole or in part, as Chat Completions has it.
+
+Clients that were moved from one API to the other send ``messages`` in the place of
+``input``, tools and choices with a nested ``function``, messages of the role `tool`,
+an assistant's ``tool_calls``; others put a content part where an item belongs, or a
+call among the parts of a message.  All that is taken as what it means.
+
+This runs before anything else reads a request, and on a request that was kept, so that
+everything after it sees the one form.  A body in that form is returned as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...notes import Evidence
+from ...wire.slices import Slices, drained
+
+Json = dict[str, Any]
+
+_FIELDS: Mapping[str, str] = {
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+}
+"""Fields of a chat request by the one that means the same."""
+_PARTS: Mapping[str, str] = {
+    "input_text": "user",
+    "text": "user",
+    "input_image": "user",
+    "image_url": "user",
+    "input_file": "user",
+    "file": "user",
+    "input_audio": "user",
+    "output_text": "assistant",
+    "refusal": "assistant",
+}
+"""Whose message a content part is that stands where an item belongs."""
+_NESTED = ("function", "custom")
+_REASONING = ("reasoning_content", "reasoning")
+
+
+def responses_form(body: object, evidence: Evidence | None = None) -> Any:
+    """`body` as the Responses API has it; what cannot be told stays, to be refused."""
+    return drained(forming(body, evidence))
+
+
+def forming(body: object, evidence: Evidence | None = None) -> Slices[Any]:
+    """The same in slices."""
+    if not isinstance(body, dict):
+        return body
+    shapes = _Shapes(Evidence() if evidence is None else evidence)
+    changed = shapes.fields(body)
+    value = changed.get("input", body.get("input"))
+    if isinstance(value, list):
+        items = yield from shapes.items(value)
+        if items is not value:
+            changed["input"] = items
+    if not changed:
+        return body
+    return {name: value for name, value in {**body, **changed}.items() if value is not _GONE}
+
+
+_GONE = object()
+"""Stands for a field that was taken under another name."""
+
+
+class _Shapes:
+    """Rewrites what has another shape, and records it."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+
+    def _took(self, what: str) -> None:
+        self._evidence.note("taken from its chat form:", what)
+
+    # Fields of the request
+
+    def fields(self, body: Json) -> Json:
+        """What changes at the top of a request."""
+        changed: Json = {}
+        if body.get("input") is None and body.get("messages") is not None:
+            self._took("messages")
+            changed |= {"input": body["messages"], "messages": _GONE}
+        for name, meant in _FIELDS.items():
+            if body.get(name) is not None and body.get(meant, changed.get(meant)) is None:
+                self._took(name)
+                changed |= {meant: body[name], name: _GONE}
+        self._inside(body, changed, "reasoning_effort", "reasoning", "effort")
+        self._inside(body, changed, "response_format", "text", "format")
+        tools = body.get("tools")
+        if isinstance(tools, list) and any(map(_is_nested, tools)):
+            changed["tools"] = [self._flat(tool, "tools") for tool in tools]
+        choice = body.get("tool_choice")
+        if isinstance(choice, dict) and (flat := self._choice(choice)) is not choice:
+            changed["tool_choice"] = flat
+        return changed
+
+    def _inside(self, body: Json, changed: Json, name: str, outer: str, inner: str) -> None:
+        """A field that has its place in an object: ``outer.inner``."""
+        value, place = body.get(name), body.get(outer) or {}
+        if value is None or not isinstance(place, dict) or place.get(inner) is not None:
+            return
+        self._took(name)
+        if isinstance(value, dict):
+            value = _unnested(value, "json_schema")
+        changed |= {outer: {**place, inner: value}, name: _GONE}
+
+    def _choice(self, choice: Json) -> Json:
+        if choice.get("type") == "allowed_tools" and isinstance(choice.get("allowed_tools"), dict):
+            choice = _unnested(choice, "allowed_tools")
+            self._took("tool_choice")
+        tools = choice.get("tools")
+        if isinstance(tools, list) and any(map(_is_nested, tools)):
+            return {**choice, "tools": [self._flat(tool, "tool_choice") for tool in tools]}
+        return self._flat(choice, "tool_choice") if _is_nested(choice) else choice
+
+    def _flat(self, value: Any, what: str) -> Any:
+        """A tool, or the choice of one, without its inner object."""
+        if not _is_nested(value):
+            return value
+        self._took(what)
+        flat = _unnested(value, value["type"])
+        form = flat.get("format")
+        if isinstance(form, dict) and isinstance(form.get("grammar"), dict):
+            flat["format"] = _unnested(form, "grammar")
+        return flat
+
+    # Items
+
+    def items(self, items: list[Any]) -> Slices[list[Any]]:
+        """The items that are meant; the same list if all are items."""
+        made: list[Any] | None = None
+        for index, item in enumerate(items):
+            meant = self._item(item) if isinstance(item, dict) else None
+            if meant is not None and made is None:
+                made = items[:index]
+            if made is not None:
+                made += [item] if meant is None else meant
+            yield
+        return items if made is None else made
+
+    def _item(self, item: Json) -> list[Any] | None:
+        """The items that one means in another shape; None for one in its own."""
+        match item.get("type"):
+            case None | "message" if "role" in item:
+                return self._message(item)
+            case "tool_call_output":
+                self._took("tool_call_output")
+                return [_answer(item)]
+            case "function_call_output" if "tool_call_id" in item and "call_id" not in item:
+                self._took("tool_call_id")
+                return [_answer(item)]
+            case "function" | "function_call" if isinstance(item.get("function"), dict):
+                self._took("tool_calls")
+                return [_call(item)]
+            case "tool_call" if "function" not in item and "name" in item:
+                self._took("tool_calls")
+                return [_call(item)]
+            case str(kind) if kind in _PARTS and "role" not in item:
+                self._evidence.note("taken as a message", f"part {kind}")
+                return [{"type": "message", "role": _PARTS[kind], "content": [item]}]
+            case _:
+                return None
+
+    def _message(self, item: Json) -> list[Any] | None:
+        match item.get("role"):
+            case "tool" | "function":
+                self._took("a tool's message")
+                return [_answer(item)]
+            case "assistant":
+                made = self._of_the_assistant(item)
+            case _:
+                made = None
+        content = item.get("content")
+        if made is None and isinstance(content, list) and any(map(_is_item, content)):
+            made = self._split(item, content)
+        return made
+
+    def _of_the_assistant(self, item: Json) -> list[Any] | None:
+        """Its reasoning, its text and its calls, each an item of its own."""
+        calls = item.get("tool_calls") or []
+        if isinstance(item.get("function_call"), dict):
+            calls = [{"function": item["function_call"]}]
+        reasoning = next((item[name] for name in _REASONING if item.get(name)), None)
+        if not calls and not isinstance(reasoning, str):
+            return None
+        made: list[Any] = []
+        if isinstance(reasoning, str):
+            self._took("reasoning of a message")
+            part = {"type": "reasoning_text", "text": reasoning}
+            made.append({"type": "reasoning", "summary": [], "content": [part]})
+        if content := item.get("content"):
+            text = {"type": "message", "role": "assistant", "content": content}
+            made += self._message(text) or [text]
+        if calls:
+            self._took("tool_calls")
+            calls = calls if isinstance(calls, list) else [calls]
+            made += [_call(call) if isinstance(call, dict) else call for call in calls]
+        return made
+
+    def _split(self, item: Json, parts: list[Any]) -> list[Any]:
+        """A message, and the items among its parts, in their order."""
+        made: list[Any] = []
+        said: list[Any] = []
+        for part in parts:
+            if not _is_item(part):
+                said.append(part)
+                continue
+            if said:
+                made.append({**item, "content": said})
+                said = []
+            self._evidence.note("taken as an item", f"part {part['type']}")
+            made += self._item(part) or [part]
+        return [*made, {**item, "content": said}] if said else made
+
+
+def _is_nested(value: Any) -> bool:
+    """Whether this has its fields in an inner object that is called what its type is."""
+    return (
+        isinstance(value, dict)
+        and value.get("type") in _NESTED
+        and isinstance(value.get(value["type"]), dict)
+    )
+
+
+def _unnested(value: Json, name: str) -> Json:
+    """`value` with the fields of its object `name` beside its own."""
+    inner = value.get(name)
+    if not isinstance(inner, dict):
+        return value
+    return {**{key: own for key, own in value.items() if key != name}, **inner}
+
+
+def _is_item(part: Any) -> bool:
+    """Whether a part of a message is an item: a call, its output or reasoning."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(kind, str):
+        return False
+    nested = kind == "function" and isinstance(part.get("function"), dict)
+    return nested or kind == "reasoning" or kind.endswith(("_call", "_call_output"))
+
+
+def _answer(item: Json) -> Json:
+    """The output of a call, from a message of the tool or another item of that meaning."""
+    output = item.get("output")
+    return {
+        "type": "function_call_output",
+        "call_id": item.get("call_id") or item.get("tool_call_id") or item.get("id"),
+        "output": item.get("content") if output is None else output,
+    }
+
+
+def _call(call: Json) -> Json:
+    """A call in the form of chat as an item."""
+    custom = call.get("custom")
+    inner = custom if isinstance(custom, dict) else call.get("function")
+    fields = inner if isinstance(inner, dict) else call
+    item = {
+        "type": "function_call",
+        "call_id": call.get("call_id") or call.get("id"),
+        "name": fields.get("name"),
+    }
+    if isinstance(custom, dict):
+        return item | {"type": "custom_tool_call", "input": fields.get("input")}
+    return item | {"arguments": fields.get("arguments")}

@@ -1,0 +1,271 @@
+"""A Responses request becomes a chat completions request.
+
+`convert` reads a client's body and gives the body for upstream and what the reply
+side needs to know.  The same conversation gives the same bytes, with ``model`` and
+``messages`` first and in front of all that changes between turns.  What a chat
+upstream cannot do is recorded; where silence would change the meaning, refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...notes import Evidence
+from ...wire.errors import Refused
+from ...wire.slices import Slices, drained
+from ...wire.usage import estimating
+from ..model_families import Family, family_of
+from ..turn import TurnContext
+from . import chat_messages
+from .chat_shapes import forming
+from .tool_choice import read_choice
+from .toolbox import Toolbox
+from .validation import RequestObject, label, missing, previous_not_found
+
+MAX_TOOLS = 20_000
+"""Tools of a request: each is looked at again where its reply is repaired, all of them at once
+(20,000: 50 ms); hosts take a few hundred."""
+MAX_ITEMS = 800_000
+"""Items of a request's ``input``: each takes a kilobyte of memory until it has been sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What one request becomes."""
+
+    chat: dict[str, Any]
+    """The chat completions body, in the order in which it is to be written."""
+    turn: TurnContext
+    """The request as its reply needs it."""
+
+
+def convert(
+    body: object,
+    *,
+    unsupported: Literal["drop", "error"],
+    evidence: Evidence,
+    earlier: Sequence[dict[str, Any]] | None = None,
+) -> Conversion:
+    """The chat request of a Responses request (`body`, any JSON value).
+
+    `unsupported` says what becomes of tools no chat upstream can serve.  `earlier` are the
+    items of the responses that it goes on from; None if responses are not kept.  Raises
+    `Refused`, and nothing else, for what is malformed or cannot be served.
+    """
+    return drained(converting(body, unsupported=unsupported, evidence=evidence, earlier=earlier))
+
+
+def converting(
+    body: object,
+    *,
+    unsupported: Literal["drop", "error"],
+    evidence: Evidence,
+    earlier: Sequence[dict[str, Any]] | None = None,
+) -> Slices[Conversion]:
+    """What `convert` does, in slices."""
+    body = yield from forming(body, evidence)
+    if not isinstance(body, dict):
+        raise Refused("The request body must be a JSON object.", code="invalid_type")
+    request = RequestObject(body)
+    model = request.required_string("model")
+    if not model:
+        raise missing("model")
+    _refuse_unservable(request, stores=earlier is not None)
+    _check_sizes(request)
+    family = family_of(model)
+    toolbox = Toolbox(family, unsupported=unsupported, evidence=evidence)
+    for tool in request.array("tools"):
+        toolbox.declare([tool])
+        yield
+    messages = yield from chat_messages.messages(request, toolbox, evidence, earlier or ())
+    if not messages:
+        raise Refused("'input' says nothing.", param="input")
+    stream = request.boolean("stream") or False
+    chat: dict[str, Any] = {"model": model, "messages": messages}
+    chat |= _tools(request, toolbox, evidence)
+    chat |= _text(request)
+    chat |= _limits_and_reasoning(request, family, evidence)
+    chat |= _settings(request, family, evidence)
+    if stream:
+        chat |= {"stream": True, "stream_options": {"include_usage": True}}
+    _record_ignored(request, evidence)
+    echoed = {name: value for name, value in body.items() if name != "input"}
+    size = yield from estimating(chat)
+    return Conversion(chat, TurnContext(echoed, model, stream, toolbox.table, size))
+
+
+def _check_sizes(request: RequestObject) -> None:
+    """More tools or items than are converted."""
+    for name, limit in (("tools", MAX_TOOLS), ("input", MAX_ITEMS)):
+        value = request.get(name)
+        if isinstance(value, list) and len(value) > limit:
+            raise Refused(
+                f"Invalid '{name}': array too long. Expected an array with maximum length "
+                f"{limit:,}, but got an array with length {len(value):,} instead.",
+                param=name,
+                code="array_above_max_length",
+            )
+
+
+def _refuse_unservable(request: RequestObject, *, stores: bool) -> None:
+    """What only a provider that stores and schedules responses can do."""
+    if request.boolean("background"):
+        raise _unservable("background", "Responses cannot run in the background here.")
+    for name, reason in _NEEDS_A_STORE.items():
+        if request.get(name) is not None:
+            raise _unservable(name, reason)
+    if (previous := request.string("previous_response_id")) and not stores:
+        raise previous_not_found(previous)
+
+
+_NEEDS_A_STORE = {
+    "conversation": "Conversations are not stored here. Send the whole conversation as 'input'.",
+    "prompt": "Stored prompts are not available here. Send the prompt as 'instructions'.",
+}
+
+
+def _unservable(name: str, reason: str) -> Refused:
+    message = f"'{name}' needs more than a Chat Completions upstream. {reason}"
+    return Refused(message, param=name, code="unsupported_parameter")
+
+
+def _tools(request: RequestObject, toolbox: Toolbox, evidence: Evidence) -> dict[str, Any]:
+    """Tools and what goes with them; nothing at all without tools, as hosts refuse an
+    empty array and a choice among nothing."""
+    choice = read_choice(request, toolbox, evidence)
+    parallel = request.boolean("parallel_tool_calls")
+    tools = toolbox.chat_tools(choice.allowed)
+    if not tools:
+        if choice.value not in (None, "auto", "none"):
+            evidence.note("dropped", "tool_choice without tools")
+        return {}
+    fields = {"tools": tools, "tool_choice": choice.value, "parallel_tool_calls": parallel}
+    return _present(fields)
+
+
+def _text(request: RequestObject) -> dict[str, Any]:
+    text = request.object("text")
+    if text is None:
+        return {}
+    form = text.object("format")
+    return _present(
+        {
+            "response_format": None if form is None else _response_format(form),
+            "verbosity": text.string("verbosity"),
+        }
+    )
+
+
+def _response_format(form: RequestObject) -> dict[str, Any] | None:
+    """``text`` is every host's default and not sent."""
+    kind = form.required_string("type")
+    match kind:
+        case "text":
+            return None
+        case "json_object":
+            return {"type": "json_object"}
+        case "json_schema":
+            schema = form.plain_object("schema")
+            if schema is None:
+                raise missing(form.at("schema"))
+            fields = {
+                "name": form.required_string("name"),
+                "description": form.string("description"),
+                "schema": schema,
+                "strict": form.boolean("strict"),
+            }
+            return {"type": "json_schema", "json_schema": _present(fields)}
+        case _:
+            raise Refused(
+                f"'{form.at('type')}': a Chat Completions upstream has no text format "
+                f"'{label(kind)}'.",
+                param=form.at("type"),
+                code="unsupported_value",
+            )
+
+
+def _limits_and_reasoning(
+    request: RequestObject, family: Family, evidence: Evidence
+) -> dict[str, Any]:
+    reasoning = request.object("reasoning")
+    effort = reasoning.string("effort") if reasoning is not None else None
+    fields = _present({family.token_limit: request.integer("max_output_tokens")})
+    if effort == "none" and family.thinking_off is not None:
+        return {**fields, **family.thinking_off}
+    if effort is not None:
+        fields["reasoning_effort"] = sent = family.effort(effort)
+        if sent != effort:
+            evidence.note("changed", f"reasoning.effort {label(effort)} to {sent} ({family.name})")
+    return fields
+
+
+def _settings(request: RequestObject, family: Family, evidence: Evidence) -> dict[str, Any]:
+    """The fields that have the same name and meaning on both sides, and logprobs."""
+    settings: dict[str, Any] = {}
+    for name, read in _SAME.items():
+        value = read(request, name)
+        if value is None:
+            continue
+        if name in _SAMPLING and not family.sampling:
+            evidence.note("dropped", f"field {name} ({family.name})")
+        else:
+            settings[name] = value
+    wanted = "message.output_text.logprobs" in request.strings("include")
+    top = request.integer("top_logprobs")
+    if top or wanted:
+        settings["logprobs"] = True
+        if top:
+            settings["top_logprobs"] = top
+    return settings
+
+
+_SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+_SAME: Mapping[str, Callable[[RequestObject, str], Any]] = {
+    "temperature": RequestObject.number,
+    "top_p": RequestObject.number,
+    "presence_penalty": RequestObject.number,
+    "frequency_penalty": RequestObject.number,
+    "metadata": RequestObject.metadata,
+    "user": RequestObject.string,
+    "safety_identifier": RequestObject.string,
+    "prompt_cache_key": RequestObject.string,
+    "service_tier": RequestObject.string,
+    # Not of the Responses API: what clients add for chat hosts and their engines.
+    "seed": RequestObject.integer,
+    "stop": RequestObject.plain,
+    "logit_bias": RequestObject.plain_object,
+    "top_k": RequestObject.integer,
+    "min_p": RequestObject.number,
+    "repetition_penalty": RequestObject.number,
+    "thinking": RequestObject.plain_object,
+    "chat_template_kwargs": RequestObject.plain_object,
+}
+
+_READ = {
+    *_SAME,
+    *_NEEDS_A_STORE,
+    *("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls"),
+    *("text", "reasoning", "max_output_tokens", "top_logprobs", "stream", "background"),
+    *("previous_response_id", "truncation"),
+    # Of no meaning upstream; the reply side echoes them.
+    *("store", "include", "client_metadata"),
+}
+"""The top-level fields that are accounted for above."""
+
+
+def _record_ignored(request: RequestObject, evidence: Evidence) -> None:
+    """Fields no chat upstream has a place for, known ones and unknown; what the API has a type
+    for is refused if it is of another all the same."""
+    if request.choice("truncation", "auto", "disabled") == "auto":
+        evidence.note("ignored", "truncation auto")
+    request.boolean("store")
+    request.integer("max_tool_calls")
+    for name, value in request.values.items():
+        if name not in _READ and value is not None:
+            evidence.note("dropped", f"field {label(name)}")
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,80 @@
+"""Items of the history that no chat upstream has a place for, as text.
+
+Tools that ran at a provider leave their calls, with what they found out, in the
+conversation.  A model that goes on with it needs to know that, so each becomes one
+remark; pictures and other data are left out of it.  Of an item of a type that nobody
+knows here, the text counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...wire.json_codec import NotJson, loads
+from .content import json_text
+from .images import LEFT_OUT, without_data, without_media
+from .validation import RequestObject
+
+HOSTED: Mapping[str, tuple[str, ...]] = {
+    "web_search_call": ("action", "query", "queries", "results"),
+    "file_search_call": ("queries", "results"),
+    "code_interpreter_call": ("code", "outputs"),
+    "image_generation_call": ("revised_prompt", "result"),
+    "computer_call": ("action", "actions"),
+    "computer_call_output": ("output",),
+    "mcp_call": ("server_label", "name", "arguments", "output", "error"),
+    "mcp_list_tools": ("server_label", "tools", "error"),
+    "mcp_approval_request": ("server_label", "name", "arguments"),
+    "mcp_approval_response": ("approve", "reason"),
+}
+"""The items of hosted tools, and the fields that say what was asked and found out."""
+FROM_THE_CLIENT = ("computer_call_output", "mcp_approval_response")
+"""Those that answer the model; the others are its own."""
+LOST_CONTEXT = "[What was said before was compacted by another provider, and cannot be read here.]"
+_TEXTS = ("text", "content", "output", "summary", "message", "refusal")
+"""The fields in which an item or a part may have its text."""
+_DEEPEST = 3
+"""Text further inside an unknown item is not looked for: an item, its parts, theirs."""
+
+
+def remark(kind: str, item: RequestObject) -> str:
+    """What a hosted tool was asked and found out; empty if the item says nothing of it."""
+    said = []
+    for name in HOSTED[kind]:
+        value = item.get(name)
+        if name == "tools" and isinstance(value, list):
+            value = [tool.get("name") for tool in value if isinstance(tool, dict)]
+        if value is None or value in ("", [], {}):
+            continue
+        picture = kind == "image_generation_call" and name == "result"
+        said.append(f"{name}: {LEFT_OUT if picture else _told(value, item.at(name))}")
+    return f"[{kind}: {', '.join(said)}]" if said else ""
+
+
+def _told(value: Any, path: str) -> str:
+    """A field as text; strings may be JSON themselves, and hold pictures."""
+    if not isinstance(value, str):
+        return without_data(json_text(without_media(value), path))
+    if value.startswith(("[", "{")):
+        try:
+            inner = loads(value)
+        except NotJson:
+            inner = None
+        if (kept := without_media(inner)) != inner:
+            value = json_text(kept, path)
+    return without_data(value)
+
+
+def text_of(value: Any, depth: int = 0) -> str:
+    """The text of an item or a part of any form, and of the parts in it."""
+    if isinstance(value, str):
+        return without_data(value)
+    if depth > _DEEPEST:
+        return ""
+    if isinstance(value, list):
+        texts = [text_of(part, depth) for part in value]
+        return "\n".join(text for text in texts if text)
+    if isinstance(value, dict):
+        return next(filter(None, (text_of(value.get(name), depth + 1) for name in _TEXTS)), "")
+    return ""

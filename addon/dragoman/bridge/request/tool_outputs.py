@@ -1,0 +1,128 @@
+"""What a tool returned, as the text of a tool message and the media of a user message.
+
+The Responses API has a string or a list of parts here.  Clients also send what their
+tool gave them: an object, a result of the Model Context Protocol, or any of these as a
+JSON string.  Such a string is taken apart only where it holds an image; all other
+strings are the tool's own text and stay as they are, to the byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...notes import Evidence
+from ...wire.json_codec import NotJson, loads
+from .content import ContentPart, json_text, text_or_media
+from .images import image_url, is_image, without_data, without_media
+from .validation import RequestObject
+
+_OPENAI_IMAGES = ("input_image", "image_url")
+_MARKS = ('"image', '"input_image', '"data:image')
+"""One of these is in the JSON text of every image; other strings need not be read."""
+
+
+def output_content(value: object, path: str, evidence: Evidence) -> tuple[str, list[ContentPart]]:
+    """The text of an output, and the parts only a user message can hold.
+
+    What is neither text nor media that can be sent is kept as JSON text, without the
+    base64 in it: a tool may return anything.
+    """
+    if value is None:
+        return "", []
+    if isinstance(value, str):
+        value = _structure(value)
+        if isinstance(value, str):
+            return value, []
+    parts = _parts(value)
+    if parts is None:
+        return _as_json(value, path, evidence), []
+    return _read(parts, path, evidence)
+
+
+def shell_output(value: object, path: str, evidence: Evidence) -> tuple[str, list[ContentPart]]:
+    """The output of `shell`: what its commands printed, one JSON text a line."""
+    if not isinstance(value, list):
+        return output_content(value, path, evidence)
+    return "\n".join(json_text(part, path) for part in value), []
+
+
+def _structure(text: str) -> object:
+    """The value that a string holds, if there is an image in it; else the string."""
+    stripped = text.strip()
+    if is_image(stripped):
+        return {"type": "input_image", "image_url": stripped}
+    if not stripped.startswith(("{", "[")) or not any(mark in stripped for mark in _MARKS):
+        return text
+    try:
+        value = loads(stripped)
+    except NotJson:
+        return text
+    elements = value if isinstance(value, list) else _parts(value)
+    return value if elements and any(map(_is_image, elements)) else text
+
+
+def _parts(value: object) -> list[Any] | None:
+    """The parts of an output; None for a value that has none."""
+    if isinstance(value, list):
+        described = all(isinstance(part, dict) for part in value)
+        return value if described or any(map(_is_image, value)) else None
+    if not isinstance(value, dict):
+        return None
+    if _is_image(value) or text_or_media(RequestObject(value)) is not None:
+        return [value]
+    content = value.get("content")
+    parts = content if isinstance(content, list) else [content]
+    if not any(map(_is_image, parts)):
+        return None
+    rest = {name: said for name, said in value.items() if name not in _WRAPPING and said}
+    return [*parts, rest] if rest else parts
+
+
+_WRAPPING = ("content", "type", "_meta")
+"""The fields of a result that say nothing beside its parts."""
+
+
+def _is_image(part: object) -> bool:
+    if not isinstance(part, dict):
+        return False
+    if part.get("type") in _OPENAI_IMAGES:
+        return isinstance(text_or_media(RequestObject(part)), dict)
+    return image_url(part) is not None
+
+
+def _read(parts: list[Any], path: str, evidence: Evidence) -> tuple[str, list[ContentPart]]:
+    """Texts follow each other as they came; JSON text stands on lines of its own."""
+    text = ""
+    after_json = False
+    media: list[ContentPart] = []
+    for index, part in enumerate(parts):
+        read = _part(part)
+        if isinstance(read, dict):
+            media.append(read)
+            continue
+        as_json = read is None
+        said = _as_json(part, f"{path}[{index}]", evidence) if read is None else read
+        if text and (as_json or after_json):
+            text += "\n"
+        text += said
+        after_json = as_json
+    return text, media
+
+
+def _part(part: object) -> str | ContentPart | None:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        return None
+    read = text_or_media(RequestObject(part))
+    if read is None and (url := image_url(part)) is not None:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return read
+
+
+def _as_json(value: object, path: str, evidence: Evidence) -> str:
+    whole = json_text(value, path)
+    kept = without_data(json_text(without_media(value), path))
+    if kept != whole:
+        evidence.note("left out", "data in a tool output")
+    return kept

@@ -1,0 +1,130 @@
+"""Each kind of Responses tool as the one kind a chat upstream knows: a function.
+
+The arguments of such a function are the fields of the client's own call item, so
+that both directions are a renaming: `custom`, one string ``input``; `local_shell` and
+`shell`, the fields of ``action`` (without its ``type``); `apply_patch`, the fields of
+``operation``; `tool_search`, the search arguments.  The schemas follow the items of
+OpenAI's API reference (Responses, local shell, shell and apply patch tools).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..turn import ToolKind
+from .validation import RequestObject
+
+Function = dict[str, Any]
+"""A chat function without its name: description, parameters, strict."""
+
+_STRING = {"type": "string"}
+_STRINGS = {"type": "array", "items": _STRING}
+_INTEGER = {"type": "integer"}
+
+_LOCAL_SHELL: Function = {
+    "description": "Runs a command on the user's machine and returns its output.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "command": _STRINGS | {"description": "The program and its arguments."},
+            "env": {
+                "type": "object",
+                "additionalProperties": _STRING,
+                "description": "Environment variables to set.",
+            },
+            "timeout_ms": _INTEGER | {"description": "Timeout in milliseconds."},
+            "user": _STRING | {"description": "The user to run the command as."},
+            "working_directory": _STRING | {"description": "The directory to run it in."},
+        },
+        "required": ["command"],
+    },
+}
+_SHELL: Function = {
+    "description": "Runs shell commands, concurrently, and returns the output of each.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "commands": _STRINGS | {"description": "The shell commands to run."},
+            "timeout_ms": _INTEGER | {"description": "Timeout in milliseconds."},
+            "max_output_length": _INTEGER
+            | {"description": "How many characters of each output to return at most."},
+        },
+        "required": ["commands"],
+    },
+}
+_APPLY_PATCH: Function = {
+    "description": "Creates, updates or deletes one file with a diff in V4A format.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+            "path": _STRING | {"description": "The path of the file."},
+            "diff": _STRING | {"description": "The diff; not for delete_file."},
+        },
+        "required": ["type", "path"],
+    },
+}
+_SEARCH_PARAMETERS = {
+    "type": "object",
+    "properties": {"query": _STRING | {"description": "What the wanted tool should do."}},
+    "required": ["query"],
+}
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def _function(tool: RequestObject) -> Function:
+    """``strict`` is kept; a missing schema is one without properties.
+
+    The root of a schema is an object, whatever else it says: Moonshot and OpenAI
+    refuse another one, and arguments are never anything else.
+    """
+    function: Function = {}
+    if description := tool.string("description"):
+        function["description"] = description
+    function["parameters"] = _parameters(tool, _NO_PARAMETERS)
+    if (strict := tool.boolean("strict")) is not None:
+        function["strict"] = strict
+    return function
+
+
+def _custom(tool: RequestObject) -> Function:
+    """One string ``input``; a chat upstream cannot enforce a grammar, so it is told of it."""
+    parts = [tool.string("description") or ""]
+    parts.append("Pass the raw input of this tool as the string `input`.")
+    form = tool.object("format")
+    if form is not None and form.string("type") == "grammar":
+        syntax = form.string("syntax") or "lark"
+        definition = form.required_string("definition")
+        parts.append(f"The input must follow this {syntax} grammar:\n{definition}")
+    return {
+        "description": "\n\n".join(part for part in parts if part),
+        "parameters": {
+            "type": "object",
+            "properties": {"input": _STRING},
+            "required": ["input"],
+        },
+    }
+
+
+def _tool_search(tool: RequestObject) -> Function:
+    description = tool.string("description") or "Searches for further tools and loads them."
+    return {"description": description, "parameters": _parameters(tool, _SEARCH_PARAMETERS)}
+
+
+def _parameters(tool: RequestObject, default: dict[str, Any]) -> dict[str, Any]:
+    schema = tool.plain_object("parameters")
+    if not schema:
+        return default
+    return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+
+
+FUNCTIONS: Mapping[ToolKind, Callable[[RequestObject], Function]] = {
+    "function": _function,
+    "custom": _custom,
+    "local_shell": lambda _: _LOCAL_SHELL,
+    "shell": lambda _: _SHELL,
+    "apply_patch": lambda _: _APPLY_PATCH,
+    "tool_search": _tool_search,
+}
+"""The chat function of a declared tool, by its kind.  Raises `Refused` for wrong types."""

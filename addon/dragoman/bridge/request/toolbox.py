@@ -1,0 +1,204 @@
+"""The tools of a request: declared in the Responses API, sent as chat functions.
+
+The name a tool has upstream depends on its own name and namespace alone, never on
+what else is declared.  So a call in the history has the same name in every turn,
+also after its tool was withdrawn, and the messages stay a prefix of the next turn's.
+The price is that two tools can meet in one name; that is refused, naming both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, get_args
+
+from ...notes import Evidence
+from ...wire.errors import Refused
+from ..model_families import Family
+from ..turn import Tool, ToolKind
+from .tool_schemas import FUNCTIONS, Function
+from .validation import RequestObject, label
+
+_KINDS: Final[Mapping[str, ToolKind]] = {kind: kind for kind in get_args(ToolKind)}
+_NAMED: Final = ("function", "custom")
+"""Kinds whose tools have names; the others are called what their kind is called."""
+_DEFAULT_NAMESPACE: Final = "functions"
+"""Codex treats a call in it and a call in no namespace as the same call."""
+_LONGEST_NAME: Final = 64
+
+
+def upstream_name(name: str, namespace: str | None, family: Family) -> str:
+    """The function name of a tool upstream: ``<namespace>__<name>``, or `name` alone.
+
+    What the model's family would refuse (characters, length) is replaced, and a hash
+    of the whole name appended, so that different names stay different.
+    """
+    joined = _joined(name, namespace)
+    if family.tool_name.fullmatch(joined):
+        return joined
+    digest = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    clean = re.sub(r"[^a-zA-Z0-9_-]", "_", joined)
+    # The end is kept: the function's own name stands there.
+    stem = clean[-(_LONGEST_NAME - len(digest) - 2) :]
+    return f"{stem}_{digest}" if stem[:1].isalpha() else f"_{stem}_{digest}"
+
+
+def _joined(name: str, namespace: str | None) -> str:
+    """Namespaces of MCP servers may end like the joint (``mcp__files__``)."""
+    if not namespace or namespace == _DEFAULT_NAMESPACE:
+        return name
+    return f"{namespace.rstrip('_') or namespace}__{name}"
+
+
+class Toolbox:
+    """The tools of one request, in the order of their declaration.
+
+    Filled by `declare`, from the request's ``tools`` and from items of its input.
+    """
+
+    def __init__(
+        self, family: Family, *, unsupported: Literal["drop", "error"], evidence: Evidence
+    ) -> None:
+        self.family = family
+        self._unsupported = unsupported
+        self._evidence = evidence
+        self._tools: dict[str, Tool] = {}
+        self._functions: dict[str, Function] = {}
+
+    @property
+    def table(self) -> dict[str, Tool]:
+        """Each tool by the name it has upstream."""
+        return dict(self._tools)
+
+    def chat_tools(self, allowed: frozenset[str] | None = None) -> list[dict[str, Any]]:
+        """The ``tools`` of the chat request; with `allowed`, only those named in it."""
+        return [
+            {"type": "function", "function": {"name": name, **function}}
+            for name, function in self._functions.items()
+            if allowed is None or name in allowed
+        ]
+
+    def find(self, kind: ToolKind, name: str, namespace: str | None) -> str | None:
+        """The upstream name of a declared tool; its namespace may be left out if only one
+        tool has the name."""
+        wanted = upstream_name(name, namespace, self.family)
+        if wanted in self._tools and self._tools[wanted].kind == kind:
+            return wanted
+        if namespace:
+            return None
+        found = [
+            upstream
+            for upstream, tool in self._tools.items()
+            if (tool.kind, tool.name) == (kind, name)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def members(self, namespace: str) -> list[str]:
+        """The upstream names of the tools of a namespace."""
+        return [name for name, tool in self._tools.items() if tool.namespace == namespace]
+
+    def declare(self, tools: list[tuple[str, Any]]) -> list[str]:
+        """Add the tools of an array (as `RequestObject.array` gives it); returns the names they
+        have upstream.
+
+        Raises `Refused` for a malformed tool, for two that would have the same name, and
+        for one no chat upstream can serve if those are to be errors.
+        """
+        names: list[str] = []
+        for path, value in tools:
+            tool = RequestObject.of(value, path)
+            kind = tool.required_string("type")
+            if kind == "namespace":
+                names += self._declare_namespace(tool)
+            else:
+                names += self._declare_one(tool, kind)
+        return names
+
+    def _declare_namespace(self, tool: RequestObject) -> list[str]:
+        """Its functions; what it says of itself goes with the first, to be said once."""
+        namespace = tool.required_string("name")
+        about = tool.string("description")
+        names: list[str] = []
+        for path, value in tool.array("tools"):
+            member = RequestObject.of(value, path)
+            names += self._declare_one(
+                member,
+                member.required_string("type"),
+                namespace=namespace,
+                about=None if names else about,
+            )
+        if names and namespace != _DEFAULT_NAMESPACE:
+            self._evidence.note("flattened", f"namespace {label(namespace)}")
+        return names
+
+    def _declare_one(
+        self,
+        tool: RequestObject,
+        kind: str,
+        *,
+        namespace: str | None = None,
+        about: str | None = None,
+    ) -> list[str]:
+        known = _KINDS.get(kind)
+        if (
+            known is None
+            or _runs_at_provider(known, tool)
+            or (namespace is not None and known not in _NAMED)
+        ):
+            self.cannot_serve(kind, tool.at("type"))
+            return []
+        function = FUNCTIONS[known](tool)
+        if about:
+            remark = f"(About all {namespace} tools: {about})"
+            function = {"description": "", **function}
+            function["description"] = f"{function['description']}\n\n{remark}".lstrip()
+        name = tool.required_string("name") if known in _NAMED else known
+        if tool.boolean("defer_loading"):
+            self._evidence.note("loaded at once", "tools with defer_loading")
+        return [self._add(Tool(known, name, namespace), function, tool.path)]
+
+    def cannot_serve(self, kind: str, path: str) -> None:
+        """A tool that runs at the provider, or is unknown: recorded, or refused."""
+        if self._unsupported == "error":
+            raise Refused(
+                f"'{path}': a tool of type '{label(kind)}' cannot be served by an upstream that "
+                "only speaks Chat Completions.",
+                param=path,
+                code="unsupported_value",
+            )
+        self._evidence.note("dropped", f"tool {label(kind)}")
+
+    def _add(self, tool: Tool, function: Function, path: str) -> str:
+        name = upstream_name(tool.name, tool.namespace, self.family)
+        other = self._tools.setdefault(name, tool)
+        if other != tool:
+            raise Refused(
+                f"'{path}': {_described(tool)} and {_described(other)} would both be called "
+                f"'{name}' by the upstream. Rename one of them.",
+                param=path,
+                code="invalid_value",
+            )
+        if name not in self._functions and name != _joined(tool.name, tool.namespace):
+            self._evidence.note("renamed", f"tool {label(tool.name)} to {name}")
+        if self._functions.setdefault(name, function) != function:
+            self._functions[name] = function
+            self._evidence.note("declared again, differently", f"tool {name}")
+        return name
+
+
+def _runs_at_provider(kind: ToolKind, tool: RequestObject) -> bool:
+    """Whether a kind that clients can run is declared to be run by the provider."""
+    match kind:
+        case "tool_search":
+            return tool.string("execution") != "client"
+        case "shell":
+            place = tool.object("environment")
+            return place is not None and (place.string("type") or "").startswith("container")
+        case _:
+            return False
+
+
+def _described(tool: Tool) -> str:
+    place = f" in namespace '{label(tool.namespace)}'" if tool.namespace else ""
+    return f"the {tool.kind} tool '{label(tool.name)}'{place}"

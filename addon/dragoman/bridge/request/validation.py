@@ -1,0 +1,205 @@
+"""Reading a client's JSON: a field has the type it is read as, or the request is refused.
+
+Everything in a request was written by others.  A `RequestObject` is one JSON object and
+where it stands, so a value of a wrong type becomes a 400 that names the field
+(``input[3].content``), in the words of OpenAI's own API, and never a TypeError.
+A null is an absent field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...wire.errors import Refused
+from ...wire.json_codec import NotJson, dumps
+
+MAX_PAIRS, MAX_KEY, MAX_TEXT = 16, 64, 512
+"""The API's limits of ``metadata``: pairs, and the characters of each of their halves."""
+_JSON_NAMES: tuple[tuple[type, str], ...] = (
+    (bool, "a boolean"),
+    (str, "a string"),
+    (int, "an integer"),
+    (float, "a number"),
+    (list, "an array"),
+    (dict, "an object"),
+)
+
+
+def label(value: object) -> str:
+    """A name chosen by the client, short and printable: for a note or a message."""
+    text = value if isinstance(value, str) else _json_name(value)
+    return "".join(char if char.isprintable() else "?" for char in text[:80])
+
+
+def wrong_type(value: object, expected: str, path: str) -> Refused:
+    """The refusal of a value that is not `expected` ("a string", "an array", ...)."""
+    return Refused(
+        f"Invalid type for '{path}': expected {expected}, but got {_json_name(value)} instead.",
+        param=path,
+        code="invalid_type",
+    )
+
+
+def missing(path: str) -> Refused:
+    """The refusal of a request without a field it must have."""
+    return Refused(
+        f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter"
+    )
+
+
+def previous_not_found(response_id: str) -> Refused:
+    """The refusal of a response to go on from that is not there: OpenAI's words, status and
+    code, upon which clients send the whole conversation again."""
+    return Refused(
+        f"Previous response with id '{label(response_id)}' not found.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
+def plain(value: object, path: str) -> Any:
+    """The same value, known to survive `jsonio.dumps`; refused if it would not.
+
+    It can be read and yet be nested too deeply to be written.
+    """
+    try:
+        dumps(value)
+    except NotJson:
+        raise Refused(f"'{path}' cannot be written as JSON.", param=path) from None
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class RequestObject:
+    """One JSON object of the request, at `path`."""
+
+    values: Mapping[str, Any]
+    path: str = ""
+
+    @classmethod
+    def of(cls, value: object, path: str) -> RequestObject:
+        """`value` as an object, or a refusal that names `path`."""
+        if isinstance(value, dict):
+            return cls(value, path)
+        raise wrong_type(value, "an object", path)
+
+    def at(self, name: str) -> str:
+        """Where the field `name` stands in the request."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def get(self, name: str) -> Any:
+        """The value as it is, of any type; None if absent."""
+        return self.values.get(name)
+
+    def string(self, name: str) -> str | None:
+        value = self.values.get(name)
+        if value is None or isinstance(value, str):
+            return value
+        raise wrong_type(value, "a string", self.at(name))
+
+    def required_string(self, name: str) -> str:
+        value = self.string(name)
+        if value is None:
+            raise missing(self.at(name))
+        return value
+
+    def boolean(self, name: str) -> bool | None:
+        value = self.values.get(name)
+        if value is None or isinstance(value, bool):
+            return value
+        raise wrong_type(value, "a boolean", self.at(name))
+
+    def integer(self, name: str) -> int | None:
+        value = self.values.get(name)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        raise wrong_type(value, "an integer", self.at(name))
+
+    def number(self, name: str) -> float | None:
+        """A finite number, in the form it was written: an integer stays one."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, float) and math.isfinite(value):
+            return value
+        raise wrong_type(value, "a finite number", self.at(name))
+
+    def object(self, name: str) -> RequestObject | None:
+        value = self.values.get(name)
+        return None if value is None else RequestObject.of(value, self.at(name))
+
+    def array(self, name: str) -> list[tuple[str, Any]]:
+        """The elements, each with its path; none if the field is absent."""
+        value = self.values.get(name)
+        if value is None:
+            return []
+        if isinstance(value, list):
+            path = self.at(name)
+            return [(f"{path}[{index}]", element) for index, element in enumerate(value)]
+        raise wrong_type(value, "an array", self.at(name))
+
+    def strings(self, name: str) -> list[str]:
+        """The elements of an array of strings; none if the field is absent."""
+        elements = self.array(name)
+        for path, value in elements:
+            if not isinstance(value, str):
+                raise wrong_type(value, "a string", path)
+        return [value for _, value in elements]
+
+    def choice(self, name: str, *allowed: str) -> str | None:
+        value = self.string(name)
+        if value is None or value in allowed:
+            return value
+        supported = " and ".join(f"'{each}'" for each in allowed)
+        raise Refused(
+            f"Invalid value for '{self.at(name)}': '{label(value)}'. Supported values are: "
+            f"{supported}.",
+            param=self.at(name),
+            code="invalid_value",
+        )
+
+    def metadata(self, name: str) -> dict[str, str] | None:
+        """Pairs of short strings, within the API's limits."""
+        pairs = self.plain_object(name)
+        path = self.at(name)
+        if pairs is not None and len(pairs) > MAX_PAIRS:
+            raise _too_much(
+                path, "too many properties", f"an object with at most {MAX_PAIRS} properties"
+            )
+        for key, value in (pairs or {}).items():
+            place = f"{path}.{label(key)}"
+            if not isinstance(value, str):
+                raise wrong_type(value, "a string", place)
+            if len(key) > MAX_KEY:
+                raise _too_much(place, "name too long", f"at most {MAX_KEY} characters")
+            if len(value) > MAX_TEXT:
+                raise _too_much(
+                    place, "string too long", f"a string with maximum length {MAX_TEXT}"
+                )
+        return pairs
+
+    def plain(self, name: str) -> Any:
+        """Any JSON value that can be sent on; None if absent."""
+        value = self.values.get(name)
+        return None if value is None else plain(value, self.at(name))
+
+    def plain_object(self, name: str) -> dict[str, Any] | None:
+        """An object that can be sent on; None if absent."""
+        value = self.plain(name)
+        if value is None or isinstance(value, dict):
+            return value
+        raise wrong_type(value, "an object", self.at(name))
+
+
+def _too_much(path: str, what: str, expected: str) -> Refused:
+    code = "string_above_max_length" if "long" in what else "object_above_max_properties"
+    return Refused(f"Invalid '{path}': {what}. Expected {expected}.", param=path, code=code)
+
+
+def _json_name(value: object) -> str:
+    return next((name for kind, name in _JSON_NAMES if isinstance(value, kind)), "null")

@@ -1,0 +1,1 @@
+"""The one writer of Responses events, and the shapes of what it writes."""

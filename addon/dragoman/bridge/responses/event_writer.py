@@ -1,0 +1,377 @@
+"""The one class that builds Responses events.
+
+It owns the sequence numbers, the output indexes, the ids of the items and what is
+open.  Its callers say what there is to tell, never which event tells it: text belongs
+into a text part, so what is open and in the way is closed, and what is missing is
+opened (`output_items.Part` is the table of what lies in what).  So an illegal order cannot
+be expressed:
+
+- a response is new, then open, then ended; nothing is told before `response.created`
+  or after the one terminal event;
+- at most one item is open, and an open item has exactly one open part;
+- clients run or keep an item the moment it is done.  So what a failure cuts, and a call
+  that anything cuts, is left: no event tells its end, and from then on the response's
+  ``output`` lists it as ``incomplete``;
+- the terminal's ``output`` is the list of the items that were closed or left, and by
+  then all are.
+
+Events are bytes as soon as they are told, so nothing that happens later changes them.
+The text of a part is kept in pieces, and a delta costs no more than its own length.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any, Literal
+
+from ...wire import sse
+from ...wire.errors import UpstreamError, official_code
+from ...wire.json_codec import dumps, quoted
+from ...wire.sse import Frame
+from ..envelope import seal
+from ..turn import Tool, TurnContext
+from . import output_items as items
+from .dialects import Dialect
+from .output_items import ARGUMENTS, INPUT, REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
+from .response_object import Json, snapshot
+
+Prose = Literal["text", "refusal", "reasoning"]
+ItemStatus = Literal["completed", "incomplete"]
+IncompleteReason = Literal["max_output_tokens", "content_filter"]
+
+
+LARGE = 64 * 1024
+"""Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
+
+
+class _Life(enum.Enum):
+    NEW = enum.auto()
+    OPEN = enum.auto()
+    ENDED = enum.auto()
+
+
+@dataclass(slots=True)
+class _Open:
+    """The open item and the open part in it."""
+
+    item: Json
+    output_index: int
+    part: StreamedPart
+    where: Json = field(default_factory=dict)
+    """The fields by which events name this part."""
+    before: bytes = b""
+    between: bytes = b""
+    after: bytes = b""
+    """A delta event is ``before`` number ``between`` delta ``after``."""
+    text: StringIO = field(default_factory=lambda: StringIO(newline=""))
+    """What was told.  As a list of deltas it would take ten times as much memory."""
+    logprobs: list[Json] = field(default_factory=list)
+    annotations: list[Json] = field(default_factory=list)
+
+
+class Writer:
+    """Tells one response as events; `drain` hands over those told since the last time."""
+
+    def __init__(
+        self,
+        turn: TurnContext,
+        dialect: Dialect,
+        *,
+        response_id: str,
+        created_at: int,
+        clock: Callable[[], float],
+        prior: Sequence[Json] = (),
+    ) -> None:
+        """`prior` are the items that the response has already, if it goes on."""
+        self._dialect = dialect
+        self._clock = clock
+        self._response = snapshot(turn, response_id, created_at)
+        self._output: list[Json] = self._response["output"]
+        self._output += prior
+        self._id = response_id.removeprefix("resp_")
+        self._life = _Life.NEW
+        self._sequence_number = 0
+        self.characters = 0
+        """How much text the client has been told, for an estimate of its tokens."""
+        self._snapshot_size = 0
+        """Bytes of the event that opened the response."""
+        self._open: _Open | None = None
+        self._frames: list[Frame] = []
+        self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
+        self._required: list[Json] = []
+        self._prose: dict[Prose, StreamedPart] = {
+            "text": TEXT,
+            "refusal": REFUSAL,
+            "reasoning": SUMMARY if dialect.reasoning_summary else REASONING,
+        }
+
+    @property
+    def ended(self) -> bool:
+        """Whether the terminal event has been told."""
+        return self._life is _Life.ENDED
+
+    @property
+    def response(self) -> Json:
+        """The response object as it stands; its ``output`` holds the items that have ended."""
+        return self._response | {"output": list(self._output)}
+
+    @property
+    def in_text(self) -> bool:
+        """Whether a text part is open."""
+        return self._open is not None and self._open.part is TEXT
+
+    def drain(self) -> list[Frame]:
+        """The frames told since the last call."""
+        frames, self._frames = self._frames, []
+        return frames
+
+    # The life of the response.
+
+    def start(self) -> None:
+        """`response.created` and `response.in_progress`, the first time."""
+        if self._life is _Life.NEW:
+            self._life = _Life.OPEN
+            self._tell("response.created", response=self._response)
+            self._snapshot_size = len(self._frames[-1].raw)
+            self._tell("response.in_progress", response=self._response)
+
+    def heartbeat(self) -> None:
+        """An event that says nothing new; nothing before the start or after the end.  What the
+        client sent, and may be megabytes of tools, comes back with the terminal."""
+        if self._life is not _Life.OPEN:
+            return
+        if self._dialect.ping:
+            self._tell("ping")
+        elif self._open is not None:
+            self._delta(self._open, "", [])
+        else:
+            large = self._snapshot_size + self.characters > LARGE
+            without: Json = {"tools": [], "instructions": None} if large else {}
+            self._tell("response.in_progress", response=self._response | without)
+
+    def complete(self, usage: Json) -> None:
+        """The turn is whole.  A dialect may want to hear that its calls are waited for."""
+        self.close_item()
+        if not (self._dialect.required_action and self._required):
+            self._response["completed_at"] = int(self._clock())
+            self._end("response.completed", "completed", usage)
+            return
+        submit = {"tool_calls": self._required}
+        action = {"type": "submit_tool_outputs", "submit_tool_outputs": submit}
+        self._response |= {"status": "incomplete", "usage": usage, "required_action": action}
+        self._tell("response.required_action", response=self._response, required_action=action)
+        self._end("response.completed", "incomplete", usage)
+
+    def incomplete(self, reason: IncompleteReason, usage: Json) -> None:
+        """The upstream cut the turn short."""
+        self.close_item("incomplete")
+        self._response["incomplete_details"] = {"reason": reason}
+        self._end("response.incomplete", "incomplete", usage)
+
+    def cancel(self, usage: Json) -> None:
+        """The client wants no more of it.  No event is made for that; clients stop at any
+        terminal, and the status says why."""
+        self.close_item("incomplete")
+        self._end("response.incomplete", "cancelled", usage)
+
+    def fail(self, error: UpstreamError, usage: Json) -> None:
+        """The turn failed: an `error` event in both shapes clients read, then the terminal."""
+        self._leave_item()
+        told = {"code": error.code, "message": error.message, "param": error.param}
+        self._tell("error", **told, error={"type": error.type, **told})
+        code = error.code if self._dialect.every_error_code else official_code(error.code)
+        self._response["error"] = {"code": code, "message": error.message}
+        self._end("response.failed", "failed", usage)
+
+    def _end(self, event: str, status: str, usage: Json) -> None:
+        self._response |= {"status": status, "usage": usage}
+        self._tell(event, response=self._response)
+        if self._dialect.done_marker:
+            self._frames.append(sse.encode(b"[DONE]"))
+        self._life = _Life.ENDED
+
+    # What the model says.
+
+    def prose(self, kind: Prose, delta: str, logprobs: list[Json] | None = None) -> None:
+        """Text for the reader, a refusal, or reasoning; `logprobs` only with text."""
+        part = self._prose[kind]
+        opened = self._open
+        if opened is None or opened.part is not part:
+            opened = self._enter(part)
+        self._delta(opened, delta, logprobs or [])
+
+    def annotate(self, annotation: Json) -> None:
+        """An annotation of the text in the open text part."""
+        assert self._open is not None and self._open.part is TEXT
+        self._tell(
+            "response.output_text.annotation.added",
+            **self._open.where,
+            annotation_index=len(self._open.annotations),
+            annotation=annotation,
+        )
+        self._open.annotations.append(annotation)
+
+    def _enter(self, part: StreamedPart) -> _Open:
+        """Open `part`: in the open item if that is of its kind, else in a new one."""
+        if self._open is not None and self._open.part.item == part.item:
+            self._close_part(self._open)
+            return self._open_part(self._open.item, part)
+        self.close_item()
+        fields = items.reasoning(part) if part.item == "reasoning" else items.message()
+        return self._open_part(self._add_item(fields), part)
+
+    # What the model calls.
+
+    def begin_call(self, tool: Tool, wanted_id: str, delta: str) -> None:
+        """Open the item of a function or custom call, with the first of its text if that is
+        there; the rest comes by `call_delta`."""
+        self.close_item()
+        call_id = self._call_id(wanted_id)
+        item = self._add_item(items.text_call(tool, call_id, self._dialect))
+        opened = self._open_part(item, INPUT if tool.kind == "custom" else ARGUMENTS)
+        if delta:
+            self._delta(opened, delta, [])
+
+    def call_delta(self, delta: str) -> None:
+        """More of the arguments, or of the custom input, of the open call."""
+        assert self._open is not None and self._open.part.item == "call"
+        self._delta(self._open, delta, [])
+
+    def whole_call(self, fields: Json, tool: Tool, wanted_id: str, arguments: str) -> None:
+        """A call whose item carries a structure: told at once, as it has no text to stream.
+        It is completed unless `fields` has another status."""
+        self.close_item()
+        call_id = self._call_id(wanted_id)
+        status = fields.get("status", "completed")
+        item = self._add_item(fields | {"call_id": call_id, "status": "in_progress"})
+        self.characters += len(arguments)
+        self._require(call_id, tool.name, arguments)
+        self._item_done(item, status)
+
+    def _call_id(self, wanted: str) -> str:
+        """The upstream's id, unless it is empty or an earlier call of this response has it."""
+        call_id = wanted or f"call_{self._id}_{len(self._output)}"
+        while call_id in self._call_ids:
+            call_id = f"{call_id}_{len(self._output)}"
+        self._call_ids.add(call_id)
+        return call_id
+
+    # Items and parts.
+
+    def close_item(self, status: ItemStatus = "completed") -> None:
+        """Close the open item, if there is one; a call that is ``incomplete`` is left."""
+        opened = self._open
+        if opened is None:
+            return
+        if opened.part.item == "call" and status == "incomplete":
+            self._leave_item()
+            return
+        text = self._close_part(opened)
+        self._open = None
+        if opened.part.item == "reasoning":
+            opened.item["encrypted_content"] = seal(text)
+        elif opened.part.item == "call":
+            self._require_text_call(opened.item, text)
+        self._item_done(opened.item, status)
+
+    def _leave_item(self) -> None:
+        """Leave the open item, if there is one, as it stands."""
+        if self._open is not None:
+            self._fill(self._open)
+            self._open.item["status"] = "incomplete"
+            self._output.append(self._open.item)
+            self._open = None
+
+    def _add_item(self, fields: Json) -> Json:
+        index = len(self._output)
+        kind = fields["type"]
+        if kind == "tool_call":
+            item_id = fields["call_id"]
+        else:
+            item_id = f"{items.ID_PREFIXES[kind]}_{self._id}_{index}"
+        item = {"id": item_id, "type": kind, "status": "in_progress", **fields}
+        self._tell("response.output_item.added", output_index=index, item=item)
+        return item
+
+    def _item_done(self, item: Json, status: ItemStatus) -> None:
+        item["status"] = status
+        self._tell("response.output_item.done", output_index=len(self._output), item=item)
+        self._output.append(item)
+
+    def _open_part(self, item: Json, part: StreamedPart) -> _Open:
+        opened = _Open(item, len(self._output), part)
+        opened.where = {"item_id": item["id"], "output_index": opened.output_index}
+        if part.holder:
+            opened.where[part.index] = len(item[part.holder])
+            item[part.holder].append(part.empty())
+            self._tell(f"{part.envelope}.added", **opened.where, part=part.empty())
+        self._open = opened
+        event = f"{part.events}.delta"
+        opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
+        opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
+        opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
+        return opened
+
+    def _delta(self, opened: _Open, delta: str, logprobs: list[Json]) -> None:
+        """The path of nearly every event: one frame from prepared bytes, nothing else."""
+        opened.text.write(delta)
+        after = opened.after
+        if logprobs:
+            opened.logprobs += logprobs
+            after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
+        number = b"%d" % self._sequence_number
+        self._sequence_number += 1
+        raw = b"".join((opened.before, number, opened.between, quoted(delta), after))
+        self._frames.append(Frame(raw))
+
+    def _close_part(self, opened: _Open) -> str:
+        """Tell the end of the part; returns its whole text."""
+        part, text = opened.part, self._fill(opened)
+        done: Json = {part.text: text}
+        if part is TEXT:
+            done["logprobs"] = opened.logprobs
+        elif part is ARGUMENTS:
+            done["name"] = _name(opened.item)
+        self._tell(f"{part.events}.done", **opened.where, **done)
+        if part.holder:
+            whole = opened.item[part.holder][-1]
+            self._tell(f"{part.envelope}.done", **opened.where, part=whole)
+        return text
+
+    def _fill(self, opened: _Open) -> str:
+        """Put what was told of the part into its item; returns its whole text."""
+        part, text = opened.part, opened.text.getvalue()
+        self.characters += len(text)
+        if part.holder:
+            whole = part.empty() | {part.text: text}
+            if part is TEXT:
+                whole |= {"annotations": opened.annotations, "logprobs": opened.logprobs}
+            opened.item[part.holder][-1] = whole
+        else:
+            opened.item.get("function", opened.item)[part.text] = text
+        return text
+
+    def _require_text_call(self, item: Json, text: str) -> None:
+        if item["type"] == "custom_tool_call":
+            custom = {"name": item["name"], "input": text}
+            self._required.append({"id": item["call_id"], "type": "custom", "custom": custom})
+        else:
+            self._require(item["call_id"], _name(item), text)
+
+    def _require(self, call_id: str, name: str, arguments: str) -> None:
+        function = {"name": name, "arguments": arguments}
+        self._required.append({"id": call_id, "type": "function", "function": function})
+
+    def _tell(self, event: str, **fields: Any) -> None:
+        """One event, with the next sequence number; ``event:`` equals ``type``."""
+        body = {"type": event, "sequence_number": self._sequence_number, **fields}
+        self._sequence_number += 1
+        self._frames.append(sse.encode(dumps(body), event=event))
+
+
+def _name(item: Json) -> str:
+    name: str = item.get("function", item)["name"]
+    return name

@@ -1,0 +1,184 @@
+"""The output items of a response: their shapes, and the texts that are streamed in them.
+
+The parts are a table: it says what may lie in what and by which events it is told,
+and the writer can open nothing that is not in it.
+
+A tool call comes back as the item of its own kind.  Function and custom calls carry
+one text, which is streamed; the others carry a structure, made here from the complete
+arguments, which are the fields of that structure (see `tool_functions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...wire.json_codec import NotJson, dumps, loads
+from ..turn import Tool, ToolKind
+from .dialects import Dialect
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedPart:
+    """A text that is streamed: where it lies, and by which events it is told."""
+
+    item: str
+    """The kind of item that holds it: ``message``, ``reasoning`` or ``call``."""
+    events: str
+    """The events are this name with ``.delta`` and ``.done``."""
+    text: str
+    """The field of the whole text, in the ``.done`` event and where it lies."""
+    type: str = ""
+    """The type of the part; empty for a text that is a field of the item itself."""
+    holder: str = ""
+    """The list of the item in which the part lies."""
+    envelope: str = ""
+    """The part is told by this name with ``.added`` and ``.done``."""
+    index: str = ""
+    """The field that numbers the parts of the holder."""
+
+    def empty(self) -> Json:
+        """The part as it is added."""
+        lists: Json = {"annotations": [], "logprobs": []} if self is TEXT else {}
+        return {"type": self.type, self.text: "", **lists}
+
+
+_CONTENT = ("content", "response.content_part", "content_index")
+_SUMMARIES = ("summary", "response.reasoning_summary_part", "summary_index")
+
+TEXT = StreamedPart("message", "response.output_text", "text", "output_text", *_CONTENT)
+REFUSAL = StreamedPart("message", "response.refusal", "refusal", "refusal", *_CONTENT)
+SUMMARY = StreamedPart(
+    "reasoning", "response.reasoning_summary_text", "text", "summary_text", *_SUMMARIES
+)
+REASONING = StreamedPart("reasoning", "response.reasoning", "text", "reasoning_text", *_CONTENT)
+ARGUMENTS = StreamedPart("call", "response.function_call_arguments", "arguments")
+INPUT = StreamedPart("call", "response.custom_tool_call_input", "input")
+
+ID_PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "local_shell_call": "lsh",
+    "shell_call": "sh",
+    "apply_patch_call": "apc",
+    "tool_search_call": "tsc",
+}
+"""How the id of each type of item begins."""
+
+
+def message() -> Json:
+    return {"type": "message", "role": "assistant", "content": []}
+
+
+def reasoning(part: StreamedPart) -> Json:
+    return {"type": "reasoning", "summary": [], part.holder: []}
+
+
+def text_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
+    """The item of a function or custom call, its text still empty."""
+    if tool.kind == "custom":
+        call: Json = {"type": "custom_tool_call", "name": tool.name, "input": ""}
+    elif dialect.tool_call_items:
+        call = {"type": "tool_call", "function": {"name": tool.name, "arguments": ""}}
+    else:
+        call = {"type": "function_call", "name": tool.name, "arguments": ""}
+    if tool.namespace is not None:
+        call["namespace"] = tool.namespace
+    return call | {"call_id": call_id}
+
+
+def structured_call(kind: ToolKind, arguments: str) -> Json | None:
+    """The fields of a call item made of complete arguments, without ids and status.
+
+    None if the arguments do not fit the kind.
+    """
+    try:
+        values = loads(arguments.strip() or "{}")
+        dumps(values)
+    except NotJson:
+        return None
+    return _STRUCTURED[kind](values) if isinstance(values, dict) else None
+
+
+def unfit_call(kind: ToolKind, arguments: str) -> Json:
+    """The fields of a call item whose arguments do not fit: one that runs nothing.
+
+    A search is tried with the arguments as its words.  The others name no command or no
+    file, which their tools report as a failure; ``incomplete`` is no status of a patch.
+    """
+    match kind:
+        case "tool_search":
+            return _tool_search({"query": arguments.strip()})
+        case "apply_patch":
+            operation = {"type": "update_file", "path": "", "diff": arguments}
+            return {"type": "apply_patch_call", "operation": operation}
+        case "local_shell":
+            action: Json = {"type": "exec", "command": [], "env": {}}
+            return {"type": "local_shell_call", "action": action, "status": "incomplete"}
+        case _:
+            return _shell_call([], {}) | {"status": "incomplete"}
+
+
+def _local_shell(values: Json) -> Json | None:
+    command, env = values.get("command"), values.get("env")
+    if not _strings(command):
+        return None
+    action: Json = {"type": "exec", "command": command, "env": {}}
+    if isinstance(env, dict) and _strings(list(env.values())):
+        action["env"] = env
+    action |= _typed(values, int, "timeout_ms") | _typed(values, str, "user", "working_directory")
+    return {"type": "local_shell_call", "action": action}
+
+
+def _shell(values: Json) -> Json | None:
+    if not _strings(values.get("commands")):
+        return None
+    return _shell_call(values["commands"], _typed(values, int, "timeout_ms", "max_output_length"))
+
+
+def _shell_call(commands: list[str], limits: Json) -> Json:
+    """Every field that the API's type requires; it is always the client that runs it."""
+    action = {"commands": commands, "timeout_ms": None, "max_output_length": None, **limits}
+    return {"type": "shell_call", "action": action, "environment": {"type": "local"}}
+
+
+_OPERATIONS = {
+    "create_file": ("type", "path", "diff"),
+    "update_file": ("type", "path", "diff"),
+    "delete_file": ("type", "path"),
+}
+
+
+def _apply_patch(values: Json) -> Json | None:
+    kind = values.get("type")
+    fields = _OPERATIONS.get(kind) if isinstance(kind, str) else None
+    operation = _typed(values, str, *(fields or ()))
+    if fields is None or len(operation) < len(fields):
+        return None
+    return {"type": "apply_patch_call", "operation": operation}
+
+
+def _tool_search(values: Json) -> Json:
+    return {"type": "tool_search_call", "execution": "client", "arguments": values}
+
+
+_STRUCTURED: dict[str, Callable[[Json], Json | None]] = {
+    "local_shell": _local_shell,
+    "shell": _shell,
+    "apply_patch": _apply_patch,
+    "tool_search": _tool_search,
+}
+
+
+def _strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(element, str) for element in value)
+
+
+def _typed(values: Json, kind: type, *names: str) -> Json:
+    """The named fields that have this type exactly (a bool is no int)."""
+    return {name: values[name] for name in names if type(values.get(name)) is kind}

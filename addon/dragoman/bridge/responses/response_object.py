@@ -1,0 +1,142 @@
+"""The response object: 31 fields, in every snapshot of every stream.
+
+The Open Responses schema requires all of them in each `response.*` event; the AI SDK
+refuses an object without ``id``, ``created_at`` and ``model``.  What the client asked
+for is echoed where it has the type the field must have, else the API's default
+stands; the writer changes only the six fields that a turn changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ...wire.json_codec import NotJson, dumps
+from ..turn import TurnContext
+
+Json = dict[str, Any]
+
+_SERVICE_TIERS = ("auto", "default", "flex", "scale", "priority")
+"""The tiers of the API reference; clients validate the field against them."""
+
+
+def snapshot(turn: TurnContext, response_id: str, created_at: int) -> Json:
+    """The response object as it stands before anything has come from upstream."""
+    ask = turn.request
+    return {
+        "id": response_id,
+        "object": "response",
+        "created_at": created_at,
+        "completed_at": None,
+        "status": "in_progress",
+        "incomplete_details": None,
+        "model": turn.model,
+        "previous_response_id": _string(ask, "previous_response_id"),
+        "instructions": _instructions(ask),
+        "output": [],
+        "error": None,
+        "tools": _tools(ask),
+        "tool_choice": _tool_choice(ask),
+        "truncation": "auto" if ask.get("truncation") == "auto" else "disabled",
+        "parallel_tool_calls": _flag(ask, "parallel_tool_calls", default=True),
+        "text": _text(ask),
+        "top_p": _number(ask, "top_p", 1.0),
+        "presence_penalty": _number(ask, "presence_penalty", 0.0),
+        "frequency_penalty": _number(ask, "frequency_penalty", 0.0),
+        "top_logprobs": _integer(ask, "top_logprobs") or 0,
+        "temperature": _number(ask, "temperature", 1.0),
+        "reasoning": _reasoning(ask),
+        "usage": None,
+        "max_output_tokens": _integer(ask, "max_output_tokens"),
+        "max_tool_calls": _integer(ask, "max_tool_calls"),
+        "store": _flag(ask, "store", default=True),
+        "background": False,
+        "service_tier": _service_tier(ask),
+        "metadata": _metadata(ask),
+        "safety_identifier": _string(ask, "safety_identifier"),
+        "prompt_cache_key": _string(ask, "prompt_cache_key"),
+    }
+
+
+def _plain(value: Any) -> bool:
+    """Whether the value can be written back as JSON: not if it is nested too deeply."""
+    try:
+        dumps(value)
+    except NotJson:
+        return False
+    return True
+
+
+def _string(ask: Mapping[str, Any], name: str) -> str | None:
+    value = ask.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _integer(ask: Mapping[str, Any], name: str) -> int | None:
+    value = ask.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(ask: Mapping[str, Any], name: str, default: float) -> float:
+    value = ask.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return default
+    return value if isinstance(value, int) or math.isfinite(value) else default
+
+
+def _service_tier(ask: Mapping[str, Any]) -> str:
+    tier = _string(ask, "service_tier")
+    return tier if tier in _SERVICE_TIERS else "default"
+
+
+def _flag(ask: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = ask.get(name)
+    return value if isinstance(value, bool) else default
+
+
+def _object(ask: Mapping[str, Any], name: str) -> Json:
+    value = ask.get(name)
+    return value if isinstance(value, dict) and _plain(value) else {}
+
+
+def _instructions(ask: Mapping[str, Any]) -> str | list[Any] | None:
+    value = ask.get("instructions")
+    return value if isinstance(value, str | list) and _plain(value) else None
+
+
+def _tools(ask: Mapping[str, Any]) -> list[Json]:
+    """The declared tools; of a function all four fields, null where the client had none."""
+    tools = ask.get("tools")
+    if not isinstance(tools, list) or not _plain(tools):
+        return []
+    return [_function(tool) | tool for tool in tools if isinstance(tool, dict)]
+
+
+def _function(tool: Json) -> Json:
+    if tool.get("type") != "function":
+        return {}
+    return {"type": "function", "description": None, "parameters": None, "strict": None}
+
+
+def _tool_choice(ask: Mapping[str, Any]) -> str | Json:
+    value = ask.get("tool_choice")
+    return value if isinstance(value, str | dict) and value and _plain(value) else "auto"
+
+
+def _text(ask: Mapping[str, Any]) -> Json:
+    return {"format": {"type": "text"}} | _present(_object(ask, "text"))
+
+
+def _reasoning(ask: Mapping[str, Any]) -> Json:
+    """Both keys always: clients of the published descriptions look for them, even null."""
+    reasoning = _object(ask, "reasoning")
+    return {"effort": None, "summary": None} | _present(reasoning)
+
+
+def _metadata(ask: Mapping[str, Any]) -> Json:
+    return {key: text for key, text in _object(ask, "metadata").items() if isinstance(text, str)}
+
+
+def _present(value: Json) -> Json:
+    return {name: field for name, field in value.items() if field is not None}

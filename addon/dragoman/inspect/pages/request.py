@@ -1,0 +1,151 @@
+"""The page of a request: the conversation role by role, the tools by name, the rest.
+
+For a bridged flow it shows the chat request that went upstream, and first what the
+client had asked for and what could not be taken over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...notes import printable
+from ..exchange import Exchange
+from ..parse.request import Entry, ParsedRequest, parse_request
+from .page import (
+    Line,
+    Page,
+    block,
+    count,
+    heading,
+    joined,
+    nothing,
+    one_line,
+    pretty,
+    pretty_value,
+    size,
+)
+
+MAX_FIRST = 4
+MAX_LAST = 60
+"""Messages that are shown: the first ones and the last ones."""
+MAX_MESSAGE = 2_000
+MAX_LAST_MESSAGE = 8_000
+"""Characters of a message that are shown, and of the last one."""
+MAX_TOOLS = 400
+_LIST_WIDTH = 74
+
+
+def request_page(exchange: Exchange) -> Page:
+    """What was asked of the upstream."""
+    bridged = exchange.job == "bridge"
+    sent = parse_request(exchange.upstream_request)
+    if sent is None:
+        return _unread(exchange.upstream_request)
+    page = [_headline(sent, bridged=bridged)]
+    if bridged:
+        page += _client(exchange)
+    page += _entries(sent)
+    page += _tools(sent)
+    if sent.settings:
+        page += [Line(), heading("Settings"), *pretty_value(sent.settings, MAX_MESSAGE)]
+    return page
+
+
+def _headline(sent: ParsedRequest, *, bridged: bool) -> Line:
+    phrases = (
+        one_line(sent.model, 50) or "(no model)",
+        count(len(sent.entries), "message" if sent.shape == "chat" else "item"),
+        count(len(sent.tools), "tool"),
+        "streamed" if sent.stream else "not streamed",
+        f"{sent.shape} request" + (", converted" if bridged else ""),
+    )
+    return Line(joined(*phrases), "highlight")
+
+
+def _client(exchange: Exchange) -> Page:
+    """What a client asked for that speaks Responses, and what became of it."""
+    page = [Line(), heading("The client asked")]
+    asked = parse_request(exchange.client_request)
+    if asked is None:
+        missing = exchange.request_missing
+        page += [
+            nothing(missing, "the client's request")
+            if missing
+            else Line("  (its request cannot be read)", "error")
+        ]
+    else:
+        kinds = Counter(one_line(entry.role, 30) for entry in asked.entries)
+        rows = [
+            ("model", one_line(asked.model)),
+            ("items", _list([f"{times} {kind}" for kind, times in kinds.most_common()])),
+            ("tools", _list(asked.tools)),
+            ("size", size(len(exchange.client_request))),
+        ]
+        page += [Line(f"  {name:<8}{text}") for name, text in rows if text]
+    if exchange.told:
+        page += [Line(), heading("Converted")]
+        page += [Line(f"  • {one_line(line, 200)}") for line in exchange.told]
+    return page
+
+
+def _list(names: list[str]) -> str:
+    """As many of the names as a line holds."""
+    shown, width = 0, 0
+    for name in names:
+        width += len(one_line(name, 40)) + 2
+        if width > _LIST_WIDTH:
+            break
+        shown += 1
+    more = f" … and {len(names) - shown:,} more" if shown < len(names) else ""
+    return ", ".join(one_line(name, 40) for name in names[:shown]) + more
+
+
+def _entries(sent: ParsedRequest) -> Page:
+    entries = sent.entries
+    hidden = len(entries) - MAX_FIRST - MAX_LAST
+    page: Page = []
+    for number, entry in enumerate(entries, 1):
+        if hidden > 0 and MAX_FIRST < number <= MAX_FIRST + hidden:
+            if number == MAX_FIRST + 1:
+                page += [Line(), Line(f"… {count(hidden, 'message')} are not shown here …", "key")]
+            continue
+        limit = MAX_LAST_MESSAGE if number == len(entries) else MAX_MESSAGE
+        page += [Line(), *_entry(entry, number, limit)]
+    return page
+
+
+def _entry(entry: Entry, number: int, limit: int) -> Page:
+    title = joined(f"{number} {one_line(entry.role, 40)}", one_line(entry.about, 60))
+    page = [heading(title)]
+    if entry.reasoning:
+        page += block(entry.reasoning, limit, mark="  │ ")
+    if entry.text:
+        page += block(entry.text, limit)
+    for name, arguments in entry.calls:
+        page += [Line(f"  → {one_line(name)}", "key")]
+        page += [Line(f"  {line.text}", line.style) for line in pretty(arguments, limit)]
+    if len(page) == 1:
+        page.append(Line("  (empty)", "key"))
+    return page
+
+
+def _tools(sent: ParsedRequest) -> Page:
+    """The names, as many in a line as it holds."""
+    if not sent.tools:
+        return []
+    lines = [""]
+    for name in sent.tools[:MAX_TOOLS]:
+        phrase = f"  {printable(name)[:60]}"
+        if len(lines[-1]) + len(phrase) > 96:
+            lines.append("")
+        lines[-1] += phrase
+    if len(sent.tools) > MAX_TOOLS:
+        lines.append(f"  … and {len(sent.tools) - MAX_TOOLS:,} more")
+    return [Line(), heading(f"Tools · {len(sent.tools):,}"), *map(Line, lines)]
+
+
+def _unread(body: bytes) -> Page:
+    if not body:
+        return [Line("Nothing of the request is here.", "key")]
+    title = Line(f"This request cannot be read · {size(len(body))}", "error")
+    return [title, *block(body[:8000].decode("utf-8", "replace"), MAX_MESSAGE)]

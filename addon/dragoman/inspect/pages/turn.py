@@ -1,0 +1,218 @@
+"""The page of a turn: what a person opens to understand it in five seconds.
+
+A headline, what was repaired or converted, then what the model thought, said and
+called, at last what it cost and how long it took.  It shows the client's side.
+"""
+
+from __future__ import annotations
+
+from ...wire.usage import Counts
+from ..exchange import Exchange, Timing
+from ..parse.frames import moment
+from ..parse.reply import first_token, parse_reply
+from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
+from .page import (
+    Line,
+    Page,
+    block,
+    count,
+    heading,
+    joined,
+    nothing,
+    one_line,
+    pretty,
+    prose,
+    seconds,
+    size,
+)
+
+MAX_CALLS = 200
+"""Calls and other parts of a choice that are shown."""
+_JOBS = {"watch": "watched", "repair": "watched", "bridge": "bridged"}
+_NO_FINISH = "no finish reason"
+
+
+def turn_page(exchange: Exchange) -> Page:
+    """The turn as the client received it, as far as it has come."""
+    reading = parse_reply(exchange.client_reply)
+    page = [_headline(exchange, reading), *_done(exchange), *_error(exchange, reading)]
+    for choice in reading.choices:
+        page += _choice(choice, alone=len(reading.choices) == 1)
+    if not reading.shape:
+        page += _not_understood(exchange)
+    return page + _costs(exchange, reading)
+
+
+def _headline(exchange: Exchange, reading: ParsedReply) -> Line:
+    finishes = {choice.finish or _NO_FINISH for choice in reading.choices}
+    running = (
+        reading.shape.endswith("stream")
+        and not reading.ended
+        and not any(choice.finish for choice in reading.choices)
+    )
+    failed = reading.error is not None or exchange.status >= 400
+    return Line(
+        joined(
+            one_line(reading.model, 50) or "LLM",
+            f"HTTP {exchange.status}" if exchange.status >= 400 else "",
+            f"error {one_line(_error_code(reading), 40)}" if reading.error else "",
+            f"{len(reading.choices)} choices" if len(reading.choices) > 1 else "",
+            count(len(reading.calls), "call") if reading.calls else "",
+            "not finished" if running else ", ".join(one_line(f, 40) for f in sorted(finishes)),
+            seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
+            "repaired" if exchange.calls else "",
+            _JOBS[exchange.job] if exchange.job == "bridge" or not exchange.calls else "",
+        ),
+        "error" if failed else "highlight",
+    )
+
+
+def _error_code(reading: ParsedReply) -> str:
+    return (reading.error.code or reading.error.type) if reading.error else ""
+
+
+def _done(exchange: Exchange) -> Page:
+    """What was done to the turn, and why."""
+    if not exchange.told and not exchange.calls:
+        return []
+    names = [
+        one_line(str(name)) + (f" ×{times}" if times != 1 else "")
+        for name, times in exchange.calls.items()
+    ]
+    found = [Line(f"  + {count(len(names), 'tool')} called in leaked tokens: {', '.join(names)}")]
+    told = [Line(f"  • {one_line(line, 200)}") for line in exchange.told]
+    title = "Converted" if exchange.job == "bridge" else "Repaired"
+    return [Line(), heading(title), *(found if names else []), *told]
+
+
+def _error(exchange: Exchange, reading: ParsedReply) -> Page:
+    error = reading.error
+    if error is None:
+        return []
+    kind = joined(one_line(error.code), one_line(error.type) if error.type != error.code else "")
+    title = f"Error: {kind}" if kind else f"Error: HTTP {exchange.status}"
+    return [Line(), heading(title, "error"), *prose(error.message, "  ", 4000)]
+
+
+def _choice(choice: ParsedChoice, *, alone: bool) -> Page:
+    page: Page = []
+    if not alone:
+        finish = one_line(choice.finish, 60) or _NO_FINISH
+        page += [Line(), heading(f"Choice {choice.index} · {finish}", "highlight")]
+    number = 0
+    for part in choice.parts[:MAX_CALLS]:
+        if isinstance(part, ParsedCall):
+            number += 1
+            page += [Line(), *_call(part, number)]
+        elif part.text.strip():
+            page += [Line(), *_prose(part)]
+    if len(choice.parts) > MAX_CALLS:
+        page.append(Line(f"… and {count(len(choice.parts) - MAX_CALLS, 'further part')} …", "key"))
+    return page
+
+
+def _prose(part: Prose) -> Page:
+    text = part.text.strip("\r\n")
+    match part.kind:
+        case "reasoning":
+            return [heading("Reasoning"), *prose(text, "  │ ")]
+        case "refusal":
+            return [heading("Refusal", "error"), *prose(text, "  ")]
+        case _:
+            return [heading("Text"), *block(text)]
+
+
+def _call(call: ParsedCall, number: int) -> Page:
+    name = one_line(call.name) or "(no name)"
+    space = f" of {one_line(call.namespace)}" if call.namespace else ""
+    kind = f" ({one_line(call.kind)})" if call.kind not in ("function", call.name) else ""
+    title = joined(f"Call {number}: {name}{space}{kind}", one_line(call.id, 40))
+    if not call.arguments.strip():
+        return [heading(title), Line("  (no arguments yet)", "key")]
+    lines = block(call.arguments) if call.kind == "custom" else pretty(call.arguments)
+    return [heading(title), *lines]
+
+
+def _not_understood(exchange: Exchange) -> Page:
+    body = exchange.client_reply
+    if not body:
+        return [Line(), nothing(exchange.client_missing, "the reply")]
+    start = body[:4000].decode("utf-8", "replace")
+    return [Line(), heading("The reply is none of an LLM that is known here"), *block(start, 2000)]
+
+
+def _costs(exchange: Exchange, reading: ParsedReply) -> Page:
+    """Usage, times and sizes, each in a line of its own."""
+    token = _first_token(exchange)
+    rows = [
+        ("tokens", _tokens(reading.usage, _speed(exchange.timing, token, reading.usage))),
+        ("time", _times(exchange.timing, token)),
+        ("reply", _amounts(exchange, reading)),
+        ("not shown", _missing(exchange, reading)),
+    ]
+    lines = [Line(f"  {name:<11}{phrase}") for name, phrase in rows if phrase]
+    return [Line(), heading("Usage and timing"), *lines] if lines else []
+
+
+def _tokens(usage: Counts | None, speed: str) -> str:
+    if usage is None:
+        return ""
+    cached = f" ({usage.cached:,} cached)" if usage.cached else ""
+    thought = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
+    return joined(
+        f"{usage.input:,} in{cached}" if usage.input is not None else "",
+        f"{usage.output:,} out{thought}" if usage.output is not None else "",
+        speed,
+    )
+
+
+def _speed(timing: Timing | None, token: float | None, usage: Counts | None) -> str:
+    """Tokens a second, from the first one to the end."""
+    if timing is None or token is None or usage is None or not usage.output:
+        return ""
+    spent = timing.ended - token
+    return f"{usage.output / spent:,.1f} a second" if spent > 0.001 else ""
+
+
+def _times(timing: Timing | None, token: float | None) -> str:
+    if timing is None or not timing.steps:
+        return ""
+    return joined(
+        f"first byte {seconds(timing.steps[0].at)}",
+        f"first token {seconds(token)}" if token is not None else "",
+        f"longest silence {seconds(timing.longest_silence)}" if timing.longest_silence else "",
+        f"total {seconds(timing.ended)}" if timing.ended else "",
+    )
+
+
+def _first_token(exchange: Exchange) -> float | None:
+    """When the upstream's first token came: by its own bytes where they were kept."""
+    timing = exchange.timing
+    if timing is None:
+        return None
+    offset = first_token(exchange.upstream_reply)
+    if offset is not None:
+        return moment(timing, offset, "upstream")
+    offset = first_token(exchange.client_reply)
+    return moment(timing, offset, "client") if offset is not None else None
+
+
+def _amounts(exchange: Exchange, reading: ParsedReply) -> str:
+    came = len(exchange.upstream_reply) + exchange.upstream_missing
+    left = len(exchange.client_reply) + exchange.client_missing
+    same = exchange.upstream_reply == exchange.client_reply
+    return joined(
+        reading.shape,
+        count(reading.frames, "frame") if reading.frames else "",
+        f"{size(left)}, as the upstream sent them" if same and left else "",
+        f"{size(came)} from the upstream, {size(left)} to the client" if not same else "",
+    )
+
+
+def _missing(exchange: Exchange, reading: ParsedReply) -> str:
+    kept = exchange.client_missing
+    return joined(
+        f"{size(reading.skipped)} in the middle of the reply" if reading.skipped else "",
+        f"the last {size(kept)}, which were not kept" if kept else "",
+        count(reading.unread, "frame") + " that cannot be read" if reading.unread else "",
+    )

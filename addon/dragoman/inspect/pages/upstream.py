@@ -1,0 +1,77 @@
+"""The page of what the upstream sent, as it was: frames, numbered, with their times.
+
+Nothing is read into the frames.  What is not streamed is shown as its original text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...wire.sse import is_event_stream
+from ..exchange import Exchange
+from ..parse.frames import NumberedFrame, head_and_tail, moment
+from .page import Line, Page, clean, count, joined, nothing, pretty, size
+
+MAX_SHOWN = 8_000
+"""Frames at the start that are shown."""
+MAX_LINE = 8_000
+"""Characters of a line that are shown."""
+MAX_PAGE = 4 * 1024 * 1024
+"""Bytes of frames that are shown, at the least those of one."""
+_EOL = re.compile(rb"\r\n|\n|\r")
+_MARGIN = 18
+
+
+def upstream_page(exchange: Exchange) -> Page:
+    """The upstream's reply before anything was done to it."""
+    body, missing = exchange.upstream_reply, exchange.upstream_missing
+    if not body:
+        return [nothing(missing, "the upstream's reply")]
+    if not is_event_stream(body):
+        text = body.decode("utf-8", "replace")
+        title = joined("The upstream's reply, not streamed", size(len(body) + missing))
+        return [Line(title, "highlight"), Line(), *pretty(text), *_not_kept(missing)]
+    looked = head_and_tail(body, MAX_SHOWN)
+    head = _within(looked.head)
+    skipped = looked.skipped + len(looked.head) - len(head)
+    title = joined("The upstream's frames", count(looked.total, "frame"), size(len(body) + missing))
+    page = [Line(title, "highlight"), Line()]
+    for placed in head:
+        page += _frame(placed, exchange)
+    if skipped:
+        page.append(Line(f"… {count(skipped, 'frame')} are not shown here …", "key"))
+    for placed in looked.tail:
+        page += _frame(placed, exchange)
+    return page + _not_kept(missing)
+
+
+def _within(placed: list[NumberedFrame]) -> list[NumberedFrame]:
+    """The frames that begin within the size of a page."""
+    kept, total = 0, 0
+    for each in placed:
+        if total > MAX_PAGE:
+            break
+        total += len(each.frame.raw)
+        kept += 1
+    return placed[:kept]
+
+
+def _frame(placed: NumberedFrame, exchange: Exchange) -> Page:
+    """The frame's lines; the first has its number and the time of its last byte."""
+    at = moment(exchange.timing, placed.end, "upstream")
+    time = f"{at:.3f} s" if at is not None else ""
+    lines = [line_text(line) for line in _EOL.split(placed.frame.raw) if line] or [""]
+    margins = [f"{placed.number:>6}{time:>10}  ", *[" " * _MARGIN] * (len(lines) - 1)]
+    return [Line(m + line) for m, line in zip(margins, lines, strict=True)]
+
+
+def line_text(line: bytes, limit: int = MAX_LINE) -> str:
+    """A line of a frame as text, cut if it is long."""
+    text = line[: 4 * limit].decode("utf-8", "replace")
+    left_out = len(line) - 4 * limit if len(line) > 4 * limit else len(text) - limit
+    more = f" … and {left_out:,} more" if left_out > 0 else ""
+    return clean(text[:limit]).replace("\n", "\\n") + more
+
+
+def _not_kept(missing: int) -> Page:
+    return [Line(f"… {size(missing)} that came then were not kept …", "key")] if missing else []

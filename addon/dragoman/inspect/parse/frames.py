@@ -1,0 +1,110 @@
+"""The frames of a body that was kept: numbered, placed, and when they came.
+
+A person may open a stream of any size, so the work has a bound: the frames at the
+start up to a limit, and those at the end, where a stream says how it went.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from ...wire.json_codec import NotJson, loads
+from ...wire.sse import Frame, FrameSplitter
+from ..exchange import Timing
+
+MAX_FRAMES = 30_000
+MAX_BYTES = 12 * 1024 * 1024
+"""Of the frames at the start that are looked at."""
+_TAIL = 48 * 1024
+"""Bytes at the end that are looked at when the limit was reached before."""
+_SLICE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedFrame:
+    """A frame and where it stands."""
+
+    number: int
+    """From 1."""
+    end: int
+    """The offset in the body behind its last byte."""
+    frame: Frame
+
+    @property
+    def done(self) -> bool:
+        """Whether it is ``data: [DONE]``."""
+        return self.frame.raw.startswith(b"data: [DONE]") or self.frame.data == b"[DONE]"
+
+    @property
+    def value(self) -> Any:
+        """The JSON it carries; None if none can be read."""
+        data = self.frame.data if self.frame.whole else None
+        if not data:
+            return None
+        try:
+            return loads(data)
+        except NotJson:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """What is looked at of a stream."""
+
+    head: list[NumberedFrame]
+    tail: list[NumberedFrame]
+    """Empty if the head is all."""
+    skipped: int = 0
+    """Frames between the two; some may lie under CR line ends and not be counted."""
+    skipped_bytes: int = 0
+
+    @property
+    def total(self) -> int:
+        return len(self.head) + self.skipped + len(self.tail)
+
+
+def frames(body: bytes, start: int = 0, number: int = 1) -> Iterator[NumberedFrame]:
+    """The frames of a stream, found one after another; the last may be unfinished."""
+    splitter = FrameSplitter()
+    end = at = start
+    while at < len(body):
+        edge = at + _SLICE
+        # A CRLF that is cut would count as two line ends.
+        edge += body[edge - 1 : edge + 1] == b"\r\n"
+        found = splitter.feed(body[at:edge])
+        at = edge
+        if at >= len(body):
+            found += splitter.close()
+        for frame in found:
+            end += len(frame.raw)
+            yield NumberedFrame(number, end, frame)
+            number += 1
+
+
+def head_and_tail(body: bytes, limit: int = MAX_FRAMES) -> Frames:
+    """The frames at the start, up to a number and a size, and those at the end."""
+    head = []
+    for placed in islice(frames(body), limit):
+        head.append(placed)
+        if placed.end > MAX_BYTES:
+            break
+    reached = head[-1].end if head else 0
+    if reached >= len(body):
+        return Frames(head, [])
+    start = body.find(b"\n\n", max(reached - 2, len(body) - _TAIL)) + 2
+    if start < 2:
+        return Frames(head, [], 1, len(body) - reached)
+    between = body.count(b"\n\n", reached, start)
+    tail = list(islice(frames(body, start, len(head) + between + 1), limit))
+    return Frames(head, tail, between, start - reached)
+
+
+def moment(timing: Timing | None, offset: int, side: Literal["upstream", "client"]) -> float | None:
+    """Seconds from the request until so many bytes had passed; None if it is not known."""
+    steps = timing.steps if timing else ()
+    at = bisect_left(steps, offset, key=lambda step: getattr(step, side))
+    return steps[at].at if at < len(steps) else None

@@ -1,0 +1,149 @@
+"""A request read for a person: the conversation, the tools and the settings of either API.
+
+Reads any JSON: what has not the type it should have is left out or shown as JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ...wire.json_codec import NotJson, dumps, loads
+from .values import Json, objects, string
+
+MAX_REQUEST = 24 * 1024 * 1024
+"""Bytes of a request, to be read at all."""
+_NOT_SETTINGS = frozenset({"model", "messages", "input", "instructions", "tools", "stream"})
+_ROLE_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "type", "id"})
+_TEXT_NAMES = ("text", "thinking", "refusal")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message, or an item that is none."""
+
+    role: str
+    """The role, or the type of the item."""
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
+    """Name and arguments of each."""
+    about: str = ""
+    """Which call an output answers, and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRequest:
+    """A request as it was understood."""
+
+    shape: Literal["chat", "Responses"]
+    model: str
+    stream: bool
+    entries: list[Entry]
+    tools: list[str]
+    settings: Json
+
+
+def parse_request(body: bytes) -> ParsedRequest | None:
+    """What a request asks; None if it is no request of an LLM."""
+    try:
+        value = loads(body) if len(body) <= MAX_REQUEST else None
+    except NotJson:
+        return None
+    if not isinstance(value, dict) or not ("messages" in value or "input" in value):
+        return None
+    chat = "messages" in value
+    return ParsedRequest(
+        "chat" if chat else "Responses",
+        string(value.get("model")),
+        value.get("stream") is True,
+        _messages(value.get("messages")) if chat else _items(value),
+        [name for tool in objects(value.get("tools")) for name in _tool(tool)],
+        {name: member for name, member in value.items() if name not in _NOT_SETTINGS},
+    )
+
+
+def _messages(value: object) -> list[Entry]:
+    return [_message(message) for message in value] if isinstance(value, list) else []
+
+
+def _message(value: object) -> Entry:
+    if not isinstance(value, dict):
+        return Entry("(no message)", _text(value))
+    return Entry(
+        string(value.get("role")) or "(no role)",
+        _text(value.get("content")),
+        string(value.get("reasoning_content")) or string(value.get("reasoning")),
+        tuple(map(_call, objects(value.get("tool_calls")))),
+        string(value.get("tool_call_id")) or string(value.get("name")),
+    )
+
+
+def _call(value: Json) -> tuple[str, str]:
+    inner = value.get("function", value.get("custom"))
+    inner = inner if isinstance(inner, dict) else {}
+    arguments = inner.get("arguments", inner.get("input"))
+    return string(inner.get("name")) or "(no name)", _text(arguments)
+
+
+def _items(value: Json) -> list[Entry]:
+    instructions, items = _text(value.get("instructions")), value.get("input")
+    first = [Entry("instructions", instructions)] if instructions else []
+    if isinstance(items, list):
+        return first + [_item(item) for item in items]
+    return [*first, Entry("user", _text(items))]
+
+
+def _item(value: object) -> Entry:
+    if not isinstance(value, dict):
+        return Entry("(no item)", _text(value))
+    kind, call_id = string(value.get("type")), string(value.get("call_id"))
+    if kind in ("message", "") and "role" in value:
+        return _message(value)
+    if kind == "reasoning":
+        summary, content = _text(value.get("summary")), _text(value.get("content"))
+        return Entry(kind, reasoning=content or summary)
+    if kind.endswith("_call"):
+        arguments = value.get("arguments", value.get("input", value.get("action")))
+        name = string(value.get("name")) or kind
+        return Entry(kind, calls=((name, _text(arguments)),), about=call_id)
+    if kind.endswith("_output"):
+        return Entry(kind, _text(value.get("output")), about=call_id)
+    rest = {name: member for name, member in value.items() if name not in _ROLE_FIELDS}
+    return Entry(kind or "(no type)", _text(rest))
+
+
+def _text(value: object) -> str:
+    """Content as text: parts one after another, what is no text named with its size."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(part, dict) for part in value):
+        return "\n".join(_part(part) for part in value)
+    if value is None or value == {}:
+        return ""
+    return _json(value)
+
+
+def _part(part: Json) -> str:
+    for name in _TEXT_NAMES:
+        if isinstance(part.get(name), str):
+            return string(part[name])
+    kind, written = string(part.get("type")) or "part", _json(part)
+    return f"[{kind[:40]}: {len(written):,} characters]" if len(written) > 300 else written
+
+
+def _json(value: object) -> str:
+    try:
+        return dumps(value).decode()
+    except NotJson:
+        return "(nested too deeply to be shown)"
+
+
+def _tool(value: Json) -> list[str]:
+    """The names of a declared tool; a namespace holds several."""
+    inner = value.get("function", value.get("custom"))
+    name = string((inner if isinstance(inner, dict) else value).get("name"))
+    if within := objects(value.get("tools")):
+        # Only one level: a namespace holds no namespace.
+        return [f"{name}.{string(tool.get('name'))}" for tool in within]
+    return [name or string(value.get("type")) or "(no name)"]

@@ -1,0 +1,234 @@
+"""A Responses reply read: the events of a stream in any dialect, or one response object.
+
+Some servers tell an item by deltas, some by its end, some only by the last snapshot.
+Each is taken down by output index; an item that was told whole counts as it was told,
+one that was not as its deltas say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ...wire.json_codec import NotJson, dumps
+from ...wire.usage import Counts, counts
+from .values import (
+    Failure,
+    Json,
+    ParsedCall,
+    ParsedChoice,
+    Prose,
+    ProseKind,
+    failure,
+    objects,
+    string,
+)
+
+TextKind = ProseKind | Literal["call"]
+
+_TEXTS: dict[str, TextKind] = {
+    "response.output_text": "text",
+    "response.refusal": "refusal",
+    "response.reasoning": "reasoning",
+    "response.reasoning_text": "reasoning",
+    "response.reasoning_summary": "reasoning",
+    "response.reasoning_summary_text": "reasoning",
+    "response.function_call_arguments": "call",
+    "response.custom_tool_call_input": "call",
+    "response.mcp_call_arguments": "call",
+    "response.code_interpreter_call_code": "call",
+}
+"""The events that bring text: these names with ``.delta`` and ``.done``."""
+_TERMINALS = frozenset(
+    f"response.{name}" for name in ("completed", "incomplete", "failed", "cancelled", "error")
+)
+_DONE_FIELDS = ("text", "refusal", "arguments", "input", "code")
+_NO_ARGUMENTS = frozenset(
+    {
+        *("id", "type", "status", "call_id", "name", "namespace", "execution", "created_by"),
+        "environment",
+    }
+)
+
+
+def delta_kind(event: Json) -> TextKind | None:
+    """What an event's ``delta`` is a piece of; None for other events."""
+    name, _, end = string(event.get("type")).rpartition(".")
+    return _TEXTS.get(name) if end == "delta" else None
+
+
+@dataclass(slots=True)
+class _Item:
+    """An output item as far as it was told."""
+
+    told: Json = field(default_factory=dict)
+    """The item itself, from the latest event that held it."""
+    whole: bool = False
+    texts: dict[tuple[TextKind, int], list[str]] = field(default_factory=dict)
+    """The text of each of its parts, in pieces."""
+
+
+class ResponsesReader:
+    """Reads events, or a whole ``response``, one object after another."""
+
+    def __init__(self) -> None:
+        self._items: dict[int | str, _Item] = {}
+        self._keys: dict[str, int] = {}
+        self.model = ""
+        self.finish = ""
+        self.usage: Counts | None = None
+        self.error: Failure | None = None
+        self.ended = False
+
+    def feed(self, event: Json) -> bool:
+        """Returns whether it carried a token: words, or a part of a call."""
+        kind = string(event.get("type"))
+        delta = event.get("delta")
+        if isinstance(delta, str) and (part := delta_kind(event)):
+            self._fragments(event, part).append(delta)
+            return bool(delta)
+        if kind == "error":
+            self.error = failure(event) or self.error
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            return self._item(event, whole=kind.endswith("done"))
+        elif isinstance(response := event.get("response"), dict):
+            self.snapshot(response)
+            self.ended = self.ended or kind in _TERMINALS
+        else:
+            self._done(event)
+        return False
+
+    def snapshot(self, response: Json) -> None:
+        """A response object; its output counts for what was not told by events."""
+        self.model = string(response.get("model")) or self.model
+        self.usage = counts(response.get("usage")) or self.usage
+        self.error = failure(response) or self.error
+        self.finish = _finish(response) or self.finish
+        output = response.get("output")
+        for index, item in enumerate(output if isinstance(output, list) else ()):
+            if isinstance(item, dict):
+                known = self._items.setdefault(index, _Item())
+                if not known.whole:
+                    known.told, known.whole = item, item.get("status") != "in_progress"
+
+    @property
+    def choices(self) -> tuple[ParsedChoice, ...]:
+        """The one choice, if anything was told."""
+        parts = tuple(part for item in self._items.values() for part in _parts(item))
+        return (ParsedChoice(0, parts, self.finish),) if parts or self.finish else ()
+
+    def _at(self, event: Json) -> _Item:
+        """The item that an event is about: by index, by id, or the latest."""
+        index, item_id = event.get("output_index"), string(event.get("item_id"))
+        if type(index) is int:
+            key: int | str = index
+        elif item_id:
+            key = self._keys.get(item_id, item_id)
+        else:
+            key = next(reversed(self._items), 0)
+        return self._items.setdefault(key, _Item())
+
+    def _fragments(self, event: Json, part: TextKind) -> list[str]:
+        index = event.get("content_index", event.get("summary_index"))
+        key = (part, index if type(index) is int else 0)
+        return self._at(event).texts.setdefault(key, [])
+
+    def _item(self, event: Json, *, whole: bool) -> bool:
+        told = event.get("item")
+        if not isinstance(told, dict):
+            return False
+        item = self._at(event if "output_index" in event else {"item_id": told.get("id")})
+        item.told, item.whole = told, whole
+        index = event.get("output_index")
+        if type(index) is int:
+            self._keys[string(told.get("id"))] = index
+        return string(told.get("type")).endswith("call")
+
+    def _done(self, event: Json) -> None:
+        """The end of a text, with all of it."""
+        name, _, end = string(event.get("type")).rpartition(".")
+        part = _TEXTS.get(name) if end == "done" else None
+        text = next((event[key] for key in _DONE_FIELDS if isinstance(event.get(key), str)), "")
+        if part and text:
+            self._fragments(event, part)[:] = [text]
+
+
+def _finish(response: Json) -> str:
+    status = string(response.get("status"))
+    details = response.get("incomplete_details")
+    if isinstance(response.get("required_action"), dict):
+        return f"{status}, waits for its calls"
+    reason = string(details.get("reason")) if isinstance(details, dict) else ""
+    if status in ("in_progress", "queued"):
+        return ""
+    return f"{status}: {reason}" if reason else status
+
+
+def _parts(item: _Item) -> list[Prose | ParsedCall]:
+    """What an item says."""
+    told = item.told
+    kind = string(told.get("type"))
+    if kind.endswith("_call") or any(part == "call" for part, _ in item.texts):
+        streamed = "".join(item.texts.get(("call", 0), ()))
+        return [_call(told, kind, streamed)]
+    said = _message(told) or _reasoning(told) if item.whole else []
+    return [*said] or [
+        Prose(part, "".join(texts))
+        for (part, _), texts in item.texts.items()
+        if part != "call" and any(texts)
+    ]
+
+
+def _message(item: Json) -> list[Prose]:
+    content = item.get("content")
+    if item.get("type") == "reasoning":
+        return []
+    if isinstance(content, str):
+        return [Prose("text", content)] if content else []
+    said: list[Prose] = []
+    for part in objects(content):
+        text, refusal = string(part.get("text")), string(part.get("refusal"))
+        said += [Prose("text", text)] if text else []
+        said += [Prose("refusal", refusal)] if refusal else []
+    return said
+
+
+def _reasoning(item: Json) -> list[Prose]:
+    """The summary, and the reasoning itself if it is told and another text."""
+    texts: list[str] = []
+    for holder in (item.get("summary"), item.get("content")):
+        found = [string(part.get("text")) for part in objects(holder)]
+        text = "\n\n".join(filter(None, found))
+        if text and text not in texts:
+            texts.append(text)
+    return [Prose("reasoning", "\n\n".join(texts))] if texts else []
+
+
+def _call(item: Json, kind: str, streamed: str) -> ParsedCall:
+    inner = item.get("function")
+    fields = item | inner if isinstance(inner, dict) else item
+    if kind in ("function_call", "tool_call", ""):
+        shown, arguments = "function", fields.get("arguments")
+    elif kind == "custom_tool_call":
+        shown, arguments = "custom", fields.get("input")
+    else:
+        shown = kind.removesuffix("_call")
+        arguments = {name: item[name] for name in item if name not in _NO_ARGUMENTS}
+        only = tuple(arguments.values())
+        arguments = only[0] if len(only) == 1 else arguments
+    return ParsedCall(
+        string(fields.get("name")) or shown,
+        string(item.get("call_id")) or string(item.get("id")),
+        _json_text(arguments) or streamed,
+        shown,
+        string(item.get("namespace")),
+    )
+
+
+def _json_text(value: object) -> str:
+    if isinstance(value, str) or not value:
+        return string(value)
+    try:
+        return dumps(value).decode()
+    except NotJson:
+        return ""

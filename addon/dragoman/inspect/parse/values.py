@@ -1,0 +1,131 @@
+"""What a reply says, whatever its shape: the values that reading one comes to.
+
+The same turn gives the same parts from a chat stream, a chat message, a Responses
+stream and a Responses object (`reader` reads them), so what is shown of a turn does
+not depend on how it was sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...wire.usage import Counts
+
+Json = dict[str, Any]
+ProseKind = Literal["reasoning", "text", "refusal"]
+Shape = Literal["", "chat stream", "chat reply", "Responses stream", "Responses reply"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Words of the model."""
+
+    kind: ProseKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCall:
+    """A tool call, as far as it has come."""
+
+    name: str
+    id: str
+    arguments: str
+    """JSON text; of a custom tool its input, which is any text."""
+    kind: str = "function"
+    """``function``, ``custom``, or the kind of the call item (``shell``, ``web_search``)."""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedChoice:
+    """One answer; more than one only if the client asked for n > 1."""
+
+    index: int = 0
+    parts: tuple[Prose | ParsedCall, ...] = ()
+    """In the order in which they began."""
+    finish: str = ""
+    """The finish reason, or the status of a response; empty if none came."""
+
+    def prose(self, kind: ProseKind) -> str:
+        """All of one kind."""
+        return "".join(p.text for p in self.parts if isinstance(p, Prose) and p.kind == kind)
+
+    @property
+    def reasoning(self) -> str:
+        return self.prose("reasoning")
+
+    @property
+    def text(self) -> str:
+        return self.prose("text")
+
+    @property
+    def calls(self) -> tuple[ParsedCall, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ParsedCall))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error, in the sender's own words."""
+
+    message: str
+    type: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReply:
+    """A reply as it was understood."""
+
+    shape: Shape = ""
+    """Empty if nothing in it was understood."""
+    model: str = ""
+    choices: tuple[ParsedChoice, ...] = ()
+    usage: Counts | None = None
+    error: Failure | None = None
+    ended: bool = False
+    """Whether the reply said that it was at its end."""
+    frames: int = 0
+    """Of a stream."""
+    unread: int = 0
+    """Frames that carry something which is no JSON object; a last one may be unfinished."""
+    skipped: int = 0
+    """Bytes in the middle that were not looked at, as there is too much."""
+
+    @property
+    def calls(self) -> tuple[ParsedCall, ...]:
+        """The calls of all choices."""
+        return tuple(call for choice in self.choices for call in choice.calls)
+
+
+def string(value: object) -> str:
+    """The value if it is a string, else nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def objects(value: object) -> list[Json]:
+    """The objects in the value if it is a list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def failure(value: object) -> Failure | None:
+    """The error that an object reports: ``{"error": …}``, or one that is an error itself."""
+    if not isinstance(value, dict):
+        return None
+    error = value.get("error") or value.get("errors")
+    if isinstance(error, list):
+        error = error[0]
+    if not error:
+        if value.get("type") != "error" and value.get("object") != "error":
+            return None
+        error = value
+    if not isinstance(error, dict):
+        message = error if isinstance(error, str) else value.get("message")
+        return Failure(string(message) or "(no message)", code=string(value.get("code")))
+    code = error.get("code")
+    return Failure(
+        string(error.get("message")) or string(error.get("detail")) or "(no message)",
+        string(error.get("type")),
+        str(code) if type(code) is int and -(10**9) < code < 10**9 else string(code),
+    )

@@ -1,0 +1,312 @@
+"""Removes secrets from the bodies of a flow, so that they can be shown to others.
+
+A secret is what has the shape of a known credential, what stands behind a name such as
+``api_key``, and every credential of the flow's own request.  The invariant: only
+characters of strings change, one for one, so JSON stays JSON, frames stay frames, markers
+stay markers, and what held no secret stays the same bytes.  A stream may cut a secret
+over many deltas; so the deltas of one field are searched as the one text they make.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from ..bridge.envelope import open_sealed, seal
+from ..repair.formats.kimi_k2.markers import MARKERS
+from ..wire.json_codec import NotJson, dumps, loads
+from ..wire.sse import Frame, is_event_stream, split
+
+PLACEHOLDER = "REDACTED"
+MIN_CREDENTIAL = 8
+"""Characters of a credential that is looked for: local hosts are sent ``x`` and ``test``."""
+MAX_REMEMBERED = 4096
+"""Strings without a secret that are remembered: ids and model names repeat in every chunk."""
+
+SHORT = 16
+"""Bytes of a frame that are too few for a delta."""
+_LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_MARKER = re.compile("|".join(map(re.escape, MARKERS)))
+_MASKED = re.compile(rb"\x01+")
+
+# Every pattern begins with something fixed and consumes what it has looked at, so the
+# search is linear; the secret is the group of that name, or all of the match.
+_NAME = (
+    r"(?:api_?-?key|access_?-?key|private_?-?key|secret|passw(?:or)?d|credential|authorization"
+    r"|(?:api|access|auth|refresh|bearer|session|bot|id)_?-?token)[\w-]{0,40}"
+)
+# Up to the quote that closes it: within text that is JSON, quotes have backslashes
+# before them, and those of the value have more than those around it.
+_QUOTED = (
+    r"(?P<quote>\\*+[\"'])"
+    r"(?P<secret>(?:(?!(?P=quote)|<\|tool_call)(?:[^\\\"']|\\*+[\"']|\\++)){1,4096}+)"
+)
+_SHAPES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"sk-(?<![A-Za-z0-9]sk-)[\w-]{16,}",
+        r"gh[pousr]_[A-Za-z0-9]{16,}",
+        r"github_pat_\w{16,}",
+        r"glpat-[\w-]{16,}",
+        r"hf_(?<![A-Za-z0-9]hf_)[A-Za-z0-9]{16,}",
+        r"gsk_(?<![A-Za-z0-9]gsk_)[A-Za-z0-9]{16,}",
+        r"nvapi-[\w-]{16,}",
+        r"A[KS]IA(?<![A-Za-z0-9]A[KS]IA)[A-Z0-9]{16}",
+        r"AIza[\w-]{30,}",
+        r"xox[a-z]-[\w-]{10,}",
+        r"xapp-[\w-]{10,}",
+        r"eyJ(?<![\w-]eyJ)[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",
+        r"[Bb][Ee][Aa][Rr][Ee][Rr]\s{1,8}(?P<secret>[\w.~+/=-]{16,})",
+        r"://[^\s/:@\"'\\]{0,64}:(?P<secret>[^\s/@\"'\\]{3,128})@",
+        r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY-----"
+        r"(?P<pem>(?:(?:\r?\n|\\+[nr])[ \t]*+(?:[\w-]++: [^\n\\]*+|[A-Za-z0-9+/=]*+))*+)",
+        rf"(?i:{_NAME})(?:\\*+[\"'])?\s{{0,8}}[:=]\s{{0,8}}{_QUOTED}",
+        rf"[\"']token\\*+[\"']\s{{0,8}}:\s{{0,8}}{_QUOTED}",
+        rf"(?i:{_NAME})=(?P<secret>(?:(?!<\|tool_call)[^\s\"'\\&;,)]){{6,4096}})",
+        r"(?:KEY|TOKEN(?!S)|SECRET|PASSWORD|PASSWD)[A-Z0-9_]{0,40}=\\*+[\"']?"
+        r"(?P<secret>(?:(?!<\|tool_call)[^\s\"'\\]){1,4096})",
+    )
+)
+_IN_PEM = re.compile(r"(?<!\\)[A-Za-z0-9+/=]+")
+_SECRET_NAME = re.compile(rf"(?i:{_NAME})\Z")
+_CREDENTIAL_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
+)
+_CREDENTIAL_PARAMETERS = frozenset({"key", "token", "api_key", "api-key", "apikey", "access_token"})
+
+
+def credentials(headers: Iterable[tuple[str, str]], path: str) -> frozenset[str]:
+    """The credentials of a request: those of its headers and of its query."""
+    found: set[str] = set()
+    for name, value in headers:
+        if name.lower() not in _CREDENTIAL_HEADERS:
+            continue
+        found.add(value.strip())
+        if name.lower() == "cookie":
+            found |= {cookie.partition("=")[2].strip() for cookie in value.split(";")}
+        else:
+            scheme, _, rest = value.strip().partition(" ")
+            found.add(rest.strip())
+            if scheme.lower() == "basic":
+                found.add(_password(rest))
+    query = path.partition("?")[2]
+    for raw in query.split("&"):
+        if raw.partition("=")[0].lower() in _CREDENTIAL_PARAMETERS:
+            found.add(raw.partition("=")[2])
+            found |= {value for _, value in parse_qsl(raw)}
+    return frozenset(value for value in found if len(value) >= MIN_CREDENTIAL)
+
+
+def _password(basic: str) -> str:
+    try:
+        return base64.b64decode(basic).decode().partition(":")[2]
+    except (binascii.Error, ValueError):
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _String:
+    """A string of a JSON value, in the order of the text."""
+
+    text: str
+    name: str | None
+    """The member it is the value of, ``""`` in an array; None for a member's name."""
+    lane: tuple[object, ...] | None
+    """What tells the field of a delta from others; None for what is no piece of a text."""
+
+
+class Redaction:
+    """Removes the secrets of one flow."""
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        """`known` are credentials that are secrets wherever they appear."""
+        self._known = [value for value in known if len(value) >= MIN_CREDENTIAL]
+        self._clean: set[str] = set()
+
+    def body(self, body: bytes) -> bytes:
+        """A body, of any kind, without the secrets."""
+        return self._stream(body) if is_event_stream(body) else self._document(body)
+
+    def text(self, text: str) -> str:
+        """A text without the secrets, of the same length."""
+        if text in self._clean:
+            return text
+        sealed = open_sealed(text)
+        if sealed is not None:
+            opened = self.text(sealed)
+            return text if opened == sealed else seal(opened)
+        masked = self._masked(text)
+        if masked == text and len(text) < 256 and len(self._clean) < MAX_REMEMBERED:
+            self._clean.add(text)
+        return masked
+
+    def _masked(self, text: str) -> str:
+        spans = list(self._spans(text))
+        if not spans:
+            return text
+        mask = bytearray(len(text))
+        for start, end in spans:
+            mask[start:end] = b"\x01" * (end - start)
+        for marker in _MARKER.finditer(text):
+            mask[marker.start() : marker.end()] = bytes(marker.end() - marker.start())
+        pieces: list[str] = []
+        done = 0
+        for run in _MASKED.finditer(mask):
+            pieces += [text[done : run.start()], _placeholder(run.end() - run.start())]
+            done = run.end()
+        return "".join([*pieces, text[done:]])
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        for known in self._known:
+            found = text.find(known)
+            while found >= 0:
+                yield found, found + len(known)
+                found = text.find(known, found + len(known))
+        for shape in _SHAPES:
+            for match in shape.finditer(text):
+                groups = match.groupdict()
+                if "pem" in groups:
+                    for line in _IN_PEM.finditer(text, *match.span("pem")):
+                        yield line.span()
+                else:
+                    yield match.span("secret" if "secret" in groups else 0)
+
+    def _string(self, string: _String) -> str:
+        """A string without the secrets, or one whose name says that it is one."""
+        if string.name is None:
+            # A credential that is a mere word could be the name of any member.
+            return self.text(string.text) if re.search("[0-9]", string.text) else string.text
+        if string.text and _SECRET_NAME.search(string.name):
+            return _placeholder(len(string.text))
+        return self.text(string.text)
+
+    def _document(self, body: bytes) -> bytes:
+        found = _read(body)
+        if found is None:
+            return self._opaque(body)
+        new = {at: self._string(string) for at, string in enumerate(found)}
+        return _rewritten(body, {at: text for at, text in new.items() if text != found[at].text})
+
+    def _opaque(self, body: bytes) -> bytes:
+        """What is no JSON, or has members that cannot be told apart."""
+        text = body.decode("utf-8", "surrogateescape")
+        return self._masked(text).encode("utf-8", "surrogateescape")
+
+    def _stream(self, body: bytes) -> bytes:
+        frames = list(_frames(body))
+        edits: list[dict[int, str] | None] = []
+        lanes: dict[tuple[object, ...], list[tuple[int, int, str]]] = {}
+        for number, frame in enumerate(frames):
+            found = _read(frame.data or b"") if frame.whole else None
+            edits.append(None if found is None else {})
+            for at, string in enumerate(found or ()):
+                if string.lane is not None:
+                    lanes.setdefault(string.lane, []).append((number, at, string.text))
+                elif (new := self._string(string)) != string.text:
+                    edits[-1] = {**(edits[-1] or {}), at: new}
+        for pieces in lanes.values():
+            self._edit(pieces, edits)
+        return b"".join(map(self._frame, frames, edits))
+
+    def _edit(self, pieces: list[tuple[int, int, str]], edits: list[dict[int, str] | None]) -> None:
+        """Search the text that `pieces` (frame, string, text) make, and edit those it is in."""
+        text = "".join(piece for _, _, piece in pieces)
+        masked = self._masked(text)
+        if masked == text:
+            return
+        start = 0
+        for number, at, piece in pieces:
+            new = masked[start : start + len(piece)]
+            start += len(piece)
+            edit = edits[number]
+            if new != piece and edit is not None:
+                edit[at] = new
+
+    def _frame(self, frame: Frame, edit: dict[int, str] | None) -> bytes:
+        raw, data = frame.raw, frame.data
+        if edit is None or data is None:
+            return self._opaque(raw)
+        head, found, tail = raw.partition(data)
+        if not found:
+            # The data stands over several lines: one will do.
+            head, tail = frame.other_lines + b"data: ", b"\n\n"
+            data = dumps(loads(_rewritten(data, edit))) if edit else data
+            return self._opaque(head) + data + tail if edit else raw
+        if edit:
+            data = _rewritten(data, edit)
+        if head != b"data: " or tail != b"\n\n":
+            head, tail = self._opaque(head), self._opaque(tail)
+        return head + data + tail
+
+
+def _frames(body: bytes) -> Iterator[Frame]:
+    """The frames of a stream; those too short for a delta as one, as there may be millions."""
+    short = bytearray()
+    for frame in split(body, max_frame=len(body) + 1):
+        if len(frame.raw) < SHORT:
+            short += frame.raw
+            continue
+        if short:
+            yield Frame(bytes(short), whole=False)
+            short.clear()
+        yield frame
+    if short:
+        yield Frame(bytes(short), whole=False)
+
+
+def _placeholder(size: int) -> str:
+    return (PLACEHOLDER + "-" * (size - len(PLACEHOLDER)))[:size]
+
+
+def _read(text: bytes) -> list[_String] | None:
+    """The strings of a JSON text; None if it is none, or its strings cannot be told apart."""
+    found: list[_String] = []
+    try:
+        value = loads(text)
+        _walk(value, _origin(value), "", found)
+    except (NotJson, RecursionError):
+        return None
+    literals = text.count(b'"') / 2 if b"\\" not in text else len(_LITERAL.findall(text))
+    # A member that is there twice is read once.
+    return found if len(found) == literals else None
+
+
+def _origin(value: object) -> tuple[object, ...]:
+    """What tells the deltas of a Responses stream apart: they are no members of a choice."""
+    if not isinstance(value, dict) or "delta" not in value:
+        return ()
+    names = ("type", "item_id", "output_index", "content_index", "summary_index", "index")
+    members = (value.get(name) for name in names)
+    return tuple(member if isinstance(member, (str, int)) else None for member in members)
+
+
+def _walk(value: Any, where: tuple[object, ...], name: str, found: list[_String]) -> None:
+    if isinstance(value, str):
+        found.append(_String(value, name, where if "delta" in where else None))
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            found.append(_String(key, None, None))
+            if isinstance(member, (str, dict, list)):
+                _walk(member, (*where, key), key, found)
+    elif isinstance(value, list):
+        for at, element in enumerate(value):
+            index = element.get("index") if isinstance(element, dict) else at
+            _walk(element, (*where, index if isinstance(index, int) else at), "", found)
+
+
+def _rewritten(text: bytes, edit: dict[int, str]) -> bytes:
+    """A JSON text with other strings in the places that `edit` numbers."""
+    if not edit:
+        return text
+    pieces: list[bytes] = []
+    done = 0
+    for at, literal in enumerate(_LITERAL.finditer(text)):
+        if at in edit:
+            pieces += [text[done : literal.start()], dumps(edit[at])]
+            done = literal.end()
+    return b"".join([*pieces, text[done:]])

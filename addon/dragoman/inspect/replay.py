@@ -1,0 +1,330 @@
+"""A recorded flow once more, offline, through the code as it is now.
+
+What comes out is compared with what the client got when the flow ran.  What must differ
+(times, and ids that are made of them or at random) is made equal first; so any difference
+that is left is one in what Dragoman does: a repair of yesterday that is none today.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from ..bridge.reply.converter import ReplyConverter
+from ..bridge.reply.whole_body import answer
+from ..bridge.request.convert import Conversion, convert
+from ..bridge.responses.dialects import DIALECTS, OPENAI
+from ..bridge.responses.output_items import ID_PREFIXES
+from ..notes import Evidence
+from ..repair.chat_message import repair_whole
+from ..repair.chat_stream import ChatStreamRepair
+from ..repair.declared_tools import DeclaredTools
+from ..repair.pending import Policy
+from ..wire.chat_end import (
+    EARLY,
+    TAIL,
+    broken_off,
+    error_frame,
+    has_ended,
+    is_done,
+    is_half,
+    turn_ended,
+)
+from ..wire.errors import Refused, error_json
+from ..wire.json_codec import NotJson, dumps, loads
+from ..wire.sse import HEARTBEAT, Frame, FrameSplitter, encode, is_event_stream
+from .exchange import Exchange
+from .fixture import require_whole
+
+NOW = 1_700_000_000
+"""The time (Unix seconds) at which every flow runs again."""
+MAX_LINES = 60
+"""Lines of a comparison that are shown."""
+MAX_COMPARED = 400
+"""Lines of each side that are matched with those of the other."""
+MAX_LINE = 200
+_BEFORE = 40
+"""Characters shown in front of the first that differs."""
+
+# Made of the time or at random, where our own code makes it.
+_PASSING = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (rb"\bcall_(\d+)_\d{9,11}\b", rb"call_\1_<time>"),
+        (rb"\b(resp|call|%s)_[0-9a-f]{32}" % "|".join(ID_PREFIXES.values()).encode(), rb"\1_<id>"),
+        (rb'"sequence_number":\d+,?', b""),
+        (rb'"(created_at|completed_at)": ?\d+', rb'"\1":"<time>"'),
+    )
+)
+
+_HEARTBEAT = re.compile(
+    rb'event: (ping|response\.in_progress)\n|event: response\.\w+\.delta\n.*"delta":""'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What the code of today makes of a recorded flow."""
+
+    replies: tuple[bytes, ...]
+    """What the client would get.  Of a stream that broke off: if the upstream did, and if
+    the client did."""
+    request: bytes
+    """What the upstream would get."""
+
+
+def replay(exchange: Exchange) -> Replay:
+    """Raises `IncompleteError` for a flow of which a part was not kept."""
+    require_whole(exchange)
+    reply = exchange.upstream_reply
+    if exchange.job == "bridge":
+        return _bridged(exchange)
+    if exchange.job == "watch" or exchange.status != 200:
+        return Replay((reply,), exchange.client_request)
+    tools, policy = DeclaredTools.of_request(_value(exchange.client_request)), _policy(exchange)
+    if is_event_stream(reply):
+        repair = ChatStreamRepair(tools, policy, Evidence(), NOW)
+        return Replay(_Through(exchange, repair).repaired(), exchange.client_request)
+    whole = repair_whole(reply, tools, policy, Evidence(), NOW)
+    return Replay((whole,), exchange.client_request)
+
+
+def _value(body: bytes) -> object:
+    try:
+        value: object = loads(body)
+    except NotJson:
+        return None
+    return value
+
+
+def _policy(exchange: Exchange) -> Policy:
+    options = exchange.options
+    text, finish = options.get("dragoman_kimi_text"), options.get("dragoman_finish_reason")
+    return Policy(
+        text="field" if text == "field" else "content",
+        finish="keep" if finish == "keep" else "tool_calls",
+    )
+
+
+class _Through:
+    """A stream through the stages, as in `proxy`, but in one piece."""
+
+    def __init__(self, exchange: Exchange, repair: ChatStreamRepair | None) -> None:
+        splitter = FrameSplitter()
+        self._whole = splitter.feed(exchange.upstream_reply)
+        self._rest = splitter.close()
+        self._error = exchange.error
+        self._repair = repair
+
+    def repaired(self) -> tuple[bytes, ...]:
+        """The chat stream that the client would get."""
+        assert self._repair is not None
+        begun = _joined(self._pass(self._whole))
+        if self._error:
+            if turn_ended(begun[-TAIL:]):
+                done = [] if is_done(begun[-TAIL:]) else [encode(b"[DONE]")]
+                return begun + _joined(self._pass(done)), begun
+            return begun + _joined(self._repair.release()), begun
+        chat = b'"choices"' in begun
+        rest = [frame for frame in self._rest if not (chat and is_half(frame))]
+        out = begun + _joined(self._pass(rest) + self._repair.close())
+        if not chat or has_ended(out[-TAIL:]):
+            return (out,)
+        # It was recorded where a reply cannot be broken off.
+        return (out + _joined(self._pass([error_frame(EARLY)])),)
+
+    def bridged(self, reply: ReplyConverter) -> tuple[bytes, ...]:
+        """The Responses stream that the client would get."""
+
+        def fed(frames: list[Frame]) -> bytes:
+            return b"".join(
+                _joined(reply.feed_repaired(self._pass([frame]), frame)) for frame in frames
+            )
+
+        begun = _joined(reply.open()) + fed(self._whole)
+        if self._error:
+            last = [error_frame(broken_off(self._error))]
+            return begun + _joined(reply.close(self._pass(last))), begun
+        rest = fed(self._rest)
+        return (begun + rest + _joined(reply.close(self._repair.close() if self._repair else ())),)
+
+    def _pass(self, frames: list[Frame]) -> list[Frame]:
+        if self._repair is None:
+            return frames
+        return [out for frame in frames for out in self._repair.feed(frame)]
+
+
+def _joined(frames: list[Frame]) -> bytes:
+    return b"".join(frame.raw for frame in frames)
+
+
+def _bridged(exchange: Exchange) -> Replay:
+    unsupported = exchange.options.get("dragoman_unsupported_tools")
+    evidence = Evidence()
+    try:
+        conversion = convert(
+            _value(exchange.client_request),
+            unsupported="error" if unsupported == "error" else "drop",
+            evidence=evidence,
+        )
+    except Refused as refused:
+        answer = error_json(
+            refused.message, type="invalid_request_error", param=refused.param, code=refused.code
+        )
+        return Replay((answer,), b"")
+    replies = _Bridge(exchange, conversion, evidence).replies()
+    return Replay(replies, dumps(conversion.chat))
+
+
+class _Bridge:
+    """The reply side of a bridged flow."""
+
+    def __init__(self, exchange: Exchange, conversion: Conversion, evidence: Evidence) -> None:
+        self._exchange = exchange
+        self._turn = conversion.turn
+        self._evidence = evidence
+        self._tools = DeclaredTools.of_request(conversion.chat)
+        self._repairs = exchange.options.get("dragoman_repair") != "off"
+
+    def replies(self) -> tuple[bytes, ...]:
+        exchange = self._exchange
+        body, status = exchange.upstream_reply, exchange.upstream_status
+        if status < 300 and self._turn.stream and is_event_stream(body):
+            return _Through(exchange, self._repair()).bridged(self._reply())
+        given = answer(
+            self._reply(),
+            body,
+            status=status,
+            stream=self._turn.stream,
+            retry_after=exchange.retry_after,
+            repair=self._repair(),
+        )
+        return (given.body,)
+
+    def _reply(self) -> ReplyConverter:
+        return ReplyConverter(
+            self._turn,
+            DIALECTS.get(self._exchange.options.get("dragoman_dialect", ""), OPENAI),
+            self._evidence,
+            response_id=f"resp_{0:032x}",
+            created_at=NOW,
+            clock=lambda: NOW,
+        )
+
+    def _repair(self) -> ChatStreamRepair | None:
+        if not self._repairs:
+            return None
+        return ChatStreamRepair(self._tools, _policy(self._exchange), self._evidence, NOW)
+
+
+# The comparison
+
+
+def compare(exchange: Exchange) -> list[str]:
+    """What has changed since the flow ran, as lines for a person; the first one sums up.
+
+    Raises `IncompleteError`.
+    """
+    now = replay(exchange)
+    lines = _difference("reply", exchange.client_reply, now.replies)
+    if exchange.job == "bridge":
+        lines += _difference("request", exchange.upstream_request, (now.request,))
+    return lines
+
+
+def _difference(what: str, was: bytes, now: tuple[bytes, ...]) -> list[str]:
+    """``reply: unchanged``, or how the first of `now` differs from what `was`."""
+    old = normal(was)
+    if any(normal(reply) == old for reply in now):
+        return [f"{what}: unchanged ({len(was)} bytes)"]
+    before, after = _lines(old), _lines(normal(now[0]))
+    shown = list(_diff(before, after))
+    cut = [f"… {len(shown) - MAX_LINES} more lines"] if len(shown) > MAX_LINES else []
+    head = f"{what}: CHANGED (- when it ran, {len(before)} lines; + now, {len(after)} lines)"
+    return [head, *shown[:MAX_LINES], *cut]
+
+
+def normal(body: bytes) -> bytes:
+    """`body` without heartbeats, and with the same word in place of everything else that
+    differs from run to run."""
+    if is_event_stream(body):
+        frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
+        body = b"".join(frame.raw for frame in frames if not _is_heartbeat(frame))
+    for pattern, replacement in _PASSING:
+        body = pattern.sub(replacement, body)
+    return body
+
+
+def _is_heartbeat(frame: Frame) -> bool:
+    return frame == HEARTBEAT or _HEARTBEAT.match(frame.raw) is not None
+
+
+def _lines(body: bytes) -> list[str]:
+    """One line for each frame of a stream, or for each line of a JSON text written out."""
+    if is_event_stream(body):
+        splitter = FrameSplitter(max_frame=len(body) + 1)
+        frames = splitter.feed(body) + splitter.close()
+        return [" ".join(_text(frame.raw).split("\n")).strip() for frame in frames]
+    try:
+        value = loads(body)
+        return json.dumps(value, indent=1, ensure_ascii=False).split("\n")
+    except (NotJson, RecursionError):
+        return _text(body).split("\n")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _diff(before: list[str], after: list[str]) -> Iterator[str]:
+    """The lines that differ, each cut to where it does; `@@` names where they stand."""
+    start = 0
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            break
+        start += 1
+    end = 0
+    for old, new in zip(reversed(before[start:]), reversed(after[start:]), strict=False):
+        if old != new:
+            break
+        end += 1
+    olds, news = before[start : len(before) - end], after[start : len(after) - end]
+    first_olds, first_news = olds[:MAX_COMPARED], news[:MAX_COMPARED]
+    matcher = SequenceMatcher(None, first_olds, first_news, autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        if tag != "equal":
+            yield f"@@ line {start + i + 1} @@"
+            yield from _replaced(first_olds[i:j], first_news[k:m])
+    left = max(len(olds), len(news)) - MAX_COMPARED
+    if left > 0:
+        yield f"… {left} lines behind these are not compared"
+
+
+def _replaced(olds: list[str], news: list[str]) -> Iterator[str]:
+    paired = len(olds) == len(news)
+    at = [_first_difference(*pair) if paired else 0 for pair in zip(olds, news, strict=False)]
+    for sign, lines in (("-", olds), ("+", news)):
+        for number, line in enumerate(lines):
+            yield f"{sign} {_shown(line, at[number] if number < len(at) else 0)}"
+
+
+def _first_difference(old: str, new: str) -> int:
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[:middle] == new[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _shown(line: str, at: int) -> str:
+    """What of a line is shown: around `at`, and nothing that a terminal would obey."""
+    start = max(0, at - _BEFORE) if len(line) > MAX_LINE else 0
+    part = line[start : start + MAX_LINE]
+    part = "".join(c if c.isprintable() else "?" for c in part)
+    return ("…" if start else "") + part + ("…" if start + MAX_LINE < len(line) else "")

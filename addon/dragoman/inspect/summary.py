@@ -1,0 +1,274 @@
+"""A reply at a glance: what its headline says, found without reading all of it.
+
+A reply of ten thousand events must not cost ten thousand times reading JSON when it
+ends.  So only lines that can matter are read: the first until one carries a token, those
+that name a call, and the last that hold usage.  What is looked for is found by searching
+bytes; text cannot be mistaken for it, because JSON escapes the quotes of text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from ..notes import printable
+from ..wire.json_codec import NotJson, loads
+from ..wire.sse import is_event_stream
+
+MAX_FIRST_LINES = 64
+"""Lines that are read in search of the first token."""
+MAX_CALLS = 1000
+"""Lines naming a call that are read."""
+MAX_WHOLE = 16 * 1024 * 1024
+"""Bytes of a body in one piece that is read."""
+MAX_LINE = 1024 * 1024
+"""Bytes of a line that is read."""
+MAX_COUNT = 2**53
+"""A count of tokens beyond this is none."""
+_NAME = re.compile(rb'"name"\s*:\s*"[^"]')
+_DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
+_CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
+_LAST = (b'"usage"', b'"error"', b'"finish_reason"')
+_TEXT_FIELDS = ("content", "reasoning", "reasoning_content", "reasoning_details", "tool_calls")
+_DELTA_TYPES = re.compile(r"response\..*delta$")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySummary:
+    """What the headline of a flow is made of."""
+
+    parsed: bool = False
+    """Whether there was anything that an LLM says: a chunk, an event, a reply, an error."""
+    model: str = ""
+    calls: tuple[str, ...] = ()
+    """Names of the calls in the body, in their order."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    first_token: int | None = None
+    """Bytes of the body up to the end of the first line that carries a token."""
+    failed: str = ""
+    """The code or type of the error that the body reports."""
+
+
+def summarize(body: bytes | bytearray, tail: bytes = b"") -> ReplySummary:
+    """A look at the body of a reply, streamed or not, perhaps still growing.
+
+    `tail` is the end of a body of which `body` is only the beginning.
+    """
+    whole = _whole(body)
+    if whole is not None:
+        return _of_whole(whole, len(body))
+    first: int | None = None
+    parsed = False
+    model = ""
+    for end, value in _first_values(body):
+        model = model or _model(value)
+        parsed = parsed or _is_ours(value)
+        if _carries_token(value):
+            first = end
+            break
+    last = _last_values(tail or body)
+    usage = next(filter(None, map(_usage, last)), (None, None))
+    failed = next(filter(None, map(_error, last[:1])), "")
+    return ReplySummary(
+        parsed=parsed or bool(failed) or any(map(_is_ours, last)),
+        model=model,
+        calls=tuple(_calls(body)),
+        input_tokens=usage[0],
+        output_tokens=usage[1],
+        first_token=first,
+        failed=failed,
+    )
+
+
+def _whole(body: bytes | bytearray) -> Mapping[str, object] | None:
+    if len(body) > MAX_WHOLE or is_event_stream(body):
+        return None
+    try:
+        value = loads(body)
+    except NotJson:
+        return None
+    if isinstance(value, list) and value:
+        value = value[0]
+    return value if isinstance(value, dict) else None
+
+
+def _of_whole(value: Mapping[str, object], size: int) -> ReplySummary:
+    tokens = _usage(value) or (None, None)
+    return ReplySummary(
+        parsed=_is_ours(value) or bool(_error(value)),
+        model=_model(value),
+        calls=tuple(_called(value)),
+        input_tokens=tokens[0],
+        output_tokens=tokens[1],
+        first_token=size,
+        failed=_error(value),
+    )
+
+
+def _first_values(body: bytes | bytearray) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """The JSON objects of the first ``data`` lines, each with the offset of its end."""
+    for line in islice(_DATA.finditer(body), MAX_FIRST_LINES):
+        value = _value(line[0][:MAX_LINE])
+        if value is not None:
+            yield line.end(), value
+
+
+def _last_values(body: bytes | bytearray) -> list[Mapping[str, object]]:
+    """The JSON objects of the last lines that hold how it ended, latest first."""
+    found: dict[int, Mapping[str, object]] = {}
+    for what in _LAST:
+        end = len(body)
+        for _ in range(3):
+            end = body.rfind(what, 0, end)
+            if end < 0:
+                break
+            start, value = _line_at(body, end)
+            if value is not None:
+                found[start] = value
+    return [found[start] for start in sorted(found, reverse=True)]
+
+
+def _calls(body: bytes | bytearray) -> Iterator[str]:
+    seen = set()
+    end = 0
+    for _ in range(MAX_CALLS):
+        match = _NAME.search(body, end)
+        if match is None:
+            return
+        _, value = _line_at(body, match.start())
+        end = match.end()
+        for key, name in _deltas(value) if value else ():
+            if key not in seen:
+                seen.add(key)
+                yield name
+
+
+def _line_at(body: bytes | bytearray, position: int) -> tuple[int, Mapping[str, object] | None]:
+    """Where the line around `position` begins, and the JSON object of its ``data``."""
+    start = 1 + max(body.rfind(end, 0, position) for end in (b"\n", b"\r"))
+    ends = [end for end in (body.find(b"\n", position), body.find(b"\r", position)) if end >= 0]
+    return start, _value(body[start : min(ends, default=len(body))])
+
+
+def _value(line: bytes | bytearray) -> Mapping[str, object] | None:
+    line = line.removeprefix(b"\xef\xbb\xbf")
+    if not line.startswith(b"data:") or len(line) > MAX_LINE:
+        return None
+    try:
+        value = loads(line[5:])
+    except NotJson:
+        return None
+    if isinstance(value, list) and value:  # as Google sends errors
+        value = value[0]
+    return value if isinstance(value, dict) else None
+
+
+def _objects(value: object) -> Iterator[Mapping[str, object]]:
+    """The objects in what should be a list of them."""
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, dict))
+
+
+def _is_ours(value: Mapping[str, object]) -> bool:
+    kind = value.get("type")
+    return (
+        isinstance(value.get("choices"), list)
+        or value.get("object") == "response"
+        or (isinstance(kind, str) and kind.startswith("response."))
+    )
+
+
+def _model(value: Mapping[str, object]) -> str:
+    inner = value.get("response")
+    model = value.get("model") or (inner.get("model") if isinstance(inner, dict) else None)
+    return printable(model) if isinstance(model, str) else ""
+
+
+def _carries_token(value: Mapping[str, object]) -> bool:
+    kind = value.get("type")
+    if isinstance(kind, str) and _DELTA_TYPES.match(kind):
+        return True
+    for choice in _objects(value.get("choices")):
+        delta = choice.get("delta")
+        if isinstance(delta, dict) and any(delta.get(name) for name in _TEXT_FIELDS):
+            return True
+    return False
+
+
+def _deltas(value: Mapping[str, object]) -> Iterator[tuple[object, str]]:
+    """The calls that a chunk or event names: (what tells them apart, name)."""
+    for choice in _objects(value.get("choices")):
+        delta = choice.get("delta")
+        for call in _objects(delta.get("tool_calls") if isinstance(delta, dict) else None):
+            function = call.get("function")
+            name = function.get("name") if isinstance(function, dict) else None
+            if isinstance(name, str) and name:
+                yield (str(choice.get("index")), str(call.get("index")), _id(call)), printable(name)
+    item = value.get("item")
+    if value.get("type") == "response.output_item.added" and isinstance(item, dict):
+        yield from ((_id(item), name) for name in _item_name(item))
+
+
+def _id(call: Mapping[str, object]) -> str:
+    value = call.get("id")
+    return value if isinstance(value, str) else ""
+
+
+def _called(value: Mapping[str, object]) -> Iterator[str]:
+    """The calls of a whole reply."""
+    for choice in _objects(value.get("choices")):
+        message = choice.get("message")
+        for call in _objects(message.get("tool_calls") if isinstance(message, dict) else None):
+            function = call.get("function")
+            name = function.get("name") if isinstance(function, dict) else None
+            if isinstance(name, str):
+                yield printable(name)
+    for item in _objects(value.get("output")):
+        yield from _item_name(item)
+
+
+def _item_name(item: Mapping[str, object]) -> Iterator[str]:
+    kind, name = item.get("type"), item.get("name")
+    if isinstance(kind, str) and kind.endswith("_call"):
+        yield printable(name if isinstance(name, str) else kind.removesuffix("_call"))
+
+
+def _usage(value: Mapping[str, object]) -> tuple[int | None, int | None] | None:
+    """(Input, output) tokens, wherever hosts put them."""
+    response = value.get("response")
+    holders = [value, *_objects(value.get("choices"))]
+    holders += [response] if isinstance(response, dict) else []
+    for holder in holders:
+        usage = holder.get("usage")
+        if isinstance(usage, dict):
+            return (
+                _count(usage, "prompt_tokens", "input_tokens"),
+                _count(usage, "completion_tokens", "output_tokens"),
+            )
+    return None
+
+
+def _count(usage: Mapping[str, object], *names: str) -> int | None:
+    for name in names:
+        count = usage.get(name)
+        if type(count) is int and 0 <= count < MAX_COUNT:
+            return count
+    return None
+
+
+def _error(value: Mapping[str, object]) -> str:
+    response = value.get("response")
+    error = value.get("error")
+    if not error and isinstance(response, dict):
+        error = response.get("error")
+    if not error:
+        return ""
+    if isinstance(error, dict):
+        # Not its message: upstreams repeat in it what they were sent, credentials too.
+        for name in ("code", "type"):
+            if isinstance(error.get(name), str) and _CODE.match(error[name]):
+                return str(error[name])
+    return "error"

@@ -1,0 +1,181 @@
+"""One question to an upstream: does it speak the Responses API?
+
+``POST {}`` goes to the address of a client's request, with the headers of that request, on
+the way that its client's mode prescribes.  The answer is its status; only of a 404 or 405
+the body is read as well, to see whether it names a model.  So no token is generated.
+
+The question is a flow that every addon and every person can see.  It is sent by
+mitmproxy's own `ReplayHandler`, which takes its way from the option ``mode``, has no
+time-out, and waits for the end of a reply that may have none: all that is looked after
+here.  As `layer`, this knows internals of mitmproxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import Enum, auto
+from typing import cast
+
+from mitmproxy import ctx, http
+from mitmproxy.addons.clientplayback import ReplayHandler
+from mitmproxy.flow import Error
+from mitmproxy.options import Options
+
+from .body_clues import names_something
+from .credentials import asker_of
+from .http_headers import set_json
+from .mitm.lazy_connect import OptionsOverlay
+from .observe.monitor import name_of
+from .observe.refresh import show
+
+logger = logging.getLogger(__name__)
+
+ANSWER = 5.0
+"""Seconds to wait for an answer: a client waits, too."""
+MAX_NOT_FOUND = 64 * 1024
+"""Bytes of a 404 that are read."""
+MARK = "dragoman_question"
+"""In a flow's metadata: mitmproxy saves it, so a question that is replayed is still known."""
+
+
+class Said(Enum):
+    """What an upstream's answer says."""
+
+    CHAT = auto()
+    """It has no Responses API."""
+    RESPONSES = auto()
+    """It has."""
+    NOTHING = auto()
+    """Neither."""
+    NOTHING_TO_THESE = auto()
+    """Nothing to somebody with these credentials."""
+
+
+class Question:
+    """A question about the upstream of a client's `flow`."""
+
+    def __init__(self, flow: http.HTTPFlow) -> None:
+        self.flow = _question(flow)
+        self.asker = asker_of(flow.request)
+        self.said = Said.NOTHING
+        self.answered = asyncio.get_running_loop().create_future()
+        """Done when `said` says what there is to say."""
+        self.task: asyncio.Task[None] | None = None
+        self._heard = self._late = False
+        self._not_found = bytearray()
+        self._enough = asyncio.get_running_loop().create_future()
+
+    async def put(self) -> None:
+        """Send it, and wait for the answer; `said` is known then."""
+        handler = _handler(self.flow)
+        replay = asyncio.get_running_loop().create_task(handler.replay())
+        waited_for = {replay, self._enough}
+        await asyncio.wait(waited_for, timeout=ANSWER, return_when=asyncio.FIRST_COMPLETED)
+        if not replay.done():
+            await self._stop(handler, replay)
+        if not replay.cancelled() and (error := replay.exception()):
+            logger.error("%s: could not be asked: %s", name_of(self.flow), error)
+        self._enough.cancel()
+        self._sign()
+        logger.info("%s: %s", name_of(self.flow), self.flow.comment)
+        show(self.flow)
+
+    async def _stop(self, handler: ReplayHandler, replay: asyncio.Task[None]) -> None:
+        """Wait no longer."""
+        flow, self._late = self.flow, True
+        if flow.intercepted:
+            flow.error = Error(Error.KILLED_MESSAGE)  # it does not leave when it is resumed
+            flow.resume()
+        for transport in list(handler.transports.values()):
+            if transport.handler is not None:
+                transport.handler.cancel("no answer is waited for any more")
+        _, left = await asyncio.wait({replay}, timeout=1)
+        if left:
+            replay.cancel()
+            await asyncio.wait(left)
+
+    # The hooks of the question's own flow
+
+    def headers_came(self) -> None:
+        """The answer has come, or its beginning."""
+        response = self.flow.response
+        if response is None or response.data.content is not None:
+            return  # another addon has answered
+        self._heard = True
+        if response.status_code in (404, 405):
+            response.stream = self._read
+        else:
+            self.flow.kill()
+
+    def _read(self, data: bytes) -> list[bytes]:
+        """The body of a 404, as it comes."""
+        self._not_found += data[: MAX_NOT_FOUND - len(self._not_found)]
+        if len(self._not_found) == MAX_NOT_FOUND and not self._enough.done():
+            self._enough.set_result(None)
+        return []
+
+    def ended(self) -> None:
+        """The flow has ended, well or not."""
+        if self._heard and self.flow.response is not None:
+            self.flow.error = None  # it was ended here
+            self.flow.response.stream = False
+            if self._not_found:
+                self.flow.response.data.content = bytes(self._not_found)
+            self.said = _verdict(self.flow.request, self.flow.response)
+        self._sign()
+
+    def _sign(self) -> None:
+        flow, response = self.flow, self.flow.response
+        if self._heard and response is not None:
+            answer = f"HTTP {response.status_code}"
+        elif response is not None:
+            answer = "answered by another addon"
+        else:
+            if self._late or flow.error is None:
+                flow.error = Error(f"no answer in {ANSWER:.0f} seconds")
+            answer = flow.error.msg
+        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.said]}"
+
+
+_MEANS = {
+    Said.CHAT: "so only Chat Completions: bridged from now on",
+    Said.RESPONSES: "so it does",
+    Said.NOTHING: "so that is not known",
+    Said.NOTHING_TO_THESE: "so that is not known",
+}
+
+
+def _question(flow: http.HTTPFlow) -> http.HTTPFlow:
+    """The flow of a question about the upstream of `flow`."""
+    question: http.HTTPFlow = flow.copy()
+    question.is_replay = "request"
+    question.comment = question.marked = ""
+    question.metadata = {MARK: True}
+    request = question.request
+    for name in set(request.headers):
+        # A key of idempotency is that of the client's request, which is another than this.
+        if "idempotency" in name.lower() or name.lower() in ("expect", "transfer-encoding"):
+            del request.headers[name]
+    set_json(request, b"{}")
+    return question
+
+
+def _handler(flow: http.HTTPFlow) -> ReplayHandler:
+    mode = flow.client_conn.proxy_mode.full_spec
+    handler = ReplayHandler(flow, cast(Options, OptionsOverlay(ctx.options, mode=[mode])))
+    server = handler.layer.context.server
+    if server.tls and flow.server_conn.sni:
+        server.sni = flow.server_conn.sni  # as the client's own request has it
+    return handler
+
+
+def _verdict(request: http.Request, response: http.Response) -> Said:
+    status = response.status_code
+    if 200 <= status < 300 or status in (400, 422):
+        return Said.RESPONSES
+    if status in (404, 405):
+        path = request.path
+        if not names_something(response, path, path.partition("?")[0], request.pretty_host):
+            return Said.CHAT
+    return Said.NOTHING_TO_THESE if 400 <= status < 500 else Said.NOTHING

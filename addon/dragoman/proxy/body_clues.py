@@ -1,0 +1,105 @@
+"""What bodies say of the API that is spoken: a request for a response, a 404 for a model."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+
+from mitmproxy import http
+
+from ..wire.json_codec import NotJson, loads
+from .content_decoding import MAX_REQUEST, STEP, DecodingError, decode_whole, decoder_for
+from .http_headers import encoding_of, media_type
+
+SMALL = 64 * 1024
+"""Bytes of a request whose JSON is read to be sure: some milliseconds.  A larger one is only
+searched, as far as needed, and taken for what it looks like."""
+OVERLAP = 100
+"""Bytes that are searched again with what follows, for what stands across two pieces."""
+MAX_ERROR = 256 * 1024
+"""Bytes of an error that is read; what is longer is a page for people."""
+MAX_SAID = 4000
+"""Characters of an error that are looked at."""
+_MODEL = re.compile(rb'"model"\s*:\s*"')
+_INPUT = re.compile(rb'"(?:input|messages)"\s*:')
+_SOMETHING = re.compile(
+    r"model|deployment|previous_response|(item|response) with id|no endpoints", re.IGNORECASE
+)
+
+
+async def asks_for_a_response(request: http.Request) -> bool:
+    """Whether the body is that of the Responses API: other things have such paths too."""
+    body, total = b"", 0
+    wanted = [_MODEL, _INPUT]
+    try:
+        for piece in _decoded(request):
+            body += piece
+            total += len(piece)
+            if total <= SMALL:
+                continue
+            wanted = [pattern for pattern in wanted if not pattern.search(body)]
+            if not wanted or total > MAX_REQUEST:
+                break
+            body = body[-OVERLAP:]
+            await asyncio.sleep(0)  # others have their turn
+        if total > SMALL:
+            return not wanted
+        value = loads(body)
+    except (NotJson, DecodingError):
+        return False
+    if not isinstance(value, dict) or not isinstance(value.get("model"), str):
+        return False
+    return "input" in value or "messages" in value
+
+
+def _decoded(request: http.Request) -> Iterator[bytes]:
+    """In pieces of at most `STEP` bytes."""
+    raw, encoding = request.raw_content or b"", encoding_of(request).strip().lower()
+    if encoding in ("", "identity"):
+        for start in range(0, len(raw), STEP):
+            yield raw[start : start + STEP]
+        return
+    decoder = decoder_for(encoding)
+    if decoder is None:
+        raise DecodingError(f"there is no decoder for {encoding[:40]!r}")
+    yield from decoder.feed(raw)
+
+
+def names_something(response: http.Response, *addresses: str) -> bool:
+    """Whether a 404 is about a model, an item or an earlier response, not about the address.
+    What it repeats of the `addresses` asked for does not count."""
+    try:
+        body = decode_whole(response.raw_content or b"", encoding_of(response), MAX_ERROR)
+    except DecodingError:
+        return False
+    try:
+        value = loads(body)
+    except NotJson:
+        if media_type(response) not in ("text/plain", "application/json"):
+            return False  # a page for people
+        value = body[:MAX_SAID].decode(errors="replace")
+    if _param(value):
+        return True
+    said = "\n".join(_texts(value, 3))[:MAX_SAID]
+    for address in sorted(filter(None, addresses), key=len, reverse=True):
+        said = said.replace(address, "")
+    return _SOMETHING.search(said) is not None
+
+
+def _param(value: object) -> bool:
+    """Whether the error says which of the request's parameters is wrong."""
+    if not isinstance(value, dict):
+        return False
+    error = value.get("error")
+    given = (value | error if isinstance(error, dict) else value).get("param")
+    return isinstance(given, str) and bool(given)
+
+
+def _texts(value: object, levels: int) -> Iterator[str]:
+    """The strings of a JSON value, not its keys."""
+    if isinstance(value, str):
+        yield value
+    elif levels and isinstance(value, dict | list):
+        for member in list(value.values() if isinstance(value, dict) else value)[:50]:
+            yield from _texts(member, levels - 1)

@@ -1,0 +1,286 @@
+"""Which upstreams speak only Chat Completions: known ones, and those that said so when asked.
+
+What is known counts for one address: scheme, host, port, `Host`, path and query.  An
+address that is not known is asked (`asking`) before the first request for a response leaves
+for it, and what was found out is kept where responses are kept.  What a real request was
+answered counts for more than what a question was:
+
+* once one was answered with 2xx, no 404 makes its address chat-only any more;
+* where only a question said that an address speaks Responses, a real request's 404 decides;
+* an address whose chat path is not there either is unknown again.
+
+Some upstreams answer those without a key with 404.  So what was found out without any
+credential, to be chat-only, counts only for those who bring none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import OrderedDict
+from enum import StrEnum
+from urllib.parse import unquote
+from weakref import WeakKeyDictionary
+
+from mitmproxy import http
+
+from ..stored.store import StoreError
+from ..wire.errors import Refused
+from .body_clues import asks_for_a_response, names_something
+from .credentials import asker_of, is_anonymous
+from .http_headers import media_type
+from .routes import ResponsesRoute
+from .stored.async_store import AsyncStore
+
+try:
+    from .ask_upstream import ANSWER, MARK, Question, Said
+except (ImportError, AttributeError) as missing:
+    ASKING_MISSING = str(missing)
+else:
+    ASKING_MISSING = ""
+
+logger = logging.getLogger(__name__)
+
+KNOWN = (
+    "api.moonshot.ai",
+    "api.moonshot.cn",
+    "api.deepseek.com",
+    "api.deepinfra.com",
+    "api.together.xyz",
+    "api.cerebras.ai",
+    "api.mistral.ai",
+    "api.sambanova.ai",
+    "api.siliconflow.cn",
+    "api.siliconflow.com",
+    "api.novita.ai",
+    "api.hyperbolic.xyz",
+    "api.studio.nebius.com",
+    "api.z.ai",
+    "open.bigmodel.cn",
+    "inference.baseten.co",
+    "integrate.api.nvidia.com",
+    "llm.chutes.ai",
+)
+"""Hosts of Kimi and other open models that offer no Responses API."""
+_NATIVE = ("openai.com", "chatgpt.com", "azure.com", "azure.us", "azure.cn")
+"""OpenAI's and Azure's domains: never asked, and nothing is learned of them."""
+
+MAX_ADDRESSES = 4096
+"""That are in memory: the one that was used the longest ago goes first."""
+_ABOUT_ONE = {
+    *("stream", "starting_after", "include", "include[]", "include_obfuscation"),
+    *("after", "before", "limit", "order"),
+}
+"""Parameters of requests about one response, which are not part of the address."""
+
+
+class Speaks(StrEnum):
+    """What is known of an address."""
+
+    UNKNOWN = ""
+    CHAT = "chat"
+    CHAT_ANONYMOUS = "chat, without a credential"
+    CLAIMED = "responses, when asked"
+    """No real request was answered yet."""
+    RESPONSES = "responses"
+
+
+_UNSURE = (Speaks.UNKNOWN, Speaks.CLAIMED)
+
+
+class Hosts:
+    """What is known of upstreams."""
+
+    def __init__(self, archive: AsyncStore) -> None:
+        self._archive = archive
+        self._known: OrderedDict[str, Speaks] = OrderedDict()
+        self._questions: dict[str, Question] = {}
+        """Those that are being asked, by the address."""
+        self._tried: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
+        """The addresses of real requests that leave as they came."""
+        self._bridged: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
+        """The addresses of those that are bridged for what was learned."""
+
+    # What is known
+
+    def why_bridged(self, request: http.Request, address: ResponsesRoute | None) -> str:
+        """In words; nothing for an upstream that is not to be bridged, as far as is known."""
+        if request.pretty_host.lower() in KNOWN:
+            return "its host is on the built-in list"
+        if self._known and self._of(request, _name(request, address)) is Speaks.CHAT:
+            return "its host was found to have no Responses API"
+        return ""
+
+    def may_be_found_out(self, request: http.Request, address: ResponsesRoute) -> bool:
+        """Whether the body of this request says if its upstream is asked."""
+        if address.response_id or _is_settled(request):
+            return False
+        if media_type(request) not in ("", "application/json"):
+            return False
+        return self._of(request, _name(request, address)) in _UNSURE
+
+    def _of(self, request: http.Request, name: str) -> Speaks:
+        speaks = self._known.get(name, Speaks.UNKNOWN)
+        if speaks is not Speaks.UNKNOWN:
+            self._known.move_to_end(name)
+        if speaks is not Speaks.CHAT_ANONYMOUS:
+            return speaks
+        return Speaks.CHAT if is_anonymous(request) else Speaks.UNKNOWN
+
+    def _learn(self, name: str, speaks: Speaks, *, keep: bool = True) -> None:
+        if self._known.get(name, Speaks.UNKNOWN) in (speaks, Speaks.RESPONSES):
+            return
+        self._known.pop(name, None)
+        if speaks is not Speaks.UNKNOWN:
+            self._known[name] = speaks
+        if len(self._known) > MAX_ADDRESSES:
+            self._known.popitem(last=False)
+        if keep and speaks is not Speaks.CLAIMED:
+            self._archive.remember(name, speaks.value)
+
+    # Finding out
+
+    async def find_out(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> None:
+        """Find out what is not known of the address of a request: from the store, and, if it
+        asks for a new response, from the upstream itself.  `address` is None for the WebSocket
+        that stands for one."""
+        request = flow.request
+        if _is_settled(request):
+            return
+        name = _name(request, address)
+        asks = address is not None and not address.response_id
+        if asks and self._of(request, name) in _UNSURE:
+            if not await asks_for_a_response(request):
+                return
+            self._tried[flow] = name
+        if self._of(request, name) is Speaks.UNKNOWN:
+            await self._remember(name)
+        if asks and self._of(request, name) is Speaks.UNKNOWN:
+            await self._ask(flow, name)
+        if self._of(request, name) is Speaks.CHAT:
+            self._tried.pop(flow, None)
+            self._bridged[flow] = name
+
+    async def _remember(self, name: str) -> None:
+        """What was found out before this process began, or by another."""
+        if not self._archive.opened:
+            return
+        try:
+            found = await self._archive.speaks(name)
+        except (Refused, StoreError):
+            return  # then it is asked
+        if name not in self._known and found in {speaks.value for speaks in Speaks}:
+            self._learn(name, Speaks(found), keep=False)
+
+    async def _ask(self, flow: http.HTTPFlow, name: str) -> None:
+        """Ask the upstream, or wait while somebody does.  Who has other credentials than
+        the one that nothing was said to asks again, but does not wait for long."""
+        request = flow.request
+        loop = asyncio.get_running_loop()
+        if ASKING_MISSING:
+            return
+        asker, until = asker_of(request), loop.time() + 2 * ANSWER
+        while flow.error is None and self._of(request, name) is Speaks.UNKNOWN:
+            question = self._questions.get(name)
+            if question is None:
+                question = self._questions[name] = Question(flow)
+                # It may run at once, and to its end (mitmproxy 12 has eager tasks).
+                question.task = loop.create_task(self._put(question, name))
+            # This cancels nothing where it is cancelled itself: others wait, too.
+            await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
+            if question.asker == asker or question.said is Said.NOTHING:
+                return
+            if not question.answered.done():
+                return
+
+    async def _put(self, question: Question, name: str) -> None:
+        try:
+            await question.put()
+            if question.said is Said.RESPONSES:
+                self._learn(name, Speaks.CLAIMED)
+            elif question.said is Said.CHAT:
+                self._learn(name, _chat(question.flow.request))
+        except Exception:
+            logger.exception("%s: could not be asked", question.flow.request.pretty_host)
+        finally:
+            del self._questions[name]
+            question.answered.set_result(None)
+
+    def question(self, flow: http.HTTPFlow) -> Question | None:
+        """The question whose own flow this is, while it is being asked."""
+        for question in self._questions.values():
+            if question.flow is flow:
+                return question
+        return None
+
+    # What real requests are answered
+
+    def is_tried(self, flow: http.HTTPFlow) -> bool:
+        """Whether this is a real request that leaves as it came, whose 404 may decide."""
+        return self._known.get(self._tried.get(flow, "")) is Speaks.CLAIMED
+
+    def answered(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The headers of the reply to a request that is not bridged have come."""
+        kind = media_type(response)
+        if flow not in self._tried or not 200 <= response.status_code < 300:
+            return
+        if kind in ("application/json", "text/event-stream"):  # and no page for people
+            self._learn(self._tried[flow], Speaks.RESPONSES)
+
+    def refused(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether a 404 or 405 to a request that is not bridged shows that from now on such
+        are."""
+        if not self.is_tried(flow) or _names_something(flow.request, response):
+            return False
+        self._learn(self._tried[flow], _chat(flow.request))
+        return True
+
+    def refused_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """A bridged request was answered with 404 or 405: nothing is known then, unless it is
+        the model that is not there."""
+        name = self._bridged.get(flow, "")
+        for_all = self._known.get(name) is Speaks.CHAT
+        if for_all and is_anonymous(flow.request):
+            return  # it may be there for others
+        if name and not _names_something(flow.request, response):
+            self._learn(name, Speaks.UNKNOWN)
+
+
+def is_question(flow: http.HTTPFlow) -> bool:
+    """Whether this is a question of ours, or one that is replayed."""
+    return not ASKING_MISSING and MARK in flow.metadata
+
+
+def _chat(request: http.Request) -> Speaks:
+    return Speaks.CHAT_ANONYMOUS if is_anonymous(request) else Speaks.CHAT
+
+
+def _names_something(request: http.Request, response: http.Response) -> bool:
+    path = request.path
+    return names_something(response, path, path.partition("?")[0], request.pretty_host)
+
+
+def _is_settled(request: http.Request) -> bool:
+    """Whether an upstream is known without asking."""
+    names = {request.pretty_host.lower(), request.host.lower()}
+    native = any(f".{name}".endswith(f".{domain}") for name in names for domain in _NATIVE)
+    return native or request.pretty_host.lower() in KNOWN
+
+
+def _name(request: http.Request, address: ResponsesRoute | None) -> str:
+    """The address of an upstream's ``…/responses``.  A hash: queries hold keys, and this is
+    stored."""
+    path = request.path
+    if address is not None and address.response_id:
+        path = f"{address.base}/responses"
+        query = request.path.partition("?")[2].split("&")
+        left = [part for part in query if unquote(part.partition("=")[0]) not in _ABOUT_ONE]
+        path += "?" + "&".join(left) if any(left) else ""
+    host = (request.host_header or "").lower()
+    parts = (request.scheme, request.host.lower(), str(request.port), host, path)
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()

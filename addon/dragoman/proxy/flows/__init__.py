@@ -1,0 +1,1 @@
+"""One flow that is repaired, bridged or watched, and its stream."""

@@ -1,0 +1,214 @@
+"""The stream of a bridged reply: the stages, composed, and their safety net.
+
+``bytes -> (decoding) -> sse -> kimi -> bridge -> bytes``.  There is no verbatim to fall
+back on: after a fault the client gets its one terminal, `response.failed`, and whatever
+still comes from the upstream is passed over.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ...bridge.reply.converter import ReplyConverter
+from ...bridge.reply.whole_body import feed_document
+from ...repair.chat_stream import ChatStreamRepair
+from ...stored.save_context import MAX_EVENTS
+from ...wire.chat_end import broken_off, error_frame
+from ...wire.sse import Frame, FrameSplitter
+from ..content_decoding import Decoder, DecodingError
+from ..observe.recorder import FlowRecorder
+from .live_stream import Form, LiveStream, decoded
+
+logger = logging.getLogger(__name__)
+
+_ENDS = tuple(
+    f"event: response.{name}\n".encode()
+    for name in ("required_action", "completed", "incomplete", "failed")
+)
+"""Whoever hears one of these may ask for the response."""
+UPSTREAM_END = 0.1
+"""Seconds after its terminal event for which a reply waits for the end of the upstream's: of a
+connection on which that comes, another request can be sent.  Hosts that send it do so at once."""
+TURN_END = 3.0
+"""Seconds after the finish reason for which a turn waits for its usage and the end of the
+stream.  Hosts that send them do so at once; openai-python would wait for minutes."""
+
+
+class BridgeStream(LiveStream):
+    """The stream of a bridged reply: ``bytes -> (decoding) -> sse -> kimi -> bridge -> bytes``.
+
+    There is no verbatim to fall back on: after a fault the client gets its one terminal,
+    `response.failed`, and whatever still comes from the upstream is passed over.
+    """
+
+    def __init__(
+        self,
+        reply: ReplyConverter,
+        repair: ChatStreamRepair | None,
+        decoder: Decoder | None,
+        *,
+        name: str,
+        record: FlowRecorder,
+        heartbeat: float,
+        labelled: bool,
+        keeps: bool,
+    ) -> None:
+        """`labelled`: whether the upstream says that it sends an event stream.  `keeps`: the
+        reply is to be kept, and before the client hears of its end."""
+        super().__init__(name, record, heartbeat)
+        self._keeps = keeps
+        self._sent: list[bytes] = []
+        self._sent_size = 0
+        self._farewell = b""
+        self._cancelled = False
+        self._over = False
+        self._ends_at: float | None = None
+        self._reply = reply
+        self._repair = repair
+        self._decoder = decoder
+        self._form = Form(labelled=labelled)
+        self._splitter = FrameSplitter()
+
+    def _pass_on(self, data: bytes) -> bytes:
+        out: list[Frame] = []
+        try:
+            if not self._reply.finished:
+                self._run(data, out)
+        except DecodingError as error:
+            logger.error("%s: upstream's compressed body is unusable: %s", self._name, error)
+            self._fail(out, f"The upstream's compressed body is unusable: {error}.")
+        except Exception:
+            logger.exception("%s: the bridge failed", self._name)
+            self._fail(out, "Dragoman could not convert the upstream's reply.")
+        if self._reply.settled and (out or self._ends_at is None):
+            self._ends_at = time.monotonic() + TURN_END
+        return self._given(out)
+
+    @property
+    def response(self) -> dict[str, Any]:
+        """The response object as it stands."""
+        return self._reply.response
+
+    @property
+    def events(self) -> bytes:
+        """The whole stream; empty if it was not held, or has become too long to be kept."""
+        if not self._keeps or self._sent_size + len(self._farewell) > MAX_EVENTS:
+            return b""
+        return b"".join([*self._sent, self._farewell])
+
+    def cancel(self) -> None:
+        """End the reply now; `layer` sends the end, and lets go of the upstream."""
+        self._cancelled = self._cancelled or not self._reply.finished
+        self._farewell += _joined(self._reply.cancel())
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    @property
+    def ends_at(self) -> float | None:
+        return self._ends_at
+
+    @property
+    def ending(self) -> bool:
+        return bool(self._farewell)
+
+    def farewell(self) -> bytes:
+        said, self._farewell = self._farewell, b""
+        self._keep(said)
+        return self._say(said)
+
+    def _given(self, out: list[Frame]) -> bytes:
+        """What is sent of `out`: not the end of a reply that is to be kept first."""
+        if self._reply.finished and not self._over:
+            self._over = True
+            self._ends_at = time.monotonic() + UPSTREAM_END
+        joined = _joined(out)
+        if not self._keeps:
+            # What was said of a cancelled reply, which nobody else sends then.
+            said, self._farewell = self._farewell, b""
+            return said + joined
+        if self._reply.finished:
+            begins = next((n for n, f in enumerate(out) if f.raw.startswith(_ENDS)), 0)
+            self._farewell += _joined(out[begins:])
+            joined = _joined(out[:begins])
+        self._keep(joined)
+        return joined
+
+    def _keep(self, sent: bytes) -> None:
+        self._sent_size += len(sent)
+        if self._sent_size > MAX_EVENTS:
+            self._sent.clear()
+        elif sent:
+            self._sent.append(sent)
+
+    def _open(self) -> bytes:
+        return self._told(self._reply.open)
+
+    def _beat(self) -> bytes:
+        return self._told(self._reply.heartbeat)
+
+    def _give_up(self, error: str) -> bytes:
+        out: list[Frame] = []
+        message = broken_off(error)
+        try:
+            if not self._reply.finished:
+                last = error_frame(message)
+                out += self._reply.close(self._repair.feed(last) if self._repair else [last])
+        except Exception:
+            logger.exception("%s: what was held is lost", self._name)
+        self._fail(out, message)
+        return self._given(out)
+
+    def _conclude(self) -> bytes:
+        if self._reply.finished:
+            return b""
+        self._record.evidence.note("inferred", "end of a stream that its host held open")
+        return self._told(lambda: self._reply.close(self._repair.close() if self._repair else ()))
+
+    def _told(self, tell: Callable[[], list[Frame]]) -> bytes:
+        out: list[Frame] = []
+        try:
+            out = tell()
+        except Exception:
+            logger.exception("%s: the bridge failed", self._name)
+            self._fail(out, "Dragoman could not write the reply.")
+        return self._given(out)
+
+    def _run(self, data: bytes, out: list[Frame]) -> None:
+        for plain in decoded(self._decoder, data, self._name):
+            self._record.came(plain)
+            self._take(self._splitter.feed(self._form.feed(plain)), out)
+        if self._form.too_large:
+            self._form.document()
+            self._fail(out, "The upstream's answer is too large.")
+        elif not data:
+            self._end(out)
+
+    def _end(self, out: list[Frame]) -> None:
+        document = self._form.document()
+        if document is not None:
+            out += feed_document(self._reply, document, self._repair)
+        else:
+            self._take(self._splitter.feed(self._form.close()) + self._splitter.close(), out)
+            out += self._reply.close(self._repair.close() if self._repair else ())
+
+    def _take(self, frames: list[Frame], out: list[Frame]) -> None:
+        for frame in frames:
+            if self._repair is None:
+                out += self._reply.feed(frame)
+            else:
+                out += self._reply.feed_repaired(self._repair.feed(frame), frame)
+
+    def _fail(self, out: list[Frame], message: str) -> None:
+        try:
+            out += self._reply.fail("server_error", message)
+        except Exception:
+            logger.exception("%s: not even the failure could be told", self._name)
+
+
+def _joined(frames: list[Frame]) -> bytes:
+    return b"".join(frame.raw for frame in frames)

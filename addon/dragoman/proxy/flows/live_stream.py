@@ -1,0 +1,213 @@
+"""What mitmproxy calls for a streamed reply: the part that all such streams share.
+
+A stream takes the pieces of the upstream's body and returns what is to be sent; it may
+also have something to say when no piece comes (`layer` asks).  Whatever happens in a
+stage, nothing may escape from here (mitmproxy would cut the stream), and what passes is
+recorded on both sides.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+
+from mitmproxy.proxy.commands import RequestWakeup
+
+from ...wire.sse import is_event_stream
+from ..content_decoding import MAX_REPLY, Decoder, DecodingError
+from ..observe.recorder import FlowRecorder
+
+logger = logging.getLogger(__name__)
+
+
+class LiveStream(ABC):
+    """The stream callable of one reply."""
+
+    def __init__(self, name: str, record: FlowRecorder, heartbeat: float) -> None:
+        """`name` stands for the flow in the log; `heartbeat` is the silence in seconds
+        after which the client hears something, or 0."""
+        self._name = name
+        self._record = record
+        self._heartbeat = heartbeat
+        self._sent_at = time.monotonic()
+        self.timer: RequestWakeup | None = None
+        """What wakes `layer` to look after this stream."""
+        self.began = False
+        """Whether any of the reply, or its end, has come."""
+
+    def __call__(self, data: bytes) -> list[bytes]:
+        """A piece of the upstream's body, ``b""`` at its end.  Returns no empty piece:
+        mitmproxy would write it as the end of a chunked body."""
+        self.began = True
+        out = self._pass_on(data)
+        self._record.left(out)
+        if not out:
+            return []
+        self._sent_at = time.monotonic()
+        return [out]
+
+    def opening(self) -> bytes:
+        """What is sent as soon as the upstream's headers have come."""
+        self.began = True
+        return self._say(self._open())
+
+    def heartbeat(self) -> bytes:
+        """What is sent now, because it is `due`, to keep the client waiting."""
+        return self._say(self._beat())
+
+    def last_word(self, error: str) -> bytes:
+        """The upstream has gone in mid-stream: what is held, and what happened to it."""
+        return self._say(self._give_up(error))
+
+    @property
+    def ending(self) -> bool:
+        """Whether the end of the reply is ready, and waits for `farewell`."""
+        return False
+
+    def farewell(self) -> bytes:
+        """The end of the reply."""
+        return b""
+
+    @property
+    def broken(self) -> str:
+        """Why the client's reply has to break off now; empty if it need not."""
+        return ""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the reply was ended before the upstream's was."""
+        return False
+
+    def conclusion(self) -> bytes:
+        """What is sent when the reply ends at `ends_at`: the rest of it, if any is left."""
+        return self._say(self._conclude())
+
+    @property
+    def ends_at(self) -> float | None:
+        """When the reply ends if its upstream does not end it, by `time.monotonic`; None: then
+        it does not."""
+        return None
+
+    @property
+    def due(self) -> float | None:
+        """Seconds until a heartbeat is due if nothing is sent till then; None: never."""
+        if not self._heartbeat:
+            return None
+        return self._sent_at + self._heartbeat - time.monotonic()
+
+    def _say(self, said: bytes) -> bytes:
+        self._sent_at = time.monotonic()
+        if said:
+            self._record.said(said)
+        return said
+
+    # None of these may raise.
+
+    def _conclude(self) -> bytes:
+        return b""
+
+    @abstractmethod
+    def _pass_on(self, data: bytes) -> bytes: ...
+
+    @abstractmethod
+    def _open(self) -> bytes: ...
+
+    @abstractmethod
+    def _beat(self) -> bytes: ...
+
+    @abstractmethod
+    def _give_up(self, error: str) -> bytes: ...
+
+
+class Form:
+    """Finds out what a body is by its first bytes, and collects it if it is a document.
+
+    That is a JSON text, or whatever else is no event stream.  One that is labelled as an
+    event stream is taken for one unless it is JSON.
+    """
+
+    def __init__(self, *, labelled: bool) -> None:
+        self._labelled = labelled
+        self._start = b""
+        self._document: bytearray | None = None
+        self.known = False
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether this is an event stream, as far as is known."""
+        return self._document is None and (self.known or self._labelled)
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the document is longer than can be read as a whole."""
+        return self._document is not None and len(self._document) > MAX_REPLY
+
+    def feed(self, data: bytes) -> bytes:
+        """A piece of the body.  Returns what there is of an event stream."""
+        if self._document is not None:
+            self._document += data
+            return b""
+        if self.known:
+            return data
+        self._start += data
+        tells = is_event_stream(self._start)
+        if tells is None:
+            return b""
+        self.known = True
+        start = self.close()
+        if not (tells or (self._labelled and not _is_json(start))):
+            self._document = bytearray(start)
+            return b""
+        return start
+
+    def close(self) -> bytes:
+        """What was held because it told nothing."""
+        start, self._start = self._start, b""
+        return start
+
+    def document(self) -> bytes | None:
+        """The document so far, which is given away; None if this is an event stream."""
+        document, self._document = self._document, None
+        return None if document is None else bytes(document)
+
+
+def _is_json(start: bytes) -> bool:
+    return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+
+class WatchedStream:
+    """A stream that passes as it comes, and is recorded."""
+
+    def __init__(self, record: FlowRecorder, decoder: Decoder | None, name: str) -> None:
+        self._record = record
+        self._decoder = decoder
+        self._name = name
+        self._readable = True
+
+    def __call__(self, data: bytes) -> list[bytes]:
+        try:
+            for plain in decoded(self._decoder, data, self._name) if self._readable else ():
+                self._record.came(plain)
+        except DecodingError:
+            self._readable = False
+        self._record.left(data)
+        return [data] if data else []
+
+
+def decoded(decoder: Decoder | None, data: bytes, name: str) -> Iterable[bytes]:
+    """What a piece of the body holds; raises `DecodingError` and nothing else."""
+    if decoder is None:
+        return (data,) if data else ()
+    return _decoded(decoder, data, name)
+
+
+def _decoded(decoder: Decoder, data: bytes, name: str) -> Iterator[bytes]:
+    try:
+        yield from decoder.feed(data)
+    except DecodingError:
+        raise
+    except Exception:
+        logger.exception("%s: decoding failed", name)
+        raise DecodingError("Dragoman cannot decode it") from None

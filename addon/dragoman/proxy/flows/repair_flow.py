@@ -1,0 +1,205 @@
+"""What happens to a flow whose reply is to be repaired, and to one that only passes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
+
+from mitmproxy import http
+
+from ...notes import Evidence
+from ...repair.chat_message import repair_body, repair_whole
+from ...repair.chat_stream import ChatStreamRepair
+from ...repair.declared_tools import DeclaredTools
+from ...repair.pending import Policy
+from ...wire.chat_end import EARLY, TAIL, has_ended
+from ...wire.json_codec import NotJson
+from ...wire.json_slices import reading
+from ...wire.slices import Slices, drained, emptied
+from ...wire.sse import is_event_stream
+from ..content_decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for, is_unreadable
+from ..error_responses import unreachable
+from ..http_headers import EVENT_STREAM, encoding_of, media_type, set_stream_framing
+from ..observe.monitor import FlowMonitor, name_of
+from ..observe.recorder import recorder_of
+from ..options import Settings
+from ..routes import is_chat
+from ..slicing import ClientLeft, in_slices
+from .live_stream import WatchedStream
+from .repair_stream import RepairStream
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the repair of a reply needs of its request."""
+
+    readable: bool
+    """Whether it is a JSON object."""
+    stream: bool
+    tools: DeclaredTools
+
+
+class RepairFlow:
+    """Repairs replies; what cannot be repaired passes as it comes."""
+
+    def __init__(self, witness: FlowMonitor, *, breaks: bool) -> None:
+        """`breaks`: whether the reply to a client can be broken off."""
+        self._witness = witness
+        self._breaks = breaks
+        self._asked: WeakKeyDictionary[http.HTTPFlow, _Asked | None] = WeakKeyDictionary()
+        """What was asked for, until the reply has come that far that it is needed; None where
+        it could not be read for a fault of ours."""
+
+    async def read(self, flow: http.HTTPFlow) -> None:
+        """Read what was asked for: before anything below is asked about the reply."""
+        if flow in self._asked:
+            return
+        try:
+            self._asked[flow] = await in_slices(_asking(flow), flow)
+        except ClientLeft:
+            self._asked[flow] = None
+        except Exception:
+            logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
+            self._asked[flow] = None
+
+    def streams(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether the reply is to be repaired while it streams: where the request asked for a
+        stream, and in an API that is not known, where the reply says that it is one."""
+        asked = self._asked[flow]
+        if asked and asked.readable and (is_chat(flow.request) or asked.stream):
+            return asked.stream
+        return media_type(response) == EVENT_STREAM
+
+    def collects(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether the reply is to be repaired when it has been received whole."""
+        return self.may_collect(flow, response) and not self.streams(flow, response)
+
+    @staticmethod
+    def may_collect(flow: http.HTTPFlow, response: http.Response) -> bool:
+        """The same as far as it is known before the request is read."""
+        return is_chat(flow.request) or media_type(response) == "application/json"
+
+    def stream(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> bool:
+        """Have the reply repaired while it streams; False if it has to pass as it comes."""
+        encoding, asked = encoding_of(response), self._asked[flow]
+        if asked is None:
+            return False
+        try:
+            record = self._witness.of(flow, "repair")
+            if is_unreadable(encoding):
+                logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
+                return False
+            self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
+            tools, policy = asked.tools, settings.policy
+            response.stream = RepairStream(
+                ChatStreamRepair(tools, policy, record.evidence, int(time.time())),
+                decoder_for(encoding),
+                name=name_of(flow),
+                record=record,
+                heartbeat=settings.heartbeat if asked.stream else 0,
+                labelled=media_type(response) == EVENT_STREAM,
+                whole=_Whole(tools, policy, record.evidence),
+                has_end=is_chat(flow.request),
+                # How a body ends says nothing to a client of HTTP/1.0.
+                breaks=self._breaks and flow.request.http_version != "HTTP/1.0",
+            )
+        except Exception:
+            logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
+            return False
+        record.options = settings.in_words(repair=True, dialect="")
+        self._witness.streams(flow, record)
+        set_stream_framing(flow.request, response)
+        return True
+
+    def pass_on(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Have an event stream pass as it comes; recorded, if it is an LLM's."""
+        record = recorder_of(flow)
+        if record is not None and not callable(response.stream):
+            decoder = decoder_for(encoding_of(response))
+            response.stream = WatchedStream(record, decoder, name_of(flow))
+            self._witness.streams(flow, record)
+        response.stream = response.stream or True
+
+    def pass_unread(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Have a reply pass that is too large to be read as a whole."""
+        self._asked.pop(flow, None)
+        logger.warning("%s: not repaired: the body is too large", name_of(flow))
+        record = recorder_of(flow)
+        if record is not None:
+            record.evidence.note("not repaired", "a body too large to be read as a whole")
+        self.pass_on(flow, response)
+
+    def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
+        """Repair a reply that was received whole."""
+        came = flow in self._asked  # from the upstream now, and not from a file or an addon
+        asked = self._asked.pop(flow) if came else drained(_asking(flow))
+        if asked is None:
+            return
+        if not is_chat(flow.request) and media_type(response) not in (
+            "application/json",
+            EVENT_STREAM,
+        ):
+            return
+        record = self._witness.of(flow, "repair")
+        record.options = settings.in_words(repair=True, dialect="")
+        try:
+            body = decode_whole(response.raw_content or b"", encoding_of(response))
+            now = int(time.time())
+            if came and is_chat(flow.request) and _is_cut(body, asked):
+                logger.error("%s: %s", name_of(flow), EARLY)
+                record.came(body)
+                record.upstream_status = response.status_code
+                flow.response = unreachable(EARLY)
+                return
+            repaired = repair_whole(body, asked.tools, settings.policy, record.evidence, now)
+        except DecodingError as error:
+            logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
+            return
+        except Exception:
+            logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
+            return
+        if repaired != body:
+            record.came(body)
+            response.headers.pop("content-encoding", None)
+            response.content = repaired
+
+
+class _Whole:
+    """Repairs a document that came where a stream was asked for."""
+
+    def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence) -> None:
+        self._tools = tools
+        self._policy = policy
+        self._evidence = evidence
+
+    def __call__(self, body: bytes) -> bytes:
+        now = int(time.time())
+        return repair_body(body, self._tools, self._policy, self._evidence, now) or body
+
+
+def _is_cut(body: bytes, asked: _Asked) -> bool:
+    """Whether a chat completion that came whole is a stream that was cut off; one of which
+    nothing came is, where a stream was asked for."""
+    if is_event_stream(body):
+        return not has_ended(body[-TAIL:])
+    return not body.strip() and asked.stream
+
+
+def _asking(flow: http.HTTPFlow) -> Slices[_Asked]:
+    """What the request's body says; nothing as far as it cannot be read."""
+    request = flow.request
+    try:
+        plain = decode_whole(request.raw_content or b"null", encoding_of(request), MAX_REQUEST)
+        value = yield from reading(plain)
+    except (NotJson, DecodingError):
+        value = None
+    tools = yield from DeclaredTools.reading(value)
+    if not isinstance(value, dict):
+        return _Asked(False, False, tools)
+    if isinstance(messages := value.get("messages"), list):
+        yield from emptied(messages)
+    return _Asked(True, bool(value.get("stream")), tools)

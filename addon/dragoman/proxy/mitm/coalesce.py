@@ -1,0 +1,68 @@
+"""What one read of an upstream's socket brings of a reply, in one piece.
+
+mitmproxy makes an event of each chunk of HTTP/1, and hosts send each event of a stream as
+a chunk; a stream that comes fast costs a fraction if what came together stays together.
+As `layer`, this knows internals of mitmproxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import ResponseData, ResponseEndOfMessage
+
+
+class CoalescingConnection:
+    """A connection to an upstream; otherwise it behaves as it does."""
+
+    def __init__(self, connection: layer.Layer, is_live: Callable[[int], bool]) -> None:
+        """`is_live` tells whether the reply of a stream id may be joined."""
+        self._connection = connection
+        self._is_live = is_live
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """The commands of the connection, joined where they belong to the same reply."""
+        pieces: list[ReceiveHttp] = []
+        of = -1  # no stream
+        try:
+            for command in self._connection.handle_event(event):
+                piece = self._live_piece(command)
+                if pieces and (piece is None or piece.event.stream_id != of):
+                    yield _joined(pieces)
+                    pieces = []
+                if isinstance(command, ReceiveHttp):
+                    of = command.event.stream_id
+                if piece is None:
+                    yield command
+                else:
+                    pieces.append(piece)
+        except NotImplementedError:
+            # mitmproxy has no trailers of HTTP/1, and crashes where a body ends with some.
+            if of < 0 or not isinstance(event, events.ConnectionEvent):
+                raise
+            if pieces:
+                yield _joined(pieces)
+            yield ReceiveHttp(ResponseEndOfMessage(of))
+            yield commands.CloseConnection(event.connection)
+        else:
+            if pieces:
+                yield _joined(pieces)
+
+    def _live_piece(self, command: commands.Command) -> ReceiveHttp | None:
+        """The command, if it brings some of a live reply."""
+        if not isinstance(command, ReceiveHttp) or not isinstance(command.event, ResponseData):
+            return None
+        return command if self._is_live(command.event.stream_id) else None
+
+
+def _joined(pieces: list[ReceiveHttp]) -> ReceiveHttp:
+    if len(pieces) == 1:
+        return pieces[0]
+    data = b"".join(cast(ResponseData, piece.event).data for piece in pieces)
+    return ReceiveHttp(ResponseData(pieces[0].event.stream_id, data))

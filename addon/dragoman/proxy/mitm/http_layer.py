@@ -1,0 +1,463 @@
+"""Between mitmproxy's HTTP layer and a flow: what hooks cannot decide.
+
+mitmproxy calls an addon when something arrives.  The streams of its HTTP layer are
+replaced by `Stream`, which also acts when nothing does, or when all is over:
+
+* it sends the opening of a reply with its headers, and heartbeats during a silence;
+* it ends a reply that is complete, although its upstream's is not;
+* it has a reply kept before the client hears of its end, and ends one that is cancelled;
+* when the upstream's connection breaks, or nothing comes over it for too long, it sends
+  what a reply still has to say, and ends it well or breaks it off, as the reply wants;
+* it closes what mitmproxy leaves open of an upstream's connection;
+* it keeps the option ``stream_large_bodies`` off what has to be converted as a whole,
+  which that option would stream past every hook, and bounds a reply of that kind.
+
+This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are
+used here, in `joining` and in `connecting` alone; where one is missing they cannot be
+imported, and all else works without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+from weakref import WeakKeyDictionary, WeakSet
+
+from mitmproxy import ctx, flow, http
+from mitmproxy.connection import Client, Connection, ConnectionState
+from mitmproxy.net.http import status_codes
+from mitmproxy.options import Options
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers.http import (
+    GetHttpConnection,
+    HttpLayer,
+    HttpStream,
+    SendHttp,
+    _events,
+)
+from mitmproxy.proxy.layers.http._events import (
+    RequestEndOfMessage,
+    RequestProtocolError,
+    ResponseData,
+    ResponseEndOfMessage,
+    ResponseHeaders,
+    ResponseProtocolError,
+    ResponseTrailers,
+)
+from mitmproxy.proxy.server import ConnectionHandler
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
+
+from ..content_decoding import MAX_REPLY
+from ..flows.live_stream import LiveStream
+from .coalesce import CoalescingConnection
+from .lazy_connect import OptionsOverlay
+
+LOOK_AGAIN = 5.0
+"""Seconds after which a stream without heartbeats is looked after: a timer cannot be stopped,
+so none is for long.  The one for an answer then serves for the first heartbeat, too, where
+those have their usual pace: each is a task of mitmproxy's."""
+PATIENCE = 600.0
+"""Seconds of silence after which mitmproxy gives a connection up, where no option says."""
+# mitmproxy 11 has the status for it.
+_CANCEL: Any = (
+    _events.ErrorCode.CANCEL
+    if hasattr(_events, "ErrorCode")
+    else status_codes.CLIENT_CLOSED_REQUEST
+)
+# The code with which mitmproxy resets the client's stream of HTTP/2; version 11 has the status.
+_BROKEN: Any = (
+    _events.ErrorCode.GENERIC_SERVER_ERROR
+    if hasattr(_events, "ErrorCode")
+    else status_codes.BAD_GATEWAY
+)
+_FROM_UPSTREAM = (ResponseHeaders, ResponseData, ResponseTrailers, ResponseEndOfMessage)
+_USED = {
+    HttpLayer: ("make_stream", "event_to_child", "get_connection"),
+    HttpStream: (
+        "check_body_size",
+        "start_response_stream",
+        "state_wait_for_response_headers",
+        "state_stream_response_body",
+        "state_consume_response_body",
+        "state_done",
+        "state_errored",
+        "handle_protocol_error",
+        "send_response",
+        "passthrough",
+        "_handle_event",
+    ),
+}
+_MISSING = [
+    f"{owner.__name__}.{name}"
+    for owner, names in _USED.items()
+    for name in names
+    if not hasattr(owner, name)
+]
+if _MISSING:
+    raise ImportError(f"mitmproxy has no {', '.join(_MISSING)}")
+
+
+class Interpreter(Protocol):
+    """The addon, as far as a `Stream` asks it."""
+
+    def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
+        """Whether a flow's request (True) or response (False) must be read to its end before
+        any of it is sent on."""
+
+    def converts_reply(self, flow: http.HTTPFlow) -> bool:
+        """Whether the reply to a flow, once it comes, is to be converted or repaired."""
+
+    def give_up_whole(self, flow: http.HTTPFlow) -> None:
+        """More has come of a response that `needs_whole` than is read: the flow's response
+        gets a stream with which it passes, or is another, which is sent instead."""
+
+    def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
+        """The reply to such a flow, whose upstream failed before any of its reply was sent."""
+
+
+def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
+    """Have the HTTP layers of a connection make `Stream`s.
+
+    A script's `next_layer` hook runs before that of mitmproxy's own addon, which decides;
+    so that one is asked here, and not again by mitmproxy.
+    """
+    decides = ctx.master.addons.get("nextlayer")
+    if decides is not None:
+        decides.next_layer(next_layer)
+    for found in next_layer.context.layers:
+        if type(found) is HttpLayer:
+            found.__class__ = _Layer
+            adopted = cast(_Layer, found)
+            adopted.interpreter, adopted.ended = interpreter, WeakSet()
+            _adopted.setdefault(found.context.client, WeakSet()).add(adopted)
+
+
+@dataclass
+class DragomanKeepHook(commands.StartHook):
+    """The reply to a flow is about to end: time to keep it."""
+
+    flow: http.HTTPFlow
+
+
+def wake(flow: http.HTTPFlow, live: LiveStream) -> None:
+    """Have the `Stream` of a flow look after its reply now, not when its timer is due."""
+    server = ctx.master.addons.get("proxyserver")
+    handler = server.connections.get(flow.client_conn.id) if server else None
+    if handler is not None and live.timer is not None:
+        _bring(handler, events.Wakeup(live.timer))
+
+
+def _bring(handler: ConnectionHandler, event: events.Event) -> None:
+    task = asyncio.get_running_loop().create_task(handler.server_event(event))
+    _bringing.add(task)
+    task.add_done_callback(_bringing.discard)
+
+
+_bringing: set[asyncio.Task[None]] = set()
+
+
+def close_what_is_left(ended: ServerConnectionHookData) -> None:
+    """Close the socket of an upstream connection that has ended, and tell the streams of it.
+
+    mitmproxy does so, unless it cancels the connection's task while that waits for another
+    event of the same client to be handled, such as a timer's: then the upstream would go on
+    sending what nobody reads, and no stream would hear that nothing comes any more.
+    """
+    proxyserver = ctx.master.addons.get("proxyserver")
+    handler = proxyserver.connections.get(ended.client.id) if proxyserver else None
+    left = handler.transports.get(ended.server) if handler else None
+    if left is not None and left.writer is not None:
+        left.writer.close()
+    layers = _adopted.get(ended.client, ())
+    if handler and any(each.has_missed_end(ended.server) for each in layers):
+        ended.server.state = ConnectionState.CLOSED
+        _bring(handler, events.ConnectionClosed(ended.server))
+
+
+_adopted: WeakKeyDictionary[Client, WeakSet[_Layer]] = WeakKeyDictionary()
+
+
+class _Layer(HttpLayer):
+    interpreter: Interpreter
+    ended: WeakSet[Connection]
+    """The connections of which this has been told that they have ended."""
+
+    def has_missed_end(self, connection: Connection) -> bool:
+        """Whether it uses a connection, and does not know that it has ended."""
+        return connection in self.connections and connection not in self.ended
+
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """As its parent does, which is told only of timers it knows: `wake` comes first."""
+        if isinstance(event, events.Wakeup) and event.command not in self.command_sources:
+            return
+        if isinstance(event, events.ConnectionClosed):
+            self.ended.add(event.connection)
+        yield from super()._handle_event(event)
+
+    def event_to_child(
+        self, child: layer.Layer, event: events.Event
+    ) -> layer.CommandGenerator[None]:
+        """As its parent does, but what one read of an upstream's socket brings of a live reply
+        comes in one piece: mitmproxy makes one of each chunk of HTTP/1."""
+        if isinstance(event, events.DataReceived) and event.connection != self.context.client:
+            child = cast(layer.Layer, CoalescingConnection(child, self._is_live))
+        yield from super().event_to_child(child, event)
+
+    def _is_live(self, stream_id: int) -> bool:
+        stream = self.streams.get(stream_id)
+        return isinstance(stream, Stream) and stream.live is not None
+
+    def forget(self, timer: commands.RequestWakeup | None) -> None:
+        """A timer that means nothing any more; mitmproxy cannot stop it."""
+        if timer is not None:
+            self.command_sources.pop(timer, None)
+
+    def get_connection(
+        self, event: GetHttpConnection, *, reuse: bool = True
+    ) -> layer.CommandGenerator[None]:
+        """As its parent does, but one that failed for an earlier request is tried again: the
+        client's connection has stayed open, and clients ask again over the same."""
+        for connection in [each for each in self.connections if each.error]:
+            del self.connections[connection]
+        if self.context.server.error and self.context.server not in self.connections:
+            self.context.server.error = None
+        yield from super().get_connection(event, reuse=reuse)
+
+    def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
+        """As its parent does."""
+        stream = Stream(self.context.fork(), stream_id, self.interpreter, self.forget)
+        self.streams[stream_id] = stream
+        yield from self.event_to_child(stream, events.Start())
+
+
+class Stream(HttpStream):
+    """One request and its response."""
+
+    def __init__(
+        self,
+        context: Context,
+        stream_id: int,
+        interpreter: Interpreter,
+        forget: Callable[[commands.RequestWakeup | None], None],
+    ) -> None:
+        """`forget` drops a timer, which else would hold this until it is due."""
+        super().__init__(context, stream_id)
+        self._interpreter = interpreter
+        self._forget = forget
+        self._patience: float = getattr(context.options, "tcp_timeout", PATIENCE)
+        self._heard_at = 0.0
+        self._timer: commands.RequestWakeup | None = None
+        """The one that counts: none can be cancelled."""
+        self._wakes_at = 0.0
+        self._alone = False
+        """Whether the upstream's part of this was ended here."""
+
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if isinstance(event, events.Wakeup):
+            yield from self._wake(event)
+            return
+        if self._alone and isinstance(event, _FROM_UPSTREAM):
+            return  # it had come before, while a hook was waited for
+        yield from super()._handle_event(event)
+        # Heard now, and not before hooks and a connection have been waited for.
+        if isinstance(event, ResponseData):
+            self._heard_at = time.monotonic()
+            live = self.live
+            if live is not None and live.ending:
+                yield from self._say_farewell(live)
+            if live is not None and live.broken:
+                yield from self._let_go(live.broken)
+                yield from self._break(live.broken)
+            elif live is not None and live.ends_at is not None:
+                yield from self._wait()
+            return
+        if isinstance(event, (RequestEndOfMessage, ResponseHeaders)):
+            self._heard_at = time.monotonic()
+        if self.server_state in (self.state_done, self.state_errored):
+            self._forget(self._timer)
+        elif isinstance(event, RequestEndOfMessage) and self._unanswered:
+            yield from self._wait()
+
+    def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """As its parent does, but for what a timer from before brings."""
+        if not (isinstance(event, events.Wakeup) and event.command is self._timer):
+            yield from super().passthrough(event)
+
+    # Silence
+
+    @property
+    def _unanswered(self) -> bool:
+        """Whether the client waits for a reply of which it has heard nothing yet."""
+        return (
+            self.client_state == self.state_done
+            and self.server_state
+            in (self.state_wait_for_response_headers, self.state_consume_response_body)
+            and self._interpreter.converts_reply(self.flow)
+        )
+
+    def _wake(self, event: events.Wakeup) -> layer.CommandGenerator[None]:
+        """Nothing has come for a while, or somebody has called `wake`."""
+        live = self.live
+        if event.command is not self._timer or not (live or self._unanswered):
+            return
+        self._wakes_at = 0.0
+        if live is not None and live.cancelled:
+            yield from self._let_go("The client has cancelled this response.")
+            yield from self.send_response(already_streamed=True)
+            return
+        yield from self._end_if_ready()
+        if live is not None and live.ends_at is not None and live.ends_at <= time.monotonic():
+            yield from self._send(live.conclusion())
+            yield from self._let_go("The reply is complete.")
+            yield from self.send_response(already_streamed=True)
+            return
+        if self._left <= 0:
+            error = f"nothing came from the upstream for {self._patience:.0f} seconds"
+            if (yield from self._tell(error)):
+                yield from self._let_go(error)
+            return
+        if live is not None and live.due is not None and live.due <= 0:
+            yield from self._send(live.heartbeat())
+        yield from self._wait()
+
+    def _let_go(self, why: str) -> layer.CommandGenerator[None]:
+        """End the upstream's part of this."""
+        self._alone = True
+        gone = RequestProtocolError(self.stream_id, why, _CANCEL)
+        yield SendHttp(gone, self.context.server)
+
+    @property
+    def _left(self) -> float:
+        """Seconds that the upstream may still be silent."""
+        return self._heard_at + self._patience - time.monotonic()
+
+    def _wait(self) -> layer.CommandGenerator[None]:
+        """Ask to be woken when something is due.  mitmproxy counts that as a sign of life, so
+        that the patience is lost here, and not first by it, which would tell nobody."""
+        live = self.live
+        due = live.due if live is not None else None
+        delay = min(self._left, self._patience / 2, LOOK_AGAIN if due is None else due)
+        now = time.monotonic()
+        if live is not None and live.ends_at is not None:
+            delay = min(delay, live.ends_at - now)
+        if self._timer is None or not now < self._wakes_at <= now + delay:
+            self._forget(self._timer)
+            self._timer = commands.RequestWakeup(max(0.0, delay))
+            self._wakes_at = now + delay
+            yield self._timer
+        if live is not None:
+            live.timer = self._timer
+
+    # A reply that is streamed
+
+    @property
+    def live(self) -> LiveStream | None:
+        """The stream of the reply while it runs."""
+        if self.server_state != self.state_stream_response_body:
+            return None
+        if self.client_state == self.state_errored:
+            return None
+        stream = self.flow.response.stream if self.flow.response else None
+        return stream if isinstance(stream, LiveStream) else None
+
+    def start_response_stream(self) -> layer.CommandGenerator[None]:
+        """As its parent does; then the opening, and a timer for the first heartbeat."""
+        yield from super().start_response_stream()
+        live = self.live
+        if live is not None:
+            yield from self._send(live.opening())
+            yield from self._end_if_ready()
+            yield from self._wait()
+
+    def _end_if_ready(self) -> layer.CommandGenerator[None]:
+        live = self.live
+        if live is not None and live.ending:
+            yield from self._say_farewell(live)
+
+    def _say_farewell(self, live: LiveStream) -> layer.CommandGenerator[None]:
+        yield DragomanKeepHook(self.flow)
+        yield from self._send(live.farewell())
+
+    def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
+        """As its parent does, behind the end of the reply, unless that is to break off."""
+        live = self.live if already_streamed else None
+        if live is not None and live.ending:
+            yield from self._say_farewell(live)
+        if live is not None and live.broken:
+            yield from self._break(live.broken)
+            return
+        yield from super().send_response(already_streamed)
+
+    def _break(self, why: str) -> layer.CommandGenerator[None]:
+        """End the client's reply as if the upstream's connection had broken: HTTP/1 has no last
+        chunk then, HTTP/2 a reset."""
+        event = ResponseProtocolError(self.stream_id, why, _BROKEN)
+        yield from super().handle_protocol_error(event)
+
+    def _send(self, data: bytes) -> layer.CommandGenerator[None]:
+        if data:
+            body = ResponseData(self.stream_id, data)
+            yield SendHttp(body, self.context.client)
+
+    # An upstream that fails
+
+    def handle_protocol_error(
+        self, event: RequestProtocolError | ResponseProtocolError
+    ) -> layer.CommandGenerator[None]:
+        """As its parent does, unless the upstream has failed and the client can be told."""
+        told = False
+        if isinstance(event, ResponseProtocolError):
+            if self.client_state == self.server_state == self.state_done:
+                return  # a second fault of a connection, while the first was being told
+            # mitmproxy's words for a reset by either side.
+            error = event.message.replace("stream reset by client", "stream reset by server")
+            told = yield from self._tell(error)
+        if not told:
+            yield from super().handle_protocol_error(event)
+
+    def _tell(self, error: str) -> layer.CommandGenerator[bool]:
+        """Tell the client what happened to the upstream; False if it cannot be told."""
+        live = self.live
+        if live is not None:
+            self.flow.error = flow.Error(error)
+            yield from self._send(live.last_word(error))
+            yield from self.send_response(already_streamed=True)
+            return True
+        if not self._unanswered:
+            return False
+        self.flow.error = flow.Error(error)
+        self.flow.response = self._interpreter.answer_for(self.flow, error)
+        yield from self.send_response()
+        return True
+
+    # A body that is large
+
+    def check_body_size(self, request: bool) -> layer.CommandGenerator[bool]:
+        """As its parent does, which starts the streaming unless it sees no such option: what is
+        read as a whole has a bound of ours."""
+        options = self.context.options
+        whole = self._interpreter.needs_whole(self.flow, request)
+        if whole:
+            self.context.options = cast(Options, OptionsOverlay(options, stream_large_bodies=None))
+        try:
+            ended = yield from super().check_body_size(request)
+        finally:
+            self.context.options = options
+        if whole and not (request or ended) and len(self.response_body_buf) > MAX_REPLY:
+            yield from self._give_up_whole()
+        return ended
+
+    def _give_up_whole(self) -> layer.CommandGenerator[None]:
+        came = bytes(self.response_body_buf)
+        self.response_body_buf.clear()
+        self._interpreter.give_up_whole(self.flow)
+        if self.flow.response and self.flow.response.stream:
+            yield from self.start_response_stream()
+            yield from self.server_state(ResponseData(self.stream_id, came))
+        else:
+            yield from self._let_go("The reply is too large.")
+            yield from self.send_response()

@@ -1,0 +1,38 @@
+"""When mitmproxy connects to the upstream of a reverse proxy: not before it is asked.
+
+By default (``connection_strategy=eager``) it does when a client connects; if that fails,
+it closes the client's connection without a word, and no client can tell why.  As
+`layer`, this knows internals of mitmproxy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from mitmproxy import ctx
+from mitmproxy.connection import Client
+from mitmproxy.options import Options
+from mitmproxy.proxy.mode_specs import ReverseMode
+
+
+class OptionsOverlay:
+    """The user's options, but for some."""
+
+    def __init__(self, options: Options, **changed: object) -> None:
+        self._options = options
+        self._changed = changed
+
+    def __getattr__(self, name: str) -> Any:
+        return self._changed[name] if name in self._changed else getattr(self._options, name)
+
+
+def connect_when_asked(client: Client) -> None:
+    """Have a client of an HTTP reverse proxy that has just connected answered in any case."""
+    mode = client.proxy_mode
+    if not isinstance(mode, ReverseMode) or mode.scheme not in ("http", "https"):
+        return
+    proxyserver = ctx.master.addons.get("proxyserver")
+    handler = proxyserver.connections.get(client.id) if proxyserver else None
+    if handler is not None:
+        context = handler.layer.context
+        context.options = cast(Options, OptionsOverlay(context.options, connection_strategy="lazy"))

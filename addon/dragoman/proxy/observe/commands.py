@@ -1,0 +1,101 @@
+"""The commands, for mitmproxy's command line and that of mitmweb.
+
+The console shows a list as lines and a list of lists as a table.  mitmweb shows either in
+one line of JSON; so what is returned is written to the event log, too, where it can be read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar, cast
+
+import mitmproxy.types
+from mitmproxy import command, exceptions, http
+from mitmproxy.flow import Flow
+
+from ...inspect.exchange import Exchange
+from ...inspect.fixture import IncompleteError, fixture
+from ...inspect.replay import compare
+from ...inspect.stats import Stats, aligned
+from .capture import redaction_of, write_fixture
+from .recorder import exchange_of
+
+logger = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _command(name: str) -> Callable[[F], F]:
+    """mitmproxy's decorator, which says nothing about types."""
+    return cast(Callable[[F], F], command.command(name))
+
+
+class Commands:
+    """Commands on what was recorded and counted; an addon of its own."""
+
+    name = "dragoman-commands"
+
+    def __init__(self, stats: Stats) -> None:
+        self._stats = stats
+
+    @_command("dragoman.export")
+    def export(self, flow: Flow, path: mitmproxy.types.Path) -> Sequence[str]:
+        """
+        Write a flow as a fixture, without secrets, into the new folder PATH.
+        """
+        folder = Path(cast(str, path)).absolute()
+        recorded, exchange = _recorded(flow)
+        try:
+            files = fixture(exchange, redaction_of(recorded))
+            write_fixture(folder, files)
+        except IncompleteError as error:
+            raise exceptions.CommandError(f"This flow cannot be exported: {error}.") from None
+        except FileExistsError as error:
+            raise exceptions.CommandError(f"{error}; name a new folder.") from None
+        except (OSError, ValueError) as error:
+            raise exceptions.CommandError(f"Cannot write to {folder}: {error}") from None
+        return _told(
+            [
+                f"wrote {', '.join(sorted(files))} to {folder}",
+                f"replay: python -m fixtures.server --port 9000 --folder {folder.parent}",
+                f"base URL: http://127.0.0.1:9000/{folder.name}/v1",
+            ]
+        )
+
+    @_command("dragoman.replay")
+    def replay(self, flow: Flow) -> Sequence[str]:
+        """
+        Run a recorded flow through the code of today, offline, and show what has changed.
+        """
+        _, exchange = _recorded(flow)
+        try:
+            return _told(compare(exchange))
+        except IncompleteError as error:
+            raise exceptions.CommandError(f"This flow cannot be replayed: {error}.") from None
+        except Exception:
+            logger.exception("A recorded flow could not be replayed")
+            raise exceptions.CommandError("The replay failed: see the event log.") from None
+
+    @_command("dragoman.stats")
+    def stats(self) -> mitmproxy.types.Data:
+        """
+        Show counts, tokens and times over all flows so far.
+        """
+        rows = self._stats.totals().rows()
+        logger.info("%s", aligned(rows))
+        return cast(mitmproxy.types.Data, rows)
+
+
+def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:
+    """The flow and its record; raises `CommandError` if it has none."""
+    exchange = exchange_of(flow)
+    if exchange is None or not isinstance(flow, http.HTTPFlow):
+        raise exceptions.CommandError("Dragoman does not watch this flow: it has no record of it.")
+    return flow, exchange
+
+
+def _told(lines: list[str]) -> list[str]:
+    logger.info("%s", "\n".join(lines))
+    return lines

@@ -1,0 +1,126 @@
+"""The counts at a local port, for Prometheus (option ``dragoman_metrics``).
+
+The package prometheus-client is used if it is there; this is the only place that knows.
+It answers in a thread of its own and reads nothing but frozen `Totals`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+from mitmproxy import exceptions
+
+from ...inspect.stats import BOUNDS, Histogram, Stats
+
+logger = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+
+
+class Metrics:
+    """Serves the counts at the port that is asked for."""
+
+    def __init__(self, stats: Stats) -> None:
+        self._stats = stats
+        self._port = 0
+        self._running: tuple[Any, threading.Thread] | None = None
+
+    def listen(self, port: int) -> None:
+        """Serve at this port from now on; 0: not at all.  Raises `OptionsError`, after
+        which everything is as it was."""
+        if port == self._port:
+            return
+        running = self._start(port) if port else None
+        self.stop()
+        self._port, self._running = port, running
+
+    def stop(self) -> None:
+        """Serve no longer."""
+        if self._running is not None:
+            server, thread = self._running
+            server.shutdown()
+            server.server_close()
+            thread.join()
+        self._port, self._running = 0, None
+
+    def _start(self, port: int) -> tuple[Any, threading.Thread] | None:
+        try:
+            client = importlib.import_module("prometheus_client")
+        except ImportError:
+            logger.warning(
+                "dragoman_metrics needs a package that is not here: "
+                "pip install prometheus-client (into mitmproxy's environment)"
+            )
+            return None
+        registry = client.CollectorRegistry()
+        registry.register(_Collector(self._stats))
+        try:
+            started: tuple[Any, threading.Thread] = client.start_http_server(
+                port, addr=HOST, registry=registry
+            )
+        except (OSError, OverflowError) as error:
+            raise exceptions.OptionsError(
+                f"dragoman_metrics: cannot listen at {HOST}:{port} ({error}); "
+                "set it to a port that is free, or to 0."
+            ) from None
+        logger.info("Metrics are at http://%s:%s/metrics", HOST, port)
+        return started
+
+
+class _Collector:
+    """What prometheus-client asks at every scrape."""
+
+    def __init__(self, stats: Stats) -> None:
+        self._stats = stats
+        self._core = importlib.import_module("prometheus_client.core")
+
+    def collect(self) -> Iterator[Any]:
+        totals = self._stats.totals()
+        labels = ["job", "host", "model", "streamed", "outcome"]
+        flows = self._counter("dragoman_flows", "Flows that have ended.", labels)
+        for kind, count in totals.flows.items():
+            streamed = "yes" if kind.streamed else "no"
+            flows.add_metric([kind.job, kind.host, kind.model, streamed, kind.outcome], count)
+        yield flows
+        for name, text, label, counts in (
+            (
+                "repaired_calls",
+                "Repaired calls, by the form of their header.",
+                "form",
+                totals.forms,
+            ),
+            ("notes", "What else was done, by what it was.", "what", totals.notes),
+            ("failures", "Flows that failed, by the reason.", "reason", totals.failures),
+            (
+                "tokens",
+                "Tokens that upstreams counted.",
+                "direction",
+                {"input": totals.input_tokens, "output": totals.output_tokens},
+            ),
+        ):
+            counter = self._counter(f"dragoman_{name}", text, [label])
+            for value, count in counts.items():
+                counter.add_metric([value], count)
+            yield counter
+        unread = self._counter("dragoman_unread_replies", "Replies that were none of an LLM.", [])
+        unread.add_metric([], totals.unread)
+        yield unread
+        for name, text, times in (
+            ("first_token", "From the request to the first token.", totals.first_token),
+            ("longest_silence", "The longest wait of a stream.", totals.longest_silence),
+            ("duration", "From the request to the end.", totals.duration),
+        ):
+            yield self._histogram(f"dragoman_{name}_seconds", text, times)
+
+    def _counter(self, name: str, text: str, labels: list[str]) -> Any:
+        return self._core.CounterMetricFamily(name, text, labels=labels)
+
+    def _histogram(self, name: str, text: str, times: Histogram) -> Any:
+        bounds = [*map(str, BOUNDS), "+Inf"]
+        buckets = list(zip(bounds, accumulate(times.counts), strict=True))
+        return self._core.HistogramMetricFamily(name, text, buckets=buckets, sum_value=times.sum)

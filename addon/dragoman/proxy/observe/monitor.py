@@ -1,0 +1,224 @@
+"""What the user is told of the flows: on the flow itself, in the log, in numbers.
+
+A flow is watched from the moment its request is Dragoman's; when it has ended it has its
+content, a comment and a mark, the log has one line if anything was done to it, and the
+statistics count it.  Nothing here may disturb a flow: what fails is logged and left.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections import Counter
+from pathlib import Path
+
+from mitmproxy import http
+
+from ...inspect.exchange import Job
+from ...inspect.headline import headline
+from ...inspect.stats import Stats, Summary, counted
+from ...inspect.summary import ReplySummary, summarize
+from ...notes import Evidence, printable
+from ..flows.live_stream import LiveStream, WatchedStream
+from ..mitm.gc_tuning import Collector
+from .byte_budget import Ledger
+from .capture import Capture
+from .recorder import FlowRecorder, exchange_of, nothing_runs, readable, recorder_of
+from .refresh import FlowRefresher, show, watched_by_somebody
+
+logger = logging.getLogger(__name__)
+
+MARKS = {"bridge": ":left_right_arrow:", "repair": ":wrench:"}
+SILENTLY_USELESS = 20
+"""Watched replies of a host in a row with nothing to read in them, after which it is said."""
+MAX_HOSTS = 1000
+MAX_NAME = 300
+"""Characters of a flow's name in the log."""
+MAX_CAPTURED = 64 * 1024 * 1024
+"""Bytes of each side of a flow that can be captured."""
+
+
+class FlowMonitor:
+    """Sees all watched flows."""
+
+    def __init__(self) -> None:
+        self.stats = Stats()
+        self.capture_into: Path | None = None
+        """The folder into which every watched flow is written."""
+        self._capture = Capture()
+        self._collector = Collector(nothing_runs)
+        self._ledgers = (Ledger(0), Ledger(0))
+        self._unread: Counter[str] = Counter()
+
+    def keep(self, limit: int) -> None:
+        """Keep at most `limit` bytes of each side of the flows."""
+        for ledger in self._ledgers:
+            ledger.limit = limit
+
+    def open(
+        self,
+        flow: http.HTTPFlow,
+        job: Job,
+        evidence: Evidence,
+        *,
+        model: str = "",
+        client_request: bytes | None = None,
+    ) -> FlowRecorder:
+        """Begin to watch `flow`."""
+        ledgers = self._ledgers
+        if self.capture_into is not None:
+            # What is captured has to be whole when it ends, however much runs beside it.
+            ledgers = (Ledger(MAX_CAPTURED), Ledger(MAX_CAPTURED))
+        return FlowRecorder(
+            flow,
+            job,
+            evidence=evidence,
+            ledgers=ledgers,
+            model=model,
+            client_request=client_request,
+        )
+
+    def of(self, flow: http.HTTPFlow, job: Job) -> FlowRecorder:
+        """The record of a flow that from now on is watched, if it was not, to do `job`."""
+        record = recorder_of(flow)
+        if record is None:
+            return self.open(flow, job, Evidence())
+        record.job = job
+        return record
+
+    def streams(self, flow: http.HTTPFlow, record: FlowRecorder) -> None:
+        """The reply to `flow` is streamed from now on."""
+        record.streamed = True
+        if watched_by_somebody():
+            weak = weakref.ref(flow)
+            record.growth = FlowRefresher(lambda: self._refresh(weak()))
+
+    def _refresh(self, flow: http.HTTPFlow | None) -> None:
+        record = recorder_of(flow) if flow is not None else None
+        if flow is None or flow.response is None or record is None:
+            return
+        try:
+            flow.response.data.content = record.client
+            self._sign(flow, record, summarize(*record.ends))
+            show(flow)
+        except Exception:
+            logger.exception("%s: its growth could not be shown", name_of(flow))
+
+    def close(self, flow: http.HTTPFlow) -> None:
+        """`flow` has ended, well or not."""
+        record = recorder_of(flow)
+        if record is None:
+            return
+        try:
+            if record.growth is not None:
+                record.growth.stop()
+            seen = self._look(flow, record)
+            self._log(flow, record, self._sign(flow, record, seen))
+            self._warn_if_useless(flow, seen)
+            self.stats.add(_summary(flow, record, seen))
+            record.end(flow, self._ledgers)
+            if record.growth is not None:
+                show(flow)
+            if self.capture_into is not None and (exchange := exchange_of(flow)) is not None:
+                self._capture.keep(self.capture_into, flow, exchange)
+            if not watched_by_somebody():
+                self._collector.ended()
+        except Exception:
+            logger.exception("%s: what was done could not be told", name_of(flow))
+        finally:
+            if flow.response and isinstance(flow.response.stream, LiveStream | WatchedStream):
+                # mitmweb keeps flows; they need not keep all that worked on them.
+                flow.response.stream = True
+
+    def done(self) -> None:
+        """mitmproxy ends: finish what is being written."""
+        self._collector.stop()
+        self._capture.done()
+
+    @staticmethod
+    def _look(flow: http.HTTPFlow, record: FlowRecorder) -> ReplySummary:
+        body, tail = record.upstream
+        if not body and not record.streamed and flow.response is not None:
+            return summarize(readable(flow.response))
+        return summarize(body, tail)
+
+    @staticmethod
+    def _sign(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> str:
+        """Put the headline and the mark on the flow, but not over the user's own."""
+        line = headline(
+            record.job,
+            seen,
+            record.evidence,
+            model=record.model,
+            first=record.reached(seen.first_token),
+            ended=_how_it_ended(flow),
+        )
+        done = record.job == "bridge" or record.evidence.calls
+        signature = [line, MARKS[record.job] if done else ""]
+        if flow.comment == record.signed[0]:
+            flow.comment = signature[0]
+        if flow.marked == record.signed[1]:
+            flow.marked = signature[1]
+        record.signed = signature
+        return line
+
+    @staticmethod
+    def _log(flow: http.HTTPFlow, record: FlowRecorder, line: str) -> None:
+        cause = [printable(flow.error.msg)] if flow.error else []
+        if record.job == "bridge" or not record.evidence.empty or cause:
+            told = [line, *cause, *record.evidence.lines()]
+            logger.info("%s: %s", name_of(flow), "; ".join(told))
+
+    def _warn_if_useless(self, flow: http.HTTPFlow, seen: ReplySummary) -> None:
+        response = flow.response
+        if flow.error or response is None or not 200 <= response.status_code < 300:
+            return
+        host = flow.request.pretty_host
+        if seen.parsed:
+            self._unread.pop(host, None)
+        elif host in self._unread or len(self._unread) < MAX_HOSTS:
+            self._unread[host] += 1
+            if self._unread[host] == SILENTLY_USELESS:
+                logger.warning(
+                    "%s: %d replies in a row held nothing that Dragoman can read (the last: %s). "
+                    "Nothing is repaired or converted there. Is it an LLM's API of another kind?",
+                    printable(host),
+                    SILENTLY_USELESS,
+                    printable(response.headers.get("content-type", "no content type")),
+                )
+
+
+def _how_it_ended(flow: http.HTTPFlow) -> str:
+    """What went wrong, but for what the reply itself says."""
+    if flow.error:
+        return "connection broken"
+    status = flow.response.status_code if flow.response else 0
+    return f"HTTP {status}" if status >= 400 else ""
+
+
+def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> Summary:
+    forms, notes = counted(record.evidence)
+    timing = record.timing
+    return Summary(
+        job=record.job,
+        host=flow.request.pretty_host,
+        model=record.model or seen.model,
+        streamed=record.streamed,
+        status=flow.response.status_code if flow.response else 0,
+        forms=forms,
+        notes=notes,
+        failed=_how_it_ended(flow) or seen.failed,
+        input_tokens=seen.input_tokens,
+        output_tokens=seen.output_tokens,
+        first_token=record.reached(seen.first_token),
+        longest_silence=timing.longest_silence if timing else None,
+        duration=time.time() - record.began,
+        parsed=seen.parsed,
+    )
+
+
+def name_of(flow: http.HTTPFlow) -> str:
+    """The flow in the log: in one line, without its query, which may hold a key."""
+    name = f"{flow.request.pretty_host}{flow.request.path[:MAX_NAME].partition('?')[0]}"
+    return "".join(c if c.isprintable() else "?" for c in name[:MAX_NAME])

@@ -1,0 +1,368 @@
+"""What passed in one flow, on both sides, kept while it runs and afterwards.
+
+While a reply streams, its bytes are appended here as they come and as they leave, with
+the time; when it has ended, the client's side becomes the flow's content and the rest
+its metadata, which mitmproxy saves and loads with it.  `exchange_of` reads either.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import struct
+import time
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeGuard, TypeVar, cast, get_args
+from weakref import WeakKeyDictionary
+
+from mitmproxy import http
+from mitmproxy.flow import Flow
+
+from ...inspect.exchange import Exchange, Job, Step, Timing
+from ...notes import Evidence
+from ..content_decoding import MAX_REQUEST, DecodingError, decode_whole
+from .byte_budget import TAIL, Body, Ledger
+from .refresh import FlowRefresher
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+KEY = "dragoman"
+"""Of the flow's metadata."""
+MAX_NUMBER = 2.0**53
+"""Of a note: seconds, or bytes; above it a number is none of ours."""
+MAX_LOOKED_AT = 1024 * 1024
+"""Bytes of a reply that are looked at while it grows, twice a second."""
+FIRST_STEPS = 256
+MAX_STEPS = 2048
+"""Steps that are kept of a stream: the first ones all, later ones thinned out."""
+
+_running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
+"""Of the module, so that a script that is loaded anew finds them."""
+
+
+class FlowRecorder:
+    """What passes in one flow."""
+
+    def __init__(
+        self,
+        flow: http.HTTPFlow,
+        job: Job,
+        *,
+        evidence: Evidence,
+        ledgers: tuple[Ledger, Ledger],
+        model: str = "",
+        client_request: bytes | None = None,
+    ) -> None:
+        """`ledgers` are those of the upstream's side and the client's, `model` is the one
+        asked for if known, `client_request` what the client sent where the upstream was
+        sent something else."""
+        self.job = job
+        self.model = model
+        earlier = flow.metadata.get(KEY)
+        signed = earlier.get("signed") if isinstance(earlier, dict) else None
+        self.signed: list[str] = signed if _is_signature(signed) else ["", ""]
+        """The comment and the mark that were put on the flow last, perhaps in an earlier run."""
+        self.answered_here = False
+        """Whether the reply is not the upstream's, nor made of it."""
+        self.evidence = evidence
+        self.options: Mapping[str, str] = {}
+        """Those that the reply depends on, see `Exchange.options`."""
+        self.upstream_status: int | None = None
+        """If it is not the one that the client received."""
+        self.streamed = False
+        self.growth: FlowRefresher | None = None
+        """What shows the flow while it runs."""
+        self._upstream, self._client = (Body(ledger) for ledger in ledgers)
+        self._request = Body(ledgers[1])
+        if client_request is not None:
+            self._request.add(client_request)
+        self._broken = False
+        self.began = flow.request.timestamp_end or flow.request.timestamp_start
+        self._last = self.began
+        self._silence = 0.0
+        self._steps = array("d")
+        self._count = 0
+        self._stride = 1
+        flow.metadata[KEY] = {"job": job}
+        _running[flow] = self
+
+    def came(self, data: bytes) -> None:
+        """The upstream sent this."""
+        self._noted(self._upstream.add, data)
+
+    def left(self, data: bytes) -> None:
+        """This, perhaps nothing, left for the client, after what `came` just now."""
+        self._noted(self._leave, data)
+
+    def said(self, data: bytes) -> None:
+        """This left although nothing had come: the upstream's silence goes on."""
+        self._noted(self._say, data)
+
+    def _say(self, data: bytes) -> None:
+        self._client.add(data)
+        if self.growth:
+            self.growth.passed()
+
+    def _noted(self, note: Callable[[bytes], None], data: bytes) -> None:
+        """A stream goes on whatever happens to its record."""
+        if self._broken:
+            return
+        try:
+            note(data)
+        except Exception:
+            self._broken = True
+            logger.exception("A stream goes on without being recorded")
+
+    def _leave(self, data: bytes) -> None:
+        self._client.add(data)
+        now = time.time()
+        self._silence = max(self._silence, now - self._last)
+        self._last = now
+        self._count += 1
+        if self._count % self._stride == 0:
+            self._steps.extend((now - self.began, self._upstream.total, self._client.total))
+            if len(self._steps) > 3 * MAX_STEPS:
+                self._thin_out()
+        if self.growth:
+            self.growth.passed()
+
+    def so_far(self, exchange: Exchange) -> Exchange:
+        """`exchange` with the sides of the reply as they are now."""
+        return replace(
+            exchange,
+            upstream_status=self.upstream_status or exchange.status,
+            client_request=self._request.kept or exchange.client_request,
+            upstream_reply=self._upstream.kept,
+            client_reply=self._client.kept,
+            upstream_missing=self._upstream.missing,
+            client_missing=self._client.missing,
+            request_missing=self._request.missing,
+            told=tuple(self.evidence.lines()),
+            calls=dict(self.evidence.calls),
+            timing=self.timing,
+            options=self.options,
+        )
+
+    def _thin_out(self) -> None:
+        kept = self._steps[: 3 * FIRST_STEPS]
+        for index in range(3 * FIRST_STEPS, len(self._steps) - 2, 6):
+            kept.extend(self._steps[index : index + 3])
+        self._steps = kept
+        self._stride *= 2
+
+    @property
+    def upstream(self) -> tuple[bytes, bytes]:
+        """What has come, as far as it is kept, to be looked at; and its end if not all is."""
+        return self._upstream.kept, self._upstream.tail
+
+    @property
+    def ends(self) -> tuple[bytes, bytes]:
+        """The same, but of a long one only the beginning and the end."""
+        body, tail = self.upstream
+        if len(body) <= MAX_LOOKED_AT:
+            return body, tail
+        return body[:TAIL], tail or body[-TAIL:]
+
+    @property
+    def client(self) -> bytes:
+        """What has left, as far as it is kept."""
+        return self._client.kept
+
+    def reached(self, offset: int | None) -> float | None:
+        """Seconds from the request until so many bytes had come from the upstream; None if
+        that is not known."""
+        if offset is None:
+            return None
+        for index in range(0, len(self._steps), 3):
+            if self._steps[index + 1] >= offset:
+                return self._steps[index]
+        return None
+
+    @property
+    def timing(self) -> Timing | None:
+        """When what passed did; None for a reply that is not streamed."""
+        if not self.streamed:
+            return None
+        steps = zip(*[iter(self._steps)] * 3, strict=True)
+        return Timing(
+            tuple(Step(at, int(up), int(down)) for at, up, down in steps),
+            self._last - self.began,
+            self._silence,
+        )
+
+    def end(self, flow: http.HTTPFlow, ledgers: tuple[Ledger, Ledger]) -> None:
+        """The flow takes over what is kept, which from now on counts in `ledgers`: nothing
+        passes any more."""
+        _running.pop(flow, None)
+        told = {
+            "job": self.job,
+            "told": self.evidence.lines(),
+            # A file of flows keeps the order of a list only.
+            "calls": [[name, count] for name, count in self.evidence.calls.items()],
+            "options": dict(self.options),
+            "signed": self.signed,
+            "missing": [self._upstream.missing, self._client.missing, self._request.missing],
+            "steps": struct.pack(f"<{len(self._steps)}d", *self._steps),
+            "ended": [self._last - self.began, self._silence] if self.streamed else None,
+            "status": self.upstream_status,
+            "request": None,
+            "upstream": None,
+        }
+        flow.metadata[KEY] = told
+        upstream, client = ledgers
+        if self._request.total:
+            taken_back = _taker("request", 2, told)
+            told["request"] = self._request.hand_over(flow, client, taken_back)
+        if self._same:
+            self._upstream.release()
+        else:
+            taken_back = _taker("upstream", 0, told)
+            told["upstream"] = self._upstream.hand_over(flow, upstream, taken_back)
+        if self._client.size and flow.response is not None:
+            # Not `content`, whose setter would change headers that have been sent.
+            kept = self._client.hand_over(flow, client, _content_taker(told))
+            flow.response.data.content = kept
+        else:
+            self._client.release()
+        if self.streamed and flow.response is not None:
+            # A flow that is kept, or waits for the collector, need not keep the stages.
+            flow.response.stream = True
+
+    @property
+    def _same(self) -> bool:
+        """Whether the client received what the upstream sent."""
+        upstream, client = self._upstream, self._client
+        if not self.streamed:
+            return not upstream.total and not self.answered_here
+        return not upstream.missing and upstream.kept == client.kept
+
+
+def recorder_of(flow: Flow) -> FlowRecorder | None:
+    """The record of a flow that still runs."""
+    return _running.get(flow)
+
+
+def nothing_runs() -> bool:
+    """Whether no flow has a record that still runs."""
+    return not _running
+
+
+def is_watched(flow: Flow) -> bool:
+    """Whether there is, or was, a record of this flow."""
+    return isinstance(flow, http.HTTPFlow) and isinstance(flow.metadata.get(KEY), dict)
+
+
+def exchange_of(flow: Flow) -> Exchange | None:
+    """Both sides of a flow, which may still run, or have been loaded from a file; None if
+    it is not watched."""
+    if not isinstance(flow, http.HTTPFlow) or not is_watched(flow):
+        return None
+    told: dict[str, Any] = flow.metadata[KEY]
+    response = flow.response
+    sent = readable(flow.request)
+    status = response.status_code if response else 0
+    exchange = Exchange(
+        job=cast(Job, told["job"] if told.get("job") in get_args(Job) else "watch"),
+        client_request=_typed(told.get("request"), bytes, sent),
+        upstream_request=sent,
+        upstream_reply=b"",
+        client_reply=b"",
+        status=status,
+        upstream_status=_typed(told.get("status"), int, status),
+        unfinished=True,
+        retry_after=response.headers.get("retry-after", "") if response else "",
+        error=flow.error.msg if flow.error else "",
+    )
+    record = _running.get(flow)
+    if record is not None:
+        return record.so_far(exchange)
+    received = readable(response) if response else b""
+    if "missing" not in told:  # it did not run to its end here
+        return replace(exchange, client_reply=received)
+    upstream_missing, client_missing, request_missing = _missing(told["missing"])
+    return replace(
+        exchange,
+        unfinished=False,
+        upstream_reply=_typed(told.get("upstream"), bytes, received),
+        client_reply=received,
+        upstream_missing=upstream_missing,
+        client_missing=client_missing,
+        request_missing=request_missing,
+        told=tuple(map(str, _typed(told.get("told"), list, []))),
+        calls=_pairs(told.get("calls")),
+        timing=_timing(told),
+        options=_words(told.get("options")),
+    )
+
+
+def readable(message: http.Message) -> bytes:
+    """A body without its encoding; empty if it cannot be had.  mitmproxy's own property
+    would decode whatever it comes to."""
+    try:
+        encoding = message.headers.get("content-encoding", "identity")
+        return decode_whole(message.raw_content or b"", encoding, MAX_REQUEST)
+    except DecodingError:
+        return b""
+
+
+def _typed(value: object, kind: type[T], otherwise: T) -> T:
+    """`value` if it is of that type: a file may hold anything."""
+    return value if isinstance(value, kind) else otherwise
+
+
+def _is_signature(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and [type(text) for text in value] == [str, str]
+
+
+def _missing(value: object) -> list[int]:
+    counts = _typed(value, list, [])
+    sound = [type(count) for count in counts] == [int] * 3 and min(counts) >= 0
+    return counts if sound else [0, 0, 0]
+
+
+def _pairs(value: object) -> dict[str, int]:
+    pairs = [pair for pair in _typed(value, list, []) if isinstance(pair, list) and len(pair) == 2]
+    return {name: n for name, n in pairs if isinstance(name, str) and isinstance(n, int)}
+
+
+def _words(value: object) -> dict[str, str]:
+    items = _typed(value, dict, {}).items()
+    return {name: word for name, word in items if isinstance(name, str) and isinstance(word, str)}
+
+
+def _timing(told: dict[str, Any]) -> Timing | None:
+    packed, ended = told.get("steps"), told.get("ended")
+    if not (isinstance(packed, bytes) and isinstance(ended, list) and len(packed) % 24 == 0):
+        return None
+    if len(ended) != 2 or not all(isinstance(seconds, float) for seconds in ended):
+        return None
+    steps = list(struct.iter_unpack("<3d", packed))
+    if not all(0 <= number < MAX_NUMBER for number in itertools.chain(*steps, ended)):
+        return None  # NaN is not either
+    return Timing(tuple(Step(at, int(up), int(down)) for at, up, down in steps), *ended)
+
+
+def _taker(name: str, side: int, told: dict[str, Any]) -> Callable[[http.HTTPFlow], None]:
+    """Takes what `told` has under `name`, unless the flow has run again since."""
+
+    def take_back(flow: http.HTTPFlow) -> None:
+        if flow.metadata.get(KEY) is told:
+            told["missing"][side] += len(told[name])
+            told[name] = b""
+
+    return take_back
+
+
+def _content_taker(told: dict[str, Any]) -> Callable[[http.HTTPFlow], None]:
+    def take_back(flow: http.HTTPFlow) -> None:
+        if flow.metadata.get(KEY) is told and flow.response is not None:
+            told["missing"][1] += len(flow.response.data.content or b"")
+            flow.response.data.content = None
+            if told["upstream"] is None:  # it was the same
+                told["missing"][0] = told["missing"][1]
+
+    return take_back

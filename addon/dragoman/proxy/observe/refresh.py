@@ -1,0 +1,54 @@
+"""A running stream, shown while it grows.
+
+mitmweb and the console show a flow again when mitmproxy is told that it changed.  That
+is done at most twice a second for a flow, by a timer and not by its events, and only
+where there is somebody to look: mitmdump has no view.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from mitmproxy import ctx, http
+from mitmproxy.hooks import UpdateHook
+
+INTERVAL = 0.5
+"""Seconds between two showings of the same flow."""
+
+
+def watched_by_somebody() -> bool:
+    """Whether this mitmproxy has a view."""
+    return ctx.master.addons.get("view") is not None
+
+
+def show(flow: http.HTTPFlow) -> None:
+    """Have mitmproxy's views show what has become of `flow`."""
+    ctx.master.addons.trigger(UpdateHook([flow]))
+
+
+class FlowRefresher:
+    """Shows one flow again, soon after something passed."""
+
+    def __init__(self, refresh: Callable[[], None]) -> None:
+        """`refresh` brings the flow up to date and shows it."""
+        self._refresh = refresh
+        self._timer: asyncio.TimerHandle | None = None
+        self._next = 0.0
+
+    def passed(self) -> None:
+        """Something passed: called for every piece of the body."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            delay = max(0.0, self._next - loop.time())
+            self._timer = loop.call_later(delay, self._show)
+
+    def stop(self) -> None:
+        """The stream has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _show(self) -> None:
+        self._timer = None
+        self._next = asyncio.get_running_loop().time() + INTERVAL
+        self._refresh()

@@ -1,0 +1,1 @@
+"""The back-ends of the store, and the endpoints that serve what is kept."""

@@ -1,0 +1,294 @@
+"""The kept responses, as hooks get at them: without holding up mitmproxy's event loop.
+
+A store is read and written in one thread of its own, in the order of the calls; so what
+was kept is there for whoever asks next.  What was said in the last conversations is ready
+in memory; whether they are still kept is asked each time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from mitmproxy import exceptions, http
+
+from ...stored.continuation import (
+    Continuation,
+    going_on,
+    not_found,
+    previous_id,
+    referring,
+    response_ids_of,
+)
+from ...stored.conversations import Conversation, Conversations
+from ...stored.save_context import owner
+from ...stored.store import NotOpened, Parts, Store, StoreError
+from ...stored.stored_response import Json, StoredResponse, Unreadable, parts_of
+from ...wire.errors import Refused
+from ..credentials import is_anonymous
+from ..slicing import in_slices
+from .opening import Opening
+from .store_thread import StoreThread
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+AT_ONCE = 8
+"""Responses of a long chain that are read in one call."""
+AT_START, AT_RUN_TIME = 5.0, 0.2
+"""Seconds to wait for a store to open: at run time all streams wait for that."""
+
+
+class AsyncStore:
+    """Kept responses of all owners; `opened` says whether they are kept at all."""
+
+    def __init__(self) -> None:
+        self._thread: StoreThread | None = None
+        self._choice: _Choice | None = None
+        self._memory: StoreThread | None = None
+        """What is kept in memory, while another store is in use."""
+        self._ready = Conversations()
+        self._warned = False
+
+    @property
+    def opened(self) -> bool:
+        return self._thread is not None
+
+    def choose(
+        self, value: str, *, confdir: Path, days: float, max_bytes: int, running: bool
+    ) -> None:
+        """Keep responses where ``dragoman_store`` says, from now on; see `open_store`.
+
+        Raises `OptionsError`; then all stays as it was.  A store that is in use already is
+        not opened again, and one that nobody named may be opened later.
+        """
+        choice = _Choice(value, confdir)
+        if self._thread is not None and choice == self._choice:
+            self._thread.store.limit(days, max_bytes)
+            return
+        thread = None
+        if value == "memory" and self._memory is not None:
+            thread = self._memory
+            thread.store.limit(days, max_bytes)
+        elif value != "off":
+            store = Opening(value, confdir=confdir, days=days, max_bytes=max_bytes)
+            thread = StoreThread(store)
+            _wait_for(store, thread, AT_RUN_TIME if running else AT_START, named=bool(value))
+        self._use(thread)
+        self._choice = choice
+
+    def use(self, store: Store | None) -> None:
+        """Keep responses in `store` from now on, or not at all."""
+        self._use(None if store is None else StoreThread(store))
+        self._choice = None
+
+    def close(self) -> None:
+        """Wait a moment for what is being written, and let go of the store."""
+        thread = self._thread
+        self._use(None)
+        if thread is not None:
+            thread.close()
+            thread.finish()
+
+    def _use(self, thread: StoreThread | None) -> None:
+        self._ready.clear()
+        before, self._thread = self._thread, thread
+        if before is not None and self._choice is not None and self._choice.value == "memory":
+            self._memory = before
+        elif before is not None:
+            before.close()
+
+    def warn_of_nobody(self, request: http.Request) -> None:
+        """What is to be kept for a request may be for everybody; said once."""
+        if is_anonymous(request) and not self._warned:
+            self._warned = True
+            logger.warning(
+                "%s: responses are kept for requests without any credential: whoever asks this "
+                "host without one can read them, go on from them and delete them.",
+                request.pretty_host,
+            )
+
+    async def get(
+        self, asker: bytes, ids: Sequence[str], *, whole: bool = False
+    ) -> list[StoredResponse | None]:
+        """What is kept of each; unless it is `whole`, tools and instructions may be null.
+        Raises `StoreError`."""
+        now = time.time()
+
+        def get(store: Store, owner: str) -> list[StoredResponse | None]:
+            blobs = store.get(owner, ids, now)
+            return [_readable(store, owner, blob, whole=whole) for blob in blobs]
+
+        return await self._run(asker, get)
+
+    async def one(
+        self, asker: bytes, response_id: str, *, previous: bool = False, whole: bool = True
+    ) -> StoredResponse:
+        """A response.  Raises `Refused` (see `not_found`) and `StoreError`."""
+        (kept,) = await self.get(asker, [response_id], whole=whole)
+        if kept is None:
+            raise not_found(response_id, previous=previous)
+        return kept
+
+    async def chain(
+        self, asker: bytes, response_id: str, *, previous: bool = False
+    ) -> list[StoredResponse]:
+        """A response, behind all those it goes on from.  Raises as `one` does, and for one of
+        those that is not there, which is then the one to name."""
+        kept = await self.one(asker, response_id, previous=previous, whole=not previous)
+        return [*[found async for found in self._each(asker, kept.before)], kept]
+
+    async def _each(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[StoredResponse]:
+        """All of these, some at a time: others have their turn in between.  Raises `Refused`
+        for one that is not there, and `StoreError`."""
+        for begin in range(0, len(ids), AT_ONCE):
+            some = ids[begin : begin + AT_ONCE]
+            for name, found in zip(some, await self.get(asker, some), strict=True):
+                if found is None:
+                    raise not_found(name, previous=True)
+                yield found
+
+    async def earlier(self, asker: bytes, body: Json, flow: http.HTTPFlow) -> Continuation:
+        """What the request of a flow goes on from.  Raises `Refused`, `StoreError` and
+        `ClientLeft`."""
+        previous = previous_id(body)
+        chain, before = [], Conversation()
+        if previous:
+            chain = [await self.one(asker, previous, previous=True, whole=False)]
+            before = await self._before(asker, chain[0], flow)
+        references = await in_slices(referring(body), flow)
+        ids = sorted({response_id for _, response_id, _, _ in references})
+        found = await self.get(asker, ids) if ids else []
+        others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
+        earlier = await in_slices(going_on(references, chain, others, before.items), flow)
+        if previous:
+            said = Conversation(earlier.items, before.size + chain[0].size)
+            self._ready.add(asker, earlier.before, said)
+        return earlier
+
+    async def _before(
+        self, asker: bytes, kept: StoredResponse, flow: http.HTTPFlow
+    ) -> Conversation:
+        """What was said in the responses that this one goes on from.  Raises `Refused`,
+        `StoreError` and `ClientLeft`."""
+        ids, now = kept.before, time.time()
+        if not ids:
+            return Conversation()
+        ready = self._ready.find(asker, ids)
+        if ready is not None:
+            there = await self._run(asker, lambda store, owner: store.count(owner, ids, now))
+            if there == len(ids):
+                return ready
+
+        items: list[Json] = []
+        size = 0
+        async for found in self._each(asker, ids):
+            items += await in_slices(found.listing(), flow)
+            size += found.size
+        return Conversation(items, size)
+
+    async def keep(self, asker: bytes, kept: StoredResponse) -> None:
+        """Safe when this returns, but for the events, which are written behind it: a replay
+        of them is not worth waiting for.  Raises `StoreError`."""
+        now = time.time()
+        response_id: str = kept.response["id"]
+        self._ready.changed(asker, response_id)
+        needed = [*kept.before, *sorted(response_ids_of(kept.references))]
+        inherited: Parts = dict.fromkeys(kept.inherited)
+
+        def put(store: Store, owner: str, kept: StoredResponse, keeps: Sequence[str]) -> None:
+            blob, parts = kept.packed()
+            store.put(owner, response_id, blob, now, keeps, parts={**inherited, **parts})
+
+        bare = replace(kept, events=b"")
+        await self._run(asker, lambda store, owner: put(store, owner, bare, needed))
+        if kept.events:
+            self._later(asker, lambda store, owner: put(store, owner, kept, ()))
+
+    def _later(self, asker: bytes, call: Callable[[Store, str], None]) -> None:
+        """In the store's thread, in front of all that is asked from now on."""
+        if self._thread is not None:
+            written = self._thread.later(lambda store: call(store, owner(store.secret(), asker)))
+            written.add_done_callback(_told_if_failed)
+
+    async def delete(self, asker: bytes, response_id: str) -> bool:
+        """Whether it was there.  Raises `StoreError`."""
+
+        def delete(store: Store, owner: str) -> bool:
+            (blob,) = store.get(owner, [response_id], time.time())
+            return store.delete(owner, response_id, parts_of(blob) if blob else ())
+
+        self._ready.changed(asker, response_id)
+        return await self._run(asker, delete)
+
+    async def speaks(self, address: str) -> str:
+        """Which API the upstream at an address is remembered to speak; nothing if that is not
+        known.  Raises `Refused` and `StoreError`."""
+        now = time.time()
+        return await self._run(b"", lambda store, _owner: store.remembered(address, now))
+
+    def remember(self, address: str, speaks: str) -> None:
+        """Nobody waits for it: what is not kept is found out again."""
+        now = time.time()
+        if self._thread is not None:
+            self._thread.later(lambda store: store.remember(address, speaks, now))
+
+    async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:
+        """In the store's thread; see `StoreThread.ask`.  The store's secret is asked for each
+        time: one that lost all it kept has another."""
+        if self._thread is None:
+            raise Refused("Responses are not kept any more.", status=503)
+        return await self._thread.ask(lambda store: call(store, owner(store.secret(), asker)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    value: str
+    confdir: Path
+
+
+def _wait_for(store: Opening, thread: StoreThread, seconds: float, *, named: bool) -> None:
+    """Wait until the store is open, but not for longer than these.  Raises `OptionsError`
+    for one that somebody has named and that cannot be opened."""
+    opening = thread.later(lambda _: store.open())
+    try:
+        opening.result(seconds)
+    except StoreError as error:
+        if named:
+            thread.close()
+            raise exceptions.OptionsError(str(error)) from None
+        logger.warning(
+            "%s Until it can be used no response is kept, and what needs one is refused (503).",
+            error,
+        )
+    except TimeoutError:
+        logger.warning("The store of responses does not answer yet; it is used as soon as it does.")
+
+
+def _told_if_failed(written: Future[None]) -> None:
+    error = written.exception()
+    if error is not None and not isinstance(error, NotOpened):
+        logger.error("The events of a response are not kept: %s", error)
+
+
+def _readable(
+    store: Store, owner: str, blob: bytes | None, *, whole: bool
+) -> StoredResponse | None:
+    """Kept by another version of this program: as good as not there."""
+    if blob is None:
+        return None
+    try:
+        if not whole:
+            return StoredResponse.decoded(blob)
+        digests = parts_of(blob)
+        found = zip(digests, store.parts(owner, digests), strict=True)
+        return StoredResponse.decoded(
+            blob, {digest: part for digest, part in found if part is not None}
+        )
+    except Unreadable:
+        return None

@@ -1,0 +1,115 @@
+"""What is answered about kept responses, without asking any upstream.
+
+Responses that still run are known here too: they can be read as far as they are, and
+cancelled.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from mitmproxy import http
+
+from ...stored import endpoint_bodies
+from ...stored.continuation import in_progress, not_found
+from ...stored.store import StoreError
+from ...stored.stored_response import Json
+from ...wire.errors import Refused
+from ...wire.json_codec import dumps
+from ..credentials import asker_of
+from ..error_responses import error_response, refusal
+from ..http_headers import set_event_stream
+from ..routes import ResponsesRoute
+from .async_store import AsyncStore
+from .running import Run, Running
+
+logger = logging.getLogger(__name__)
+
+try:
+    from ..mitm.http_layer import wake
+except (ImportError, AttributeError):
+    wake = None  # type: ignore[assignment]  # the reply then ends with what comes next
+
+
+class StoredEndpoints:
+    """Answers for `AsyncStore`, and for what runs."""
+
+    def __init__(self, archive: AsyncStore, running: Running) -> None:
+        self._archive = archive
+        self._running = running
+
+    def runs(self, request: http.Request, address: ResponsesRoute) -> bool:
+        """Whether a request is about a response that runs here, and is the asker's."""
+        if not (self._running and address.response_id):
+            return False
+        return self._running.find(asker_of(request), address.response_id) is not None
+
+    async def has(self, request: http.Request, response_id: str) -> bool:
+        """Whether this response runs, or is kept, for who sends the request."""
+        asker = asker_of(request)
+        if self._running.find(asker, response_id) is not None:
+            return True
+        try:
+            (kept,) = await self._archive.get(asker, [response_id])
+        except (Refused, StoreError) as error:
+            logger.error("Stored responses cannot be had: %s", error)
+            return False
+        return kept is not None
+
+    async def answer(self, request: http.Request, address: ResponsesRoute) -> http.Response:
+        """The answer to a request that generates nothing."""
+        try:
+            return await self._answer(request, address)
+        except (Refused, StoreError) as error:
+            return refusal(error)
+        except Exception:
+            logger.exception("A request about a kept response could not be answered")
+            return error_response(500, "Dragoman could not answer this.", type="server_error")
+
+    async def _answer(self, request: http.Request, address: ResponsesRoute) -> http.Response:
+        asker, response_id = asker_of(request), address.response_id
+        streams = request.query.get("stream") == "true"
+        plain = request.method == "GET" and not address.action and not streams
+        if (running := self._running.find(asker, response_id)) is not None:
+            if address.action != "cancel" and not plain:
+                raise in_progress(response_id)
+            return _json(dumps(running.stream.response if plain else _cancelled(running)))
+        if request.method == "DELETE":
+            if not await self._archive.delete(asker, response_id):
+                raise not_found(response_id, previous=False)
+            return _json(endpoint_bodies.deleted(response_id))
+        if address.action == "input_items":
+            chain = await self._archive.chain(asker, response_id)
+            return _json(endpoint_bodies.input_items(chain, dict(request.query)))
+        kept = await self._archive.one(asker, response_id)
+        if address.action == "cancel" and kept.response["status"] != "cancelled":
+            raise Refused("Cannot cancel a synchronous response.", param="response_id")
+        if streams and not address.action:
+            return _stream(endpoint_bodies.events_after(kept, _starting_after(request)))
+        return _json(dumps(kept.response))
+
+
+def _cancelled(running: Run) -> Json:
+    running.stream.cancel()
+    flow = running.flow()
+    if wake is not None and flow is not None:
+        wake(flow, running.stream)
+    return running.stream.response
+
+
+def _starting_after(request: http.Request) -> int:
+    text = request.query.get("starting_after", "-1")
+    if not re.fullmatch(r"-1|[0-9]{1,9}", text):
+        raise Refused("'starting_after' must be a sequence number.", param="starting_after")
+    return int(text)
+
+
+def _json(body: bytes) -> http.Response:
+    return http.Response.make(200, body, {"content-type": "application/json"})
+
+
+def _stream(body: bytes) -> http.Response:
+    response = http.Response.make(200, body)
+    set_event_stream(response)
+    return response

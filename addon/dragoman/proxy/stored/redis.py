@@ -1,0 +1,215 @@
+"""Responses in a Redis, which several instances share.
+
+One key for each response, which Redis itself forgets when it is too old.  How much there
+may be is Redis's own to bound: ``maxmemory`` with ``maxmemory-policy volatile-lru`` (or
+another of the volatile ones, for the secret has no end and has to stay).  What is put
+outlives this process; whether it outlives Redis is a matter of how that is set up.
+
+The package redis (redis-py) is used if it is there; this is the only place that knows.
+A connection that broke is made anew by the next call.  No message names the password.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...stored.store import NO_PARTS, Parts, StoreError
+from .limits import QUIET, Evictions, Limits
+
+SCHEMES = ("redis://", "rediss://")
+CONNECT, ANSWER = 0.5, 1.0
+"""Seconds to wait: a client may be waiting, too."""
+SECRET = b"dragoman:secret"
+_UNUSED = """
+redis.call('SREM', KEYS[2], ARGV[1])
+for _, name in ipairs(redis.call('SMEMBERS', KEYS[2])) do
+  if redis.call('EXISTS', name) == 1 then return 0 end
+end
+return redis.call('DEL', KEYS[1], KEYS[2])
+"""
+"""Deletes a part that no response has; at once, for another instance may be putting one."""
+
+
+class Redis:
+    """A `Store` in a Redis."""
+
+    def __init__(self, url: str, bounds: Limits) -> None:
+        """Does not connect.  Raises `StoreError` without redis-py, or for a wrong URL."""
+        try:
+            redis = importlib.import_module("redis")
+            retry = importlib.import_module("redis.retry")
+            backoff = importlib.import_module("redis.backoff")
+        except ImportError:
+            raise StoreError(
+                "a redis:// URL needs a package that is not here: "
+                "pip install redis (into mitmproxy's environment)."
+            ) from None
+        broken = (redis.ConnectionError,)
+        try:
+            self._client = redis.Redis.from_url(
+                url,
+                socket_connect_timeout=CONNECT,
+                socket_timeout=ANSWER,
+                # Once: the connection may have broken since it was last used.
+                retry=retry.Retry(backoff.NoBackoff(), 1, supported_errors=broken),
+                retry_on_error=list(broken),
+            )
+            kwargs = self._client.connection_pool.connection_kwargs
+            self._client.connection_pool.connection_class(**kwargs)
+        except (ValueError, TypeError, AttributeError, redis.RedisError):
+            raise StoreError(
+                "that is no URL of a Redis; set it to one such as redis://host:6379/0 "
+                "or rediss://user:password@host:6379/0."
+            ) from None
+        self._where = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
+        self._password = str(kwargs.get("password") or "")
+        self._milliseconds = max(1, int(bounds.seconds * 1000))
+        self._faults = (redis.RedisError, OSError, ValueError)
+        self._evictions = Evictions(
+            f"The Redis at {self._where} is full: it has evicted %d keys (maxmemory)."
+        )
+        self._evicted = -1
+        self._looked = float("-inf")
+
+    def secret(self) -> bytes:
+        # Asked for each time: a Redis that lost everything has another one for all.
+        with self._errors():
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.set(SECRET, secrets.token_bytes(32), nx=True).get(SECRET)
+            _, secret = _execute(pipeline)
+        if not isinstance(secret, bytes):
+            raise StoreError(f"the Redis at {self._where} keeps nothing: is its memory full?")
+        return secret
+
+    def put(
+        self,
+        owner: str,
+        response_id: str,
+        blob: bytes,
+        now: float,
+        keeps: Sequence[str] = (),
+        *,
+        parts: Parts = NO_PARTS,
+    ) -> None:
+        # Redis has the one clock that all who share it go by.
+        with self._errors():
+            pipeline = self._client.pipeline(transaction=False)
+            for kept_id in keeps:
+                pipeline.pexpire(_key(owner, kept_id), self._milliseconds)
+            for digest, part in parts.items():
+                key, uses = _part_keys(owner, digest)
+                if part is not None:
+                    pipeline.set(key, part, nx=True)
+                    pipeline.sadd(uses, _key(owner, response_id))
+                pipeline.pexpire(key, self._milliseconds).pexpire(uses, self._milliseconds)
+            # After its parts: one that is there can be read.
+            pipeline.set(_key(owner, response_id), blob, px=self._milliseconds)
+            _execute(pipeline)
+        self._look_for_evictions(now)
+
+    def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
+        del now
+        if not ids:
+            return []
+        with self._errors():
+            found: list[bytes | None] = self._client.mget([_key(owner, name) for name in ids])
+        return found
+
+    def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
+        if not digests:
+            return []
+        with self._errors():
+            found: list[bytes | None] = self._client.mget(
+                [_part_keys(owner, digest)[0] for digest in digests]
+            )
+        return found
+
+    def count(self, owner: str, ids: Sequence[str], now: float) -> int:
+        del now
+        if not ids:
+            return 0
+        with self._errors():
+            found: int = self._client.exists(*(_key(owner, name) for name in ids))
+        return found
+
+    def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
+        name = _key(owner, response_id)
+        with self._errors():
+            deleted: int = self._client.delete(name)
+            for digest in parts:
+                self._client.eval(_UNUSED, 2, *_part_keys(owner, digest), name)
+        return deleted > 0
+
+    def limit(self, days: float, max_bytes: int) -> None:
+        del max_bytes
+        self._milliseconds = max(1, int(days * 86400 * 1000))
+
+    def remember(self, address: str, speaks: str, now: float) -> None:
+        del now
+        key = f"dragoman:address:{address}"
+        with self._errors():
+            if speaks:
+                self._client.set(key, speaks, px=self._milliseconds)
+            else:
+                self._client.delete(key)
+
+    def remembered(self, address: str, now: float) -> str:
+        del now
+        key = f"dragoman:address:{address}"
+        with self._errors():
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.get(key).pexpire(key, self._milliseconds)
+            found, _ = _execute(pipeline)
+        return found.decode() if isinstance(found, bytes) else ""
+
+    def close(self) -> None:
+        with self._errors():
+            self._client.close()
+
+    def _look_for_evictions(self, now: float) -> None:
+        """Of whatever keys: Redis tells no more.  It may tell nothing."""
+        if abs(now - self._looked) < QUIET:
+            return
+        self._looked = now
+        with contextlib.suppress(*self._faults, TypeError):
+            evicted = int(self._client.info("stats").get("evicted_keys", 0))
+            if self._evicted >= 0:
+                self._evictions.note(max(0, evicted - self._evicted), now)
+            self._evicted = evicted
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Whatever goes wrong within is a `StoreError`."""
+        try:
+            yield
+        except self._faults as error:
+            raise StoreError(f"the Redis at {self._where}: {self._in_words(error)}") from None
+
+    def _in_words(self, error: Exception) -> str:
+        # A server that does not know a command repeats what came with it.
+        text = str(error).partition(", with args")[0][:200]
+        return text.replace(self._password, "***") if self._password else text
+
+
+def _execute(pipeline: Any) -> list[Any]:
+    """Raises the server's own error: redis-py's would hold the command, blob and all."""
+    replies: list[Any] = pipeline.execute(raise_on_error=False)
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
+
+
+def _key(owner: str, response_id: str) -> bytes:
+    """An owner is a hash, without a colon; an id is whatever a client sent."""
+    return f"dragoman:response:{owner}:{response_id}".encode("utf-8", "surrogatepass")
+
+
+def _part_keys(owner: str, digest: str) -> tuple[bytes, bytes]:
+    """Of a part, and of the set of those that have it."""
+    name = f"{owner}:{digest}".encode()
+    return b"dragoman:part:" + name, b"dragoman:uses:" + name

@@ -1,0 +1,42 @@
+"""The responses that run: each can be read as far as it is, and cancelled."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+from mitmproxy import http
+
+from ..flows.bridge_stream import BridgeStream
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A reply that is being streamed."""
+
+    flow: weakref.ref[http.HTTPFlow]
+    stream: BridgeStream
+
+
+class Running:
+    """What runs, by whose it is and by its id."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[bytes, str], Run] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def began(self, flow: http.HTTPFlow, asker: bytes, stream: BridgeStream) -> None:
+        """The reply to `flow` runs, and is somebody's."""
+        self._runs[asker, str(stream.response["id"])] = Run(weakref.ref(flow), stream)
+
+    def ended(self, flow: http.HTTPFlow) -> None:
+        """The reply to `flow` does not run any more."""
+        over = [key for key, run in self._runs.items() if run.flow() in (None, flow)]
+        for key in over:
+            del self._runs[key]
+
+    def find(self, asker: bytes, response_id: str) -> Run | None:
+        """None if it does not run, or is somebody else's."""
+        return self._runs.get((asker, response_id))

@@ -1,0 +1,324 @@
+"""Responses in one SQLite file, which several mitmproxy may share.
+
+What `put` has returned for is in the file or in its write-ahead log, both written: a
+process that is killed loses nothing.  Nothing waits for the disk (synchronous=NORMAL), so
+a power cut may lose the last seconds; it damages nothing.
+
+A put takes less than a millisecond, because moving the log into the file, which does wait
+for the disk, is left to a thread.  Blobs are not compressed: zlib would take several times
+as long as writing does.  Each put removes, of what is too old or too much, about as many
+bytes as it brings, and the pages that become free are used again: the file stays at its
+bound.  Should many be free at once, the file is made smaller, some pages at each put.
+
+What is deleted is overwritten (secure_delete) and, before `delete` returns, the log is emptied
+into the file: nothing of it is left in either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+from ...stored.store import NO_PARTS, Parts, StoreError
+from .limits import FULL, MAX_ADDRESSES, Evictions, Limits
+from .sqlite_file import DAMAGED, LOG, SMALL, code, connect, in_words, make, number, transaction
+
+BUSY = 2.0
+"""Seconds to wait for another process that writes."""
+STALL = 4 * LOG
+"""Bytes that are put while the log is still being moved: then a put waits, so that it ends."""
+PRUNED = 64
+"""How many a put may remove; a large one, as many more as may have to make room for it."""
+AT_ONCE = 500
+"""Values of a statement: some builds of SQLite take no more than 999."""
+BATCH = 16
+"""How many of an owner are looked up at once."""
+READING = 500
+"""Milliseconds to wait for a process that reads what was deleted."""
+FORGETS = 60
+"""How often, once a second, the log is tried to be emptied of what was deleted."""
+SPARE_PAGES, VACUUMED_PAGES = 1024, 64
+
+
+class Sqlite:
+    """A `Store` in a file."""
+
+    def __init__(self, path: Path, bounds: Limits) -> None:
+        """The file, and its folder, are made if they are not there, for the user alone.
+
+        Raises `StoreError` if that cannot be, or if the file is something else.
+        """
+        self._path = path
+        self._bounds = bounds
+        self._evictions = Evictions(FULL)
+        self._written = 0
+        self._closed = False
+        self._left: Future[int] = Future()
+        """The pages of the log when it was last moved into the file."""
+        self._left.set_result(0)
+        self._forgotten = self._left
+        self._damaged = ""
+        with self._errors():
+            make(path)
+            self._db = connect(path, BUSY)
+            self._page_size = number(self._db, "PRAGMA page_size")
+            self._secret: bytes = self._db.execute("SELECT secret FROM secret").fetchone()[0]
+
+    def secret(self) -> bytes:
+        return self._secret
+
+    def put(
+        self,
+        owner: str,
+        response_id: str,
+        blob: bytes,
+        now: float,
+        keeps: Sequence[str] = (),
+        *,
+        parts: Parts = NO_PARTS,
+    ) -> None:
+        own = {digest: part for digest, part in parts.items() if part is not None}
+        self._bounds.admit(blob, *own.values())
+        dead = self._bounds.dead(now)
+        mine, name = _bytes(owner), _bytes(response_id)
+        with self._errors(), transaction(self._db) as db:
+            for some in _some(keeps):
+                db.execute(
+                    "UPDATE responses SET used = ? WHERE owner = ? AND used > ? "
+                    f"AND id IN ({_marks(some)})",
+                    (now, mine, dead, *some),
+                )
+            db.execute("DELETE FROM responses WHERE owner = ? AND id = ?", (mine, name))
+            evicted = self._prune(mine, len(blob) + self._lacking(mine, own), dead)
+            key = db.execute(
+                "INSERT INTO responses (owner, id, used) VALUES (?, ?, ?)", (mine, name, now)
+            ).lastrowid
+            db.execute("INSERT INTO blobs (key, blob) VALUES (?, ?)", (key, blob))
+            self._add_parts(mine, key, own)
+        self._evictions.note(evicted, now)
+        self._empty_log(len(blob) + self._page_size * (4 + len(keeps)))
+
+    def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
+        mine, dead = _bytes(owner), self._bounds.dead(now)
+        query = (
+            "SELECT blob FROM responses JOIN blobs USING (key) "
+            "WHERE owner = ? AND id = ? AND used > ?"
+        )
+        with self._errors(), transaction(self._db, "BEGIN") as db:
+            rows = [db.execute(query, (mine, _bytes(name), dead)).fetchone() for name in ids]
+        return [row[0] if row else None for row in rows]
+
+    def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
+        mine, query = _bytes(owner), "SELECT blob FROM parts WHERE owner = ? AND digest = ?"
+        with self._errors(), transaction(self._db, "BEGIN") as db:
+            rows = [db.execute(query, (mine, _bytes(name))).fetchone() for name in digests]
+        return [row[0] if row else None for row in rows]
+
+    def count(self, owner: str, ids: Sequence[str], now: float) -> int:
+        mine, dead, found = _bytes(owner), self._bounds.dead(now), 0
+        with self._errors(), transaction(self._db, "BEGIN") as db:
+            for some in _some(ids):
+                found += db.execute(
+                    "SELECT count(*) FROM responses WHERE owner = ? AND used > ? "
+                    f"AND id IN ({_marks(some)})",
+                    (mine, dead, *some),
+                ).fetchone()[0]
+        return found
+
+    def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
+        del parts  # the file knows
+        with self._errors(), transaction(self._db) as db:
+            deleted = db.execute(
+                "DELETE FROM responses WHERE owner = ? AND id = ?",
+                (_bytes(owner), _bytes(response_id)),
+            ).rowcount
+        if deleted:
+            self._forget()
+        return deleted > 0
+
+    def limit(self, days: float, max_bytes: int) -> None:
+        self._bounds = Limits.of(days, max_bytes)
+
+    def remember(self, address: str, speaks: str, now: float) -> None:
+        with self._errors(), transaction(self._db) as db:
+            db.execute("DELETE FROM addresses WHERE address = ?", (address,))
+            if speaks:
+                db.execute("INSERT INTO addresses VALUES (?, ?, ?)", (address, speaks, now))
+            db.execute(
+                "DELETE FROM addresses WHERE used <= ? OR address IN "
+                "(SELECT address FROM addresses ORDER BY used DESC LIMIT -1 OFFSET ?)",
+                (self._bounds.dead(now), MAX_ADDRESSES),
+            )
+
+    def remembered(self, address: str, now: float) -> str:
+        query = "SELECT speaks FROM addresses WHERE address = ? AND used > ?"
+        with self._errors(), transaction(self._db, "BEGIN") as db:
+            row = db.execute(query, (address, self._bounds.dead(now))).fetchone()
+        if row is None:
+            return ""
+        self.remember(address, row[0], now)
+        return str(row[0])
+
+    def close(self) -> None:
+        self._closed = True
+        self._left.result()
+        with contextlib.suppress(sqlite3.Error):
+            self._db.close()
+
+    def _prune(self, owner: bytes, size: int, dead: float) -> int:
+        """Make room for `size` bytes of this owner: remove what is too old, and then, as far as
+        needed, what was used the longest ago.  How many went before their time."""
+        old = "SELECT key FROM responses WHERE used <= ? ORDER BY used, key LIMIT ?"
+        self._remove(self._db.execute(old, (dead, PRUNED)).fetchall())
+        evicted, bound = 0, self._bounds.size - size
+        own = "SELECT key FROM responses WHERE owner = ? ORDER BY used, key LIMIT ?"
+        while self._used() > bound and evicted < PRUNED + size // SMALL:
+            who = self._fullest(owner, size)
+            keys = self._db.execute(own, (who, BATCH)).fetchall()
+            if not keys:
+                break
+            for key in keys:
+                self._remove([key])
+                evicted += 1
+                if self._used() <= bound:
+                    break
+        free = number(self._db, "PRAGMA freelist_count")
+        if free > max(SPARE_PAGES, number(self._db, "PRAGMA page_count") // 4):
+            for _ in range(VACUUMED_PAGES):  # Python 3.11 does one at a time, whatever is asked
+                self._db.execute("PRAGMA incremental_vacuum(1)").fetchall()
+        return evicted
+
+    def _lacking(self, owner: bytes, parts: Mapping[str, bytes]) -> int:
+        """How many bytes of `parts` are not there yet."""
+        query = "SELECT count(*) FROM parts WHERE owner = ? AND digest = ?"
+        return sum(
+            len(blob)
+            for digest, blob in parts.items()
+            if not self._db.execute(query, (owner, _bytes(digest))).fetchone()[0]
+        )
+
+    def _add_parts(self, owner: bytes, key: int | None, parts: Mapping[str, bytes]) -> None:
+        for digest, blob in parts.items():
+            name = _bytes(digest)
+            self._db.execute(
+                "INSERT OR IGNORE INTO parts (owner, digest, blob) VALUES (?, ?, ?)",
+                (owner, name, blob),
+            )
+            self._db.execute(
+                "INSERT INTO uses SELECT ?, key FROM parts WHERE owner = ? AND digest = ?",
+                (key, owner, name),
+            )
+
+    def _remove(self, keys: list[tuple[int]]) -> None:
+        self._db.executemany("DELETE FROM responses WHERE key = ?", keys)
+
+    def _fullest(self, owner: bytes, size: int) -> bytes:
+        """Who has to make room for `size` bytes of `owner`: itself if it then has more than its
+        share, else who has the most."""
+        mine = self._db.execute("SELECT size FROM owners WHERE owner = ?", (owner,)).fetchone()
+        owners = number(self._db, "SELECT count(*) FROM owners") + (mine is None)
+        if mine and mine[0] + size > self._bounds.size / owners:
+            return owner
+        most = self._db.execute("SELECT owner FROM owners ORDER BY size DESC LIMIT 1").fetchone()
+        return bytes(most[0]) if most else owner
+
+    def _used(self) -> int:
+        """Bytes of the file that hold something.  SQLite has these numbers at hand."""
+        pages = number(self._db, "PRAGMA page_count") - number(self._db, "PRAGMA freelist_count")
+        return pages * self._page_size
+
+    def _empty_log(self, size: int) -> None:
+        """Have the log moved into the file if enough is in it; `size` is about what came.
+
+        A log begins anew only after all of it was moved.  While much is put without a pause
+        that never is so, unless a put waits.
+        """
+        self._written += size
+        if self._written < (LOG if self._left.done() else STALL):
+            return
+        self._written = 0
+        behind = self._left.result() * self._page_size > STALL
+        self._left = _in_background(lambda: _checkpoint(self._path, "PASSIVE")[1])
+        if behind:
+            self._left.result()
+
+    def _forget(self) -> None:
+        """Have what was deleted gone from the log, too: its place in the file is overwritten
+        when the log is moved there.  While another process reads, that has to wait for it."""
+        with contextlib.suppress(TimeoutError):
+            self._left.result(BUSY)  # our own move of the log would be in the way
+        with self._errors():
+            self._db.execute(f"PRAGMA busy_timeout = {READING}")
+            busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self._db.execute(f"PRAGMA busy_timeout = {round(BUSY * 1000)}")
+        if busy and self._forgotten.done():
+            self._forgotten = _in_background(self._forget_later)
+
+    def _forget_later(self) -> int:
+        for _ in range(FORGETS):
+            time.sleep(1)
+            if self._closed or not _checkpoint(self._path, "TRUNCATE")[0]:
+                break
+        return 0
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Whatever goes wrong within is a `StoreError`.  What is damaged stays as it is."""
+        if self._damaged:
+            raise StoreError(self._damaged)
+        try:
+            yield
+        except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
+            words = in_words(self._path, error)
+            if code(error) in DAMAGED:
+                self._damaged = words
+            raise StoreError(words) from None
+
+
+def _checkpoint(path: Path, how: str) -> tuple[int, int]:
+    """Move the log into the file; whether somebody was in the way, and how many pages it had.
+
+    If that cannot be done now, it is tried again; what is wrong shows at the next put.
+    """
+    existing = f"{path.resolve().as_uri()}?mode=rw"
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(existing, uri=True)) as db,
+    ):
+        busy, pages, _ = db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+        return int(busy), int(pages)
+    return 1, 0
+
+
+def _in_background(call: Callable[[], int]) -> Future[int]:
+    """In a thread that the end of mitmproxy does not wait for."""
+    future: Future[int] = Future()
+
+    def run() -> None:
+        future.set_result(call())
+
+    try:
+        threading.Thread(target=run, name="dragoman-store-log", daemon=True).start()
+    except RuntimeError:  # the interpreter ends
+        future.set_result(0)
+    return future
+
+
+def _some(ids: Sequence[str]) -> Iterator[list[bytes]]:
+    """The ids, as many at a time as a statement can have."""
+    for begin in range(0, len(ids), AT_ONCE):
+        yield [_bytes(name) for name in ids[begin : begin + AT_ONCE]]
+
+
+def _marks(values: Sequence[bytes]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _bytes(text: str) -> bytes:
+    """An id is whatever a client sent, lone surrogates and all."""
+    return text.encode("utf-8", "surrogatepass")

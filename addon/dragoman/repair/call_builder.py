@@ -1,0 +1,88 @@
+"""The tool calls of one choice: scanner pieces in, ``tool_calls`` deltas out.
+
+Owns the indexes of a choice (contiguous from 0, shared with the calls that the
+upstream sent natively) and the ids.  The deltas are what every client measured
+accepts: ``id``, ``type`` and ``name`` only in a call's first delta, one call after
+the other, and never ``""`` as the whole of its arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..notes import Evidence
+from .events import CallEnd, CallStart
+
+Delta = dict[str, Any]
+
+
+class CallBuilder:
+    """Builds the calls of one choice.  `now` (seconds) only serves to make ids."""
+
+    def __init__(self, evidence: Evidence, now: int) -> None:
+        self._evidence = evidence
+        self._now = now
+        self._next_index = 0
+        self._native: dict[int, int] = {}
+        self._ids: set[str] = set()
+        self._repaired_ids: set[str] = set()
+        self._index = 0
+        self._empty = True
+        self.repaired = 0
+
+    def native_index(self, index: int) -> int:
+        """The index the client sees for a call that the upstream numbered `index`: that
+        very one, unless calls out of repair came before it."""
+        if index not in self._native:
+            if not self.repaired:
+                self._native[index] = index
+                self._next_index = max(self._next_index, index + 1)
+            else:
+                self._native[index] = self._next_index
+                self._next_index += 1
+        return self._native[index]
+
+    def native_id(self, call_id: object, index: int) -> object:
+        """The id the client sees for a call of the upstream's own: another one if a call
+        out of repair has it already."""
+        if not isinstance(call_id, str):
+            return call_id
+        if call_id in self._repaired_ids:
+            return f"call_{index}_{self._now}"
+        self._ids.add(call_id)
+        return call_id
+
+    def start(self, call: CallStart) -> list[Delta]:
+        """A call begins."""
+        self.repaired += 1
+        self._empty = True
+        self._index = self._next_index
+        self._next_index += 1
+        self._evidence.call(call.name)
+        self._evidence.note("read", f"{call.name} ({call.form})")
+        if call.form == "literal header":
+            self._evidence.note("kept the literal header of a call that names no tool")
+        function = {"name": call.name, "arguments": ""}
+        call_id = self._id(call.call_id)
+        return [{"index": self._index, "id": call_id, "type": "function", "function": function}]
+
+    def arguments(self, text: str) -> list[Delta]:
+        """The next piece of the open call's arguments."""
+        self._empty = False
+        return [{"index": self._index, "function": {"arguments": text}}]
+
+    def end(self, end: CallEnd) -> list[Delta]:
+        """The open call ends."""
+        if end.cut:
+            self._evidence.note("closed a call that the stream cut off")
+        elif not end.valid:
+            self._evidence.note("passed on arguments that are not JSON")
+        return self.arguments("{}") if self._empty and not end.cut else []
+
+    def _id(self, wanted: str) -> str:
+        call_id = wanted
+        if not call_id or call_id in self._ids:
+            call_id = f"call_{self._index}_{self._now}"
+        self._ids.add(call_id)
+        self._repaired_ids.add(call_id)
+        return call_id

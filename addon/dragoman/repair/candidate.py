@@ -1,0 +1,40 @@
+"""What may be a call, or text that looks like one: kept as it came until that is certain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .events import CallStart, ScanEvent
+
+CANDIDATE_LIMIT = 64 * 1024
+"""Characters that are held to find out; a longer candidate is text."""
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Everything since the last point that is certain."""
+
+    start: int
+    """Its offset in the text of the choice."""
+    in_code: bool = False
+    """Whether it stands in code that a Markdown text quotes."""
+    raw: list[str] = field(default_factory=list)
+    """All of it as it came, and what came after it."""
+    size: int = 0
+    pieces: list[ScanEvent] = field(default_factory=list)
+    """What it is if it is a call."""
+
+    def add(self, text: str) -> None:
+        """More has come."""
+        self.raw.append(text)
+        self.size += len(text)
+
+    @property
+    def too_long(self) -> bool:
+        """Whether it is more than is held."""
+        return self.size > CANDIDATE_LIMIT
+
+    @property
+    def calls(self) -> bool:
+        """Whether there is a call in it."""
+        return any(isinstance(piece, CallStart) for piece in self.pieces)

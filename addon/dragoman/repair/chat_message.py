@@ -1,0 +1,152 @@
+"""Repair of a reply that is not streamed: one chat completion in, one out.
+
+The same scanner and calls as for a stream.  Text before a section stays in its field,
+since here the whole message is one event; text behind it goes where the policy says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..notes import Evidence
+from ..wire.chat_text import (
+    CONTENT,
+    Span,
+    by_field,
+    passages,
+    text_of_fields,
+    without_text,
+    written,
+)
+from ..wire.json_codec import NotJson, dumps, loads
+from ..wire.sse import is_event_stream
+from .call_builder import CallBuilder
+from .call_rule import rule_for
+from .chat_stream import ChatStreamRepair
+from .declared_tools import DeclaredTools
+from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
+from .formats.kimi_k2.markers import may_hold_marker
+from .pending import Policy, finish_after, is_whole, note_piece
+from .scanner import Scanner
+
+
+def repair_body(
+    body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
+) -> bytes | None:
+    """The repaired JSON body; None if nothing in it needs repair."""
+    if not may_hold_marker(body):
+        return None
+    try:
+        reply = loads(body)
+    except NotJson:
+        return None
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    touched = False
+    for choice in choices if isinstance(choices, list) else []:
+        if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
+            model = reply.get("model")
+            rule = rule_for(tools, model if isinstance(model, str) else "")
+            scanner = Scanner(tools, rule)
+            touched |= _MessageRepair(choice, scanner, policy, evidence, now).run()
+    return dumps(reply) if touched else None
+
+
+def repair_whole(
+    body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
+) -> bytes:
+    """A reply that was received whole, repaired: JSON, or from an upstream that streams
+    whatever it is asked for, an event stream."""
+    if is_event_stream(body):
+        return ChatStreamRepair(tools, policy, evidence, now).whole(body)
+    return repair_body(body, tools, policy, evidence, now) or body
+
+
+class _MessageRepair:
+    """Repairs one choice in place."""
+
+    def __init__(
+        self,
+        choice: dict[str, Any],
+        scanner: Scanner,
+        policy: Policy,
+        evidence: Evidence,
+        now: int,
+    ) -> None:
+        self._choice = choice
+        self._message: dict[str, Any] = choice["message"]
+        self._policy = policy
+        self._evidence = evidence
+        self._calls = CallBuilder(evidence, now)
+        self._scanner = scanner
+        self._texts: dict[tuple[str, ...], list[str]] = {}
+        self._new_calls: list[dict[str, Any]] = []
+        self._spans: list[Span] = []
+        self._plain = 0  # characters that came out as text
+        self._touched = self._cut = False
+
+    def run(self) -> bool:
+        """Whether anything was repaired."""
+        message = self._message
+        native = message.get("tool_calls")
+        native = native if isinstance(native, list) else []
+        for index, call in enumerate(native):
+            self._calls.native_index(index)
+            self._calls.native_id(call.get("id") if isinstance(call, dict) else None, index)
+        end = 0
+        for passage in passages(message):
+            self._texts.setdefault(passage.fields, [])
+            self._spans.append(Span(end, end + len(passage.text), passage.fields))
+            end += len(passage.text)
+            self._place(self._scanner.enter(text_of_fields(passage.fields)))
+            self._place(self._scanner.feed(passage.text))
+        whole = is_whole(self._choice.get("finish_reason"))
+        self._place(self._scanner.close(whole=whole))
+        if not self._touched and self._plain == end:
+            return False
+        self._cut = self._cut or self._scanner.cut_in_header
+        self._write([*native, *self._new_calls])
+        return True
+
+    def _place(self, pieces: list[ScanEvent]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Text):
+                moves = piece.trailing and self._policy.moves
+                for span, text in by_field(piece.start, piece.text, self._spans):
+                    self._texts.setdefault(CONTENT if moves else span.fields, []).append(text)
+                    self._plain += len(text)
+                continue
+            if isinstance(piece, LeftAsText):
+                note_piece(self._evidence, piece)
+                continue
+            self._touched = True
+            if isinstance(piece, CallStart):
+                self._merge(self._calls.start(piece))
+            elif isinstance(piece, Arguments):
+                self._merge(self._calls.arguments(piece.text))
+            elif isinstance(piece, CallEnd):
+                self._merge(self._calls.end(piece))
+                self._cut = self._cut or (piece.cut and not piece.valid)
+            else:
+                note_piece(self._evidence, piece)
+
+    def _merge(self, deltas: list[dict[str, Any]]) -> None:
+        for delta in deltas:
+            if "id" in delta:
+                self._new_calls.append({key: delta[key] for key in ("id", "type", "function")})
+            else:
+                self._new_calls[-1]["function"]["arguments"] += delta["function"]["arguments"]
+
+    def _write(self, calls: list[dict[str, Any]]) -> None:
+        message = self._message
+        for fields, texts in self._texts.items():
+            for name in fields:
+                old = message.get(name)
+                new = written(name, "".join(texts), old)
+                rest = without_text(name, old)
+                message[name] = [*new, *rest] if isinstance(new, list) else new
+        if calls:
+            message["tool_calls"] = calls
+            message["content"] = message.get("content") or None
+        finish = self._choice.get("finish_reason")
+        calls_made = self._calls.repaired > 0
+        self._choice["finish_reason"] = finish_after(finish, calls_made, self._cut, self._policy)

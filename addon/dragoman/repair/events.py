@@ -1,0 +1,110 @@
+"""What repair makes of text: the pieces that flow from the parser to the scanner, and from
+the scanner to the calls.
+
+Each is a small frozen record; nothing subclasses them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What the user reads; `start` is its offset in the text of the choice."""
+
+    start: int
+    text: str
+    trailing: bool = False
+    """Whether a call came before it in this choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A call begins with this header (`headers.word_of`), which may be empty.  The parser's
+    word for a call; the scanner makes a `CallStart` of it, or text."""
+
+    word: str
+    bare: bool = False
+    """Whether no marker of arguments follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoHeader:
+    """What followed a call's begin marker is none: the marker is text."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """A call begins: the name of its tool, the id that its header is (empty: none), and in
+    which form the header gave the name."""
+
+    name: str
+    call_id: str
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """A piece of the open call's arguments."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """The open call ends."""
+
+    valid: bool
+    """Whether its arguments were one whole JSON value (or nothing at all)."""
+    cut: bool
+    """Whether the stream ended before a marker closed the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Something of the input that is in no other piece: a stray marker, white space."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAsText:
+    """A marker stays in the text, which is another piece."""
+
+    what: str
+    why: str
+
+
+ParseEvent = Text | Header | NoHeader | Arguments | CallEnd | Dropped
+"""What the parser gives."""
+ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
+"""What the scanner gives."""
+
+
+def joined(pieces: list[ScanEvent]) -> list[ScanEvent]:
+    """The same with what belongs together in one piece: text that follows on text,
+    arguments that follow on arguments."""
+    out: list[ScanEvent] = []
+    run: list[str] = []
+    end = 0
+    for piece in [*pieces, None]:
+        last = out[-1] if out else None
+        follows = (
+            piece.start == end and piece.trailing == last.trailing
+            if isinstance(piece, Text) and isinstance(last, Text)
+            else isinstance(piece, Arguments) and isinstance(last, Arguments)
+        )
+        if not follows and len(run) > 1 and isinstance(last, Text | Arguments):
+            out[-1] = replace(last, text="".join(run))
+        if piece is None:
+            break
+        if follows:
+            assert isinstance(piece, Text | Arguments)
+            run.append(piece.text)
+        else:
+            out.append(piece)
+            run = [piece.text] if isinstance(piece, Text | Arguments) else []
+        if isinstance(piece, Text):
+            end = piece.start + len(piece.text)
+    return out

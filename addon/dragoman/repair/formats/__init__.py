@@ -1,0 +1,1 @@
+"""The leak formats: what a model family writes where a tool call should be."""

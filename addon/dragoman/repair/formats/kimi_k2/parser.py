@@ -1,0 +1,428 @@
+"""The parser: one section, or one call without a section, from its begin marker on.
+
+Its states are where we stand in Kimi's format::
+
+    SECTION    inside a section, outside any call
+    HEADER     after call_begin: the call's header, up to argument_begin
+    ARGUMENTS  after argument_begin: JSON, up to call_end
+    OVER       after section_end, or after a call that stood in no section
+
+`_NEXT` says which markers lead on; a call is closed by any other marker as well, and in
+SECTION any other is a stray one, which is dropped and reported.  The parser is pulled: it
+takes nothing from its input beyond the piece that `next` gives, so whoever decides that
+this was no call after all gets back the `rest`.  The pieces, joined, do not depend on how
+the input was cut, and no marker ends up in one, except quoted in a JSON string.
+
+What is held back, and why: the start of a marker (28 characters at most); a header; in a
+section the last word, which may be a header whose marker the host has stripped; white
+space, which is formatting unless text follows; and arguments after a marker that is quoted
+in a JSON string, as only the rest of the JSON can tell whether it was (beyond
+`QUOTED_LIMIT` it was).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections import deque
+
+from ....wire.json_progress import JsonProgress, Status
+from ...declared_tools import AT_END, HEADER_LIMIT, DeclaredTools, may_be_word, word_of
+from ...events import Arguments, CallEnd, Dropped, Header, NoHeader, ParseEvent, Text
+from .markers import MARKERS, Marker, find_marker, unfinished_marker
+
+QUOTED_LIMIT = 16 * 1024
+"""Characters held back after a quoted marker; after that many it counts as quoted."""
+
+_BLANK = re.compile(r"\s*")
+_NOT_BLANK = re.compile(r"\S")
+_LAST_WORD = re.compile(r"\S*\s*\Z")
+
+
+class State(enum.Enum):
+    """See the top of this file."""
+
+    SECTION = enum.auto()
+    HEADER = enum.auto()
+    ARGUMENTS = enum.auto()
+    OVER = enum.auto()
+
+
+_NEXT = {
+    (State.SECTION, Marker.CALL_BEGIN): State.HEADER,
+    (State.SECTION, Marker.ARGUMENTS_BEGIN): State.ARGUMENTS,
+    (State.SECTION, Marker.SECTION_END): State.OVER,
+    (State.HEADER, Marker.ARGUMENTS_BEGIN): State.ARGUMENTS,
+}
+
+
+class KimiParser:
+    """Parses from right after a begin marker.  `start` is the offset of what is pushed first,
+    in the text of the choice; `state` is where that marker leads: SECTION, HEADER, or
+    ARGUMENTS of a call with this `header`."""
+
+    def __init__(self, tools: DeclaredTools, start: int, state: State, header: str = "") -> None:
+        self._tools = tools
+        self._offset = start
+        self._in_section = state is State.SECTION
+        self._buffer = ""
+        self._at = 0
+        """Before this position in the buffer everything has become a piece."""
+        self._pieces: deque[ParseEvent] = deque()
+        self._ended = False
+        self._texts = False
+        """Whether there was text since the section began or the last call ended."""
+        self.calls = 0
+        """Calls that have begun."""
+        self._json = JsonProgress()
+        self._quoted_at: int | None = None
+        self._arguments_seen = False
+        self._followed = -1
+        self._structured = False
+        self.state = state
+        if state is State.ARGUMENTS:
+            self._start_call(header)
+
+    # What is asked
+
+    @property
+    def over(self) -> bool:
+        """Whether all is done, and the `rest` is text again."""
+        return self.state is State.OVER and not self._pieces
+
+    @property
+    def rest(self) -> str:
+        """What no piece was made of, and no marker or white space between them was."""
+        return self._buffer[self._at :]
+
+    @property
+    def in_call(self) -> bool:
+        """Whether a call has begun, or its header."""
+        return self.state in (State.HEADER, State.ARGUMENTS)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the open call's arguments can be no JSON."""
+        return self.state is State.ARGUMENTS and self._json.broken
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing but the end of the section, or of a call whose
+        arguments are complete."""
+        if self.state is State.ARGUMENTS:
+            return self._json.complete
+        return self.state is State.SECTION and self.calls > 0 and not self.rest.strip()
+
+    def takes(self, text: str) -> bool:
+        """Take `text`, without ``<``, if it is nothing but more of the open call's arguments,
+        and `next` would give all of it, too; else nothing is taken."""
+        if self.state is not State.ARGUMENTS or self._pieces or self.rest:
+            return False
+        if self._quoted_at is not None or not self._arguments_seen:
+            return False
+        if not self._json.stays_in_string(text):
+            followed = self._json.copy()
+            followed.follow(text, 0, len(text))
+            if followed.status is not Status.OPEN:
+                return False
+            self._json = followed
+        self._offset += len(text)
+        return True
+
+    # What comes and goes
+
+    def push(self, text: str) -> None:
+        """More of the input."""
+        self._drop_what_is_done()
+        self._buffer += text
+
+    def next(self) -> ParseEvent | None:
+        """The next piece; None if more input is needed, or it is `over`."""
+        while not self._pieces:
+            if self._step() or self._pieces:
+                continue
+            if not self._ended or self.state is State.OVER:
+                return None
+            self._finish()
+        return self._pieces.popleft()
+
+    def end(self) -> None:
+        """The text has ended: `next` gives what was held back, and ends an open call."""
+        self._ended = True
+
+    def _finish(self) -> None:
+        """Nothing more can be decided by what has come."""
+        if self.state is State.ARGUMENTS:
+            if self._quoted_at is not None:
+                self._quoted_marker_was_real()
+            else:
+                self._close_arguments()
+            return
+        if self.state is State.HEADER:
+            self._pieces.append(Dropped(f"stray {Marker.CALL_BEGIN.name.lower()}"))
+        self._text(len(self._buffer))
+        self.state = State.OVER
+
+    def _drop_what_is_done(self) -> None:
+        self._offset += self._at
+        self._buffer = self._buffer[self._at :]
+        self._followed -= self._at
+        if self._quoted_at is not None:
+            self._quoted_at -= self._at
+        self._at = 0
+
+    def _step(self) -> bool:
+        """Decide as much as can be; False when more input is needed."""
+        if self.state is State.OVER:
+            return False
+        if self.state is State.ARGUMENTS:
+            return self._step_arguments()
+        marker = find_marker(self._buffer, self._at)
+        end = marker.start() if marker else len(self._buffer)
+        if self.state is State.HEADER:
+            return self._step_header(marker, end)
+        if marker is None:
+            return self._text_without_marker(end - unfinished_marker(self.rest))
+        return self._step_section(marker, end)
+
+    # A section
+
+    def _step_section(self, marker: re.Match[str], end: int) -> bool:
+        what = MARKERS[marker[0]]
+        state = _NEXT.get((State.SECTION, what))
+        if state is State.ARGUMENTS:
+            return self._step_arguments_begin(marker, end)
+        if self._at < end:
+            self._text(end)
+            return True
+        self._at = marker.end()
+        if state is None:
+            self._pieces.append(Dropped(f"stray {what.name.lower()}"))
+        else:
+            self.state = state
+        return True
+
+    def _step_arguments_begin(self, marker: re.Match[str], end: int) -> bool:
+        """Arguments without a begin marker; with no header either, only JSON tells them."""
+        header = self._header_before(end)
+        if header is None:
+            return True
+        if not header:
+            first = _NOT_BLANK.search(self._buffer, marker.end())
+            if first is None and not self._ended:
+                return False
+            if first is None or first[0] != "{":
+                self._at = marker.end()
+                self._pieces.append(Dropped(f"stray {Marker.ARGUMENTS_BEGIN.name.lower()}"))
+                return True
+        self._at = marker.end()
+        self.state = State.ARGUMENTS
+        self._start_call(header)
+        return True
+
+    def _text_without_marker(self, end: int) -> bool:
+        """Text up to the last word."""
+        run = self._buffer[self._at : end]
+        last = _LAST_WORD.search(run)
+        size = len(run) - len(last[0]) if last else len(run)
+        if len(run) - size > HEADER_LIMIT:
+            size = len(run)
+        if size == 0 or (not self._texts and len(run) <= HEADER_LIMIT and not run[:size].strip()):
+            return False
+        self._text(self._at + size)
+        return True
+
+    def _text(self, end: int) -> None:
+        """Everything up to `end` is text, but for white space that only formats."""
+        run = self._buffer[self._at : end]
+        if not run:
+            return
+        if run.strip() or self._texts:
+            self._pieces.append(Text(self._offset + self._at, run))
+            self._texts = True
+        else:
+            self._pieces.append(Dropped("white space between markers"))
+        self._at = end
+
+    def _header_before(self, end: int) -> str | None:
+        """The header that stands right before an argument marker; None if there was text
+        before it, which is the next piece."""
+        run = self._buffer[self._at : end]
+        found = AT_END.search(run, max(0, len(run) - HEADER_LIMIT))
+        if found and not self._tools.named_by(found[0].strip()):
+            found = None
+        if found is None and not self._texts and run.strip() and (word := word_of(run)):
+            return word
+        begins = found.start() if found else len(run)
+        if begins:
+            self._text(self._at + begins)
+            return None
+        return (word_of(run) or "") if found else ""
+
+    # A header
+
+    def _step_header(self, marker: re.Match[str] | None, end: int) -> bool:
+        run = self._buffer[self._at : end]
+        if marker is None and may_be_word(run[: len(run) - unfinished_marker(run)]):
+            return False
+        word = word_of(run) if marker else None
+        if marker is None or word is None:
+            self._pieces.append(NoHeader())
+            self._leave_call()
+            return True
+        what = MARKERS[marker[0]]
+        if _NEXT.get((State.HEADER, what)) is State.ARGUMENTS:
+            self._at = marker.end()
+            self.state = State.ARGUMENTS
+            self._start_call(word)
+            return True
+        self._at = marker.end() if what is Marker.CALL_END else end
+        if word:
+            self.calls += 1
+            self._pieces += [Header(word, bare=True), CallEnd(valid=True, cut=False)]
+        else:
+            self._pieces.append(Dropped("call without header and arguments"))
+        self._leave_call()
+        return True
+
+    # A call
+
+    def _start_call(self, header: str) -> None:
+        self.calls += 1
+        self._pieces.append(Header(header))
+        self._start_json()
+
+    def _start_json(self) -> None:
+        self._json = JsonProgress()
+        self._quoted_at = None
+        self._arguments_seen = False
+        self._followed = -1  # set by the first step, after the marker
+        self._structured = False
+
+    def _leave_call(self) -> None:
+        self.state = State.SECTION if self._in_section else State.OVER
+        self._texts = False
+
+    def _step_arguments(self) -> bool:
+        if not self._arguments_seen and not self._skip_leading_blanks():
+            return False
+        marker = find_marker(self._buffer, self._followed)
+        end = marker.start() if marker else len(self._buffer)
+        if marker is None:
+            end -= unfinished_marker(self._buffer[self._followed :])
+        if not self._follow(end) or self.state is not State.ARGUMENTS:
+            return True
+        if marker is None:
+            known = self._known_end()
+            if known <= self._at:
+                return False
+            self._arguments(known)
+            return True
+        if self._json.in_string:
+            self._hold_quoted(marker.start(), marker.end())
+        elif self._quoted_at is not None:
+            self._quoted_marker_was_real()
+        else:
+            self._leave_arguments(marker)
+        return True
+
+    def _skip_leading_blanks(self) -> bool:
+        blanks = _BLANK.match(self._buffer, self._at)
+        self._at = self._followed = blanks.end() if blanks else self._at
+        self._arguments_seen = self._at < len(self._buffer)
+        self._structured = self._buffer[self._at : self._at + 1] in ("{", "[")
+        return self._arguments_seen
+
+    def _follow(self, end: int) -> bool:
+        """Follow the JSON up to `end`; False if an earlier quoted marker proved real."""
+        while self._followed < end:
+            if self._json.status is Status.OPEN:
+                stop = end
+                if self._quoted_at is not None:
+                    stop = min(end, self._quoted_at + QUOTED_LIMIT)
+                    if self._followed >= stop:  # long enough: it was quoted
+                        self._quoted_at = None
+                        self._arguments(self._followed)
+                        continue
+                self._followed = self._json.follow(self._buffer, self._followed, stop)
+                if self._quoted_at is not None and self._json.broken:
+                    self._quoted_marker_was_real()
+                    return False
+                if self._json.complete:
+                    self._quoted_at = None
+                    self._arguments(self._followed)
+            elif self._json.complete:
+                # White space after the value is formatting, unless more follows.
+                blanks = _BLANK.match(self._buffer, self._followed, end)
+                self._followed = blanks.end() if blanks else end
+                if self._followed < end or self._followed - self._at > HEADER_LIMIT:
+                    if self._structured:  # its end marker is missing, and this is text
+                        self._end_call(self._at, cut=False)
+                        self._leave_call()
+                        self._texts = True
+                        return True
+                    self._json.status = Status.BROKEN
+            else:
+                self._followed = end
+        return True
+
+    def _known_end(self) -> int:
+        """Up to where the buffer is arguments for certain."""
+        if self._quoted_at is not None:
+            return self._quoted_at
+        return self._at if self._json.complete else self._followed
+
+    def _hold_quoted(self, start: int, end: int) -> None:
+        """A marker inside a JSON string: text, if the JSON completes."""
+        if self._quoted_at is not None and end - self._quoted_at > QUOTED_LIMIT:
+            self._quoted_at = None  # the first of them was quoted
+        if self._quoted_at is None:
+            self._arguments(start)
+            self._quoted_at = start
+        self._followed = end
+
+    def _quoted_marker_was_real(self) -> None:
+        """The JSON cannot complete any more: go back to the first quoted marker."""
+        assert self._quoted_at is not None
+        marker = find_marker(self._buffer, self._quoted_at)
+        assert marker is not None
+        self._quoted_at = None
+        self._json.status = Status.BROKEN
+        self._leave_arguments(marker)
+
+    def _leave_arguments(self, marker: re.Match[str]) -> None:
+        what = MARKERS[marker[0]]
+        if what is Marker.ARGUMENTS_BEGIN:
+            self._arguments(marker.start())
+            self._pieces.append(Dropped(f"stray {what.name.lower()}"))
+            self._at = self._followed = marker.end()
+            return
+        self._end_call(marker.start(), cut=False)
+        if what is Marker.CALL_END:
+            self._at = marker.end()
+        self._leave_call()
+
+    def _arguments(self, end: int) -> None:
+        if end > self._at:
+            self._pieces.append(Arguments(self._buffer[self._at : end]))
+            self._at = end
+
+    def _end_call(self, end: int, *, cut: bool) -> None:
+        if not self._json.complete:
+            self._arguments(end)
+        self._json.end()
+        complete = self._json.complete
+        self._at = end
+        empty = not self._arguments_seen or self._followed < 0
+        self._pieces.append(CallEnd(valid=complete or (empty and not cut), cut=cut))
+
+    def _close_arguments(self) -> None:
+        end = len(self._buffer)
+        if self._json.status is not Status.OPEN or not self._json.in_string:
+            end -= unfinished_marker(self.rest)
+        if self._followed >= 0:
+            self._follow(end)
+        if self.state is State.ARGUMENTS:
+            self._end_call(end, cut=True)
+            self._at = len(self._buffer)
+            self.state = State.OVER

@@ -1,0 +1,82 @@
+"""Frames like one before them: what is known of them without reading.
+
+Most frames of a stream say one text and differ in it alone (`pattern`).  What was learned
+of such a frame when it was read the long way serves for those that fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..wire.chat_text import CONTENT, Passage, passages, without_text
+from ..wire.frame_templates import FrameTemplate, of_our_own
+from ..wire.sse import Frame
+from .pending import ChoiceState, PendingChoice, PendingFrame, delta_of, says_nothing
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTemplate:
+    """Of frames each of which says one text of one choice, and nothing else."""
+
+    choice: ChoiceState
+    fields: tuple[str, ...]
+    """Those that carry the text."""
+    chunk: dict[str, Any]
+    """One of them, see `ChoiceState.last_chunk`."""
+    call: int = 0
+    written: FrameTemplate | None = None
+    """What takes the place of a frame that only goes on with the arguments of `call` (see
+    `ChoiceState.open_call`), or if that is 0 with text that is moved to ``content``."""
+
+    def now(self, text: str, before: int, part: PendingChoice, out: list[Frame]) -> ChunkTemplate:
+        """What is known now that a frame that said `text` was made into `out`; `part` is all
+        of it, and `before` the call that was open before it."""
+        member, told = _only_delta(part) if len(out) == 1 else ("", "")
+        call = self.choice.open_call
+        if told == text and call == before:
+            return replace(self, call=call, written=of_our_own(out[0], member, text))
+        return self if self.written is None else replace(self, written=None)
+
+
+def one_text(waiting: PendingFrame) -> Passage | None:
+    """What a frame says that says one text and nothing else, if those like it are written
+    alike: the first frame that is written anew tells the role."""
+    if len(waiting.parts) != 1 or (said := only_text(waiting.chunk)) is None:
+        return None
+    (choice,), (part,) = waiting.chunk["choices"], waiting.parts
+    return None if "role" in choice["delta"] and not part.choice.role_seen else said
+
+
+def text_of(chunk: Any) -> str:
+    """The text of a chunk that says nothing else; empty for any other."""
+    said = only_text(chunk)
+    return said.text if said else ""
+
+
+def only_text(chunk: dict[str, Any]) -> Passage | None:
+    if len(chunk["choices"]) != 1 or chunk.get("usage"):
+        return None
+    (choice,) = chunk["choices"]
+    if any(choice.get(name) for name in ("finish_reason", "logprobs", "usage")):
+        return None
+    delta = delta_of(choice)
+    said = passages(delta)
+    if len(said) != 1:
+        return None
+    others = (delta[name] for name in delta.keys() - {"role", *said[0].fields})
+    besides = (without_text(name, delta[name]) for name in said[0].fields)
+    return said[0] if all(map(says_nothing, others)) and not any(besides) else None
+
+
+def _only_delta(part: PendingChoice) -> tuple[str, str]:
+    """The member of a delta and its text, if that is all of what a part has become, and not
+    where it came from: ``arguments`` of a call that goes on, or ``content``."""
+    if len(part.deltas) != 1 or len(part.spans) != 1:
+        return "", ""
+    (delta,), (span,) = part.deltas, part.spans
+    if "tool_calls" not in delta:
+        return "content", "" if span.fields == CONTENT else delta.get("content", "")
+    (call, *others) = delta["tool_calls"]
+    goes_on = call.keys() == {"index", "function"} and not others
+    return "arguments", call["function"]["arguments"] if goes_on else ""

@@ -1,0 +1,69 @@
+"""The last conversations, ready to be gone on from without being read again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .stored_response import Json
+
+MAX_BYTES = 32 * 1024 * 1024
+"""Of the JSON of all of them; the values that are read from it take some times as much."""
+ITEM = 200
+"""Bytes that an item counts at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What was said in a chain of responses."""
+
+    items: Sequence[Json] = ()
+    size: int = 0
+    """Of its JSON, about."""
+
+
+class Conversations:
+    """Each by whose it is, and by the ids of the responses it is made of, oldest first."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._ready: OrderedDict[tuple[bytes, str], tuple[Sequence[str], Conversation]]
+        self._ready = OrderedDict()  # that used the longest ago first
+
+    def find(self, asker: bytes, ids: Sequence[str]) -> Conversation | None:
+        """The conversation of exactly these."""
+        known, found = self._ready.get((asker, ids[-1]), ((), None))
+        if found is None or list(known) != list(ids):
+            return None
+        self._ready.move_to_end((asker, ids[-1]))
+        return found
+
+    def add(self, asker: bytes, ids: Sequence[str], conversation: Conversation) -> None:
+        """It is ready from now on, for as long as there is room."""
+        self._remove((asker, ids[-1]))
+        self._ready[asker, ids[-1]] = ids, conversation
+        self._size += _size(ids, conversation)
+        while self._size > self._max_bytes:
+            self._remove(next(iter(self._ready)))
+
+    def changed(self, asker: bytes, response_id: str) -> None:
+        """What this response said is not what it was, or is deleted."""
+        keys = [
+            key for key, (ids, _) in self._ready.items() if key[0] == asker and response_id in ids
+        ]
+        for key in keys:
+            self._remove(key)
+
+    def clear(self) -> None:
+        self._ready.clear()
+        self._size = 0
+
+    def _remove(self, key: tuple[bytes, str]) -> None:
+        if key in self._ready:
+            self._size -= _size(*self._ready.pop(key))
+
+
+def _size(ids: Sequence[str], conversation: Conversation) -> int:
+    return conversation.size + sum(map(len, ids)) + ITEM * (1 + len(conversation.items))

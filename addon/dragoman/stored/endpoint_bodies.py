@@ -1,0 +1,115 @@
+"""What the proxy itself answers about a kept response: the bodies, from what is kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ..bridge.request.validation import label
+from ..wire.errors import Refused
+from ..wire.json_codec import dumps
+from ..wire.sse import FrameSplitter
+from .stored_response import Json, StoredResponse
+
+MAX_LIMIT = 100
+DEFAULT_LIMIT = 20
+_NUMBER = re.compile(rb'"sequence_number":(\d+)')
+_PREFIXES = {
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+}
+_PARTS: dict[str, Json] = {"output_text": {"annotations": []}, "input_image": {"detail": "auto"}}
+"""What the API's own parts have, and a client need not send."""
+
+
+def deleted(response_id: str) -> bytes:
+    """The answer to DELETE."""
+    return dumps({"id": response_id, "object": "response", "deleted": True})
+
+
+def events_after(kept: StoredResponse, number: int) -> bytes:
+    """The stream again, from behind the event with this sequence number (-1: all of it).
+
+    Raises `Refused` if there is none.
+    """
+    if not kept.events:
+        raise Refused("This response was not streamed, or is too long to be streamed again.")
+    frames = FrameSplitter().feed(kept.events)
+    behind = []
+    for frame in frames:
+        found = _NUMBER.search(frame.raw)
+        if found is None or int(found[1]) > number:
+            behind.append(frame.raw)
+    return b"".join(behind)
+
+
+def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> bytes:
+    """A page of what the response at the end of `chain` was asked with: everything before
+    it, and its own input.  Raises `Refused` for a query that makes no sense."""
+    *before, kept = chain
+    listed = [item for earlier in before for item in _all(earlier)] + _own(kept)
+    order = query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise Refused("'order' must be 'asc' or 'desc'.", param="order")
+    if order == "desc":
+        listed.reverse()
+    after = query.get("after")
+    if after is not None:
+        # The last of them: a client may have given several items one id.
+        place = next((n for n in reversed(range(len(listed))) if listed[n]["id"] == after), None)
+        if place is None:
+            raise Refused(f"No item with id '{label(after)}' is here.", param="after", status=404)
+        listed = listed[place + 1 :]
+    page = listed[: _limit(query)]
+    return dumps(
+        {
+            "object": "list",
+            "data": page,
+            "first_id": page[0]["id"] if page else "",
+            "last_id": page[-1]["id"] if page else "",
+            "has_more": len(page) < len(listed),
+        }
+    )
+
+
+def _limit(query: Mapping[str, str]) -> int:
+    text = query.get("limit", str(DEFAULT_LIMIT))
+    limit = int(text) if re.fullmatch(r"[0-9]{1,4}", text) else 0
+    if not 1 <= limit <= MAX_LIMIT:
+        raise Refused(f"'limit' must be a number from 1 to {MAX_LIMIT}.", param="limit")
+    return limit
+
+
+def _all(kept: StoredResponse) -> list[Json]:
+    own = _own(kept)
+    said = kept.items()[len(own) :]
+    return own + [_listed(kept, f"out_{index}", item) for index, item in enumerate(said)]
+
+
+def _own(kept: StoredResponse) -> list[Json]:
+    """The response's own input; `going_on` finds an item again by the id it has here."""
+    return [_listed(kept, f"in_{index}", item) for index, item in enumerate(kept.own_input())]
+
+
+def _listed(kept: StoredResponse, place: str, item: Json) -> Json:
+    """An item in the form of the API: with an id, a type and a status, and content in parts."""
+    kind = item.get("type") or "message"
+    listed: Json = {"id": None, **item, "type": kind, "status": item.get("status") or "completed"}
+    if not isinstance(listed["id"], str):
+        own = str(kept.response["id"]).removeprefix("resp_")
+        listed["id"] = f"{_PREFIXES.get(kind, 'msg')}_{own}_{place}"
+    if kind == "message":
+        listed["content"] = _parts(item)
+    return listed
+
+
+def _parts(message: Json) -> list[Json]:
+    content = message.get("content")
+    if isinstance(content, str):
+        kind = "output_text" if message.get("role") == "assistant" else "input_text"
+        content = [{"type": kind, "text": content}]
+    parts = content if isinstance(content, list) else []
+    return [_PARTS.get(part["type"], {}) | part for part in parts]

@@ -1,0 +1,68 @@
+"""What a turn has to know while it runs to be kept when it ends, and whose it is."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from .continuation import Continuation
+from .stored_response import Json, StoredResponse
+
+MAX_EVENTS = 16 * 1024 * 1024
+"""Bytes of a stream that are kept; one that is longer cannot be replayed."""
+
+
+def asker(credentials: Iterable[str], upstream: str) -> bytes:
+    """Who asks, in a form that lives in memory alone: a hash of the `credentials` and of the
+    `upstream`, which is scheme, host, port and base path."""
+    digest = hashlib.sha256()
+    for part in (upstream, *credentials):
+        text = part.encode("utf-8", "surrogateescape")
+        digest.update(len(text).to_bytes(8, "big") + text)
+    return digest.digest()
+
+
+def owner(secret: bytes, asker: bytes) -> str:
+    """Whose a response is, for a store: a hash with its `secret`, so that a key that is
+    guessed cannot be tried out on what is stored."""
+    return hmac.new(secret, asker, hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class SaveContext:
+    """What a turn's end needs of its beginning."""
+
+    asker: bytes
+    request: bytes
+    """The body as the client sent it."""
+    earlier: Continuation = field(default_factory=Continuation)
+    resumes: StoredResponse | None = None
+    """The response that goes on with this turn; None for a new one."""
+    outputs: Sequence[Json] = ()
+    """The outputs of tools with which it goes on."""
+
+    @property
+    def prior(self) -> Sequence[Json]:
+        """The items that the response had before."""
+        return self.resumes.response["output"] if self.resumes else ()
+
+    def kept(self, response: Json, events: bytes) -> StoredResponse | None:
+        """What is to be kept of the ended `response`; `events` is its stream.  None if it
+        could not be resumed: then it stays as it was, and the outputs can be sent again."""
+        said = None
+        if self.resumes is not None:
+            if response["status"] == "failed":
+                return None
+            before = self.resumes.said or self.prior
+            said = [*before, *self.outputs, *response["output"][len(self.prior) :]]
+        return StoredResponse(
+            response=response,
+            request=self.request,
+            trail=" ".join(self.earlier.before).encode(),
+            references=self.earlier.references,
+            said=said,
+            events=events if len(events) <= MAX_EVENTS else b"",
+            inherited=self.earlier.parts,
+        )

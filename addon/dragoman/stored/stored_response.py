@@ -1,0 +1,264 @@
+"""A response as it is kept, and its bytes.
+
+The stream is kept as it was sent, and so is the request, but for what it has in common with
+others of its conversation: tools and instructions are kept once (`StoredResponse.packed`), however
+often a client sends them.
+
+What a response adds to its conversation is its own input and what came of it; a
+conversation is read off a chain of responses, oldest first, and is never kept whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..bridge.request.chat_shapes import forming
+from ..wire.json_codec import NotJson, dumps, loads
+from ..wire.json_slices import reading
+from ..wire.slices import Slices, drained
+
+Json = dict[str, Any]
+_STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
+"""The calls that may be cut: they are then listed as ``incomplete``, and the client never
+got their end."""
+WHOLE, PACKED = 1, 2
+"""The versions: all in one, and what is the same in many turns cut out."""
+_REPEATED = ("tools", "instructions")
+_MIN_PART = 512
+"""Bytes; what is smaller is not worth a place of its own."""
+_MAX_READ = 1024 * 1024
+"""Bytes of a request, without its parts, that are read once more to find these."""
+_TRIES = 16
+"""Fields of one name that are looked at: those of tools may have the name, too."""
+_CUT = re.compile(rb"\0(\d+)\0")
+"""In the place of a part among the events: none has a NUL."""
+_DECODER = json.JSONDecoder()
+
+
+class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
+    """The bytes are not those of a kept response, or of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """One response."""
+
+    response: Json
+    """The response object as the client got it last."""
+    request: bytes
+    """The body that asked for it, as the client sent it."""
+    trail: bytes = b""
+    """The ids of the responses it goes on from, oldest first, with blanks between.  Of a
+    long chain only the last one's is ever read, so it is no part of the JSON."""
+    references: Mapping[str, Json] = field(default_factory=dict)
+    """The items to which the request's ``item_reference`` items refer, by id."""
+    said: Sequence[Json] | None = None
+    """What came of the input, if that is more than the response's output: the outputs of
+    tools that were submitted stand between the output items."""
+    events: bytes = b""
+    """The stream as the client got it; empty if it was not streamed, or too long."""
+    inherited: Sequence[str] = ()
+    """The parts (see `packed`) of the responses it goes on from."""
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The ids of the responses it goes on from, oldest first."""
+        return tuple(self.trail.decode().split())
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of JSON it adds to its conversation."""
+        return len(self.request) + len(dumps(self.said or self.response["output"]))
+
+    def ask(self) -> Json:
+        """The request's body, in the form of the Responses API."""
+        return drained(self.asking())
+
+    def asking(self) -> Slices[Json]:
+        """The same in slices."""
+        ask: Json = yield from forming((yield from reading(self.request)))
+        return ask
+
+    def own_input(self) -> list[Json]:
+        """The items of the request's ``input``, whatever form it had."""
+        return drained(self.listing_input())
+
+    def listing_input(self) -> Slices[list[Json]]:
+        """The same in slices."""
+        ask = yield from self.asking()
+        return input_items(ask.get("input"), self.references)
+
+    def items(self) -> list[Json]:
+        """What this response adds to its conversation."""
+        return drained(self.listing())
+
+    def listing(self) -> Slices[list[Json]]:
+        """The same in slices."""
+        own = yield from self.listing_input()
+        return [*own, *self.outcome()]
+
+    def outcome(self) -> list[Json]:
+        """What came of its input, without a call that was cut: that is never history."""
+        came = self.response["output"] if self.said is None else self.said
+        return [
+            item
+            for item in came
+            if item.get("status") != "incomplete" or item.get("type") not in _STREAMED_CALLS
+        ]
+
+    def encoded(self) -> bytes:
+        """The bytes to keep, with all that is in them."""
+        return self._joined(dumps(self.response), self.request, self.events)
+
+    def packed(self) -> tuple[bytes, dict[str, bytes]]:
+        """The bytes to keep without what many turns have in common, tools and instructions;
+        and these parts, each by its digest."""
+        response, fields = dict(self.response), {}
+        for name in _REPEATED:
+            if response.get(name) and len(text := dumps(response[name])) >= _MIN_PART:
+                response[name], fields[name] = None, text
+        request, cuts = _cut(self.request)
+        texts = list(dict.fromkeys([*fields.values(), *(text for _, text in cuts)]))
+        parts = {hashlib.sha256(text).hexdigest(): text for text in texts}
+        if not parts and not self.inherited:
+            return self.encoded(), {}
+        packed = {
+            "parts": list(parts),
+            "inherited": list(self.inherited),
+            "fields": {name: texts.index(text) for name, text in fields.items()},
+            "cuts": [[place, texts.index(text)] for place, text in cuts],
+        }
+        events = self.events
+        for index, text in enumerate(texts):
+            events = events.replace(text, b"\0%d\0" % index)
+        return self._joined(dumps(response), request, events, **packed), parts
+
+    def _joined(self, response: bytes, request: bytes, events: bytes, **packed: Any) -> bytes:
+        head = {
+            "version": PACKED if packed else WHOLE,
+            "sizes": [len(self.trail), len(response), len(request)],
+            "references": self.references,
+            "said": self.said,
+            **packed,
+        }
+        return b"".join((dumps(head), b"\n", self.trail, response, request, events))
+
+    @classmethod
+    def decoded(cls, blob: bytes, parts: Mapping[str, bytes] | None = None) -> StoredResponse:
+        """What was encoded, or packed; raises `Unreadable`.  Without `parts` what was cut out
+        is null: a conversation does not need it."""
+        head_text, _, rest = blob.partition(b"\n")
+        try:
+            head = loads(head_text)
+            if head["version"] not in (WHOLE, PACKED):
+                raise Unreadable(f"it is of version {head['version']}")
+            answer, asked, events = itertools.accumulate(head["sizes"])
+            own = head.get("parts", [])
+            texts = [b"null" if parts is None else parts[digest] for digest in own]
+            filled = {name: loads(texts[index]) for name, index in head.get("fields", {}).items()}
+            return cls(
+                response=loads(rest[answer:asked]) | filled,
+                request=_uncut(rest[asked:events], head.get("cuts", []), texts),
+                trail=rest[:answer],
+                references=head["references"],
+                said=head["said"],
+                events=_CUT.sub(lambda found: texts[int(found[1])], rest[events:]),
+                inherited=tuple(dict.fromkeys([*head.get("inherited", []), *own])),
+            )
+        except (NotJson, KeyError, TypeError, ValueError, IndexError) as error:
+            raise Unreadable(str(error)) from None
+
+
+def parts_of(blob: bytes) -> list[str]:
+    """The digests of the parts that were cut out of it."""
+    try:
+        digests: list[str] = loads(blob.partition(b"\n")[0]).get("parts", [])
+    except (NotJson, AttributeError):
+        return []
+    return digests
+
+
+def _cut(request: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
+    """A request's body without its long repeated fields; and each of those, with its place in
+    what is left.  All of it where that is too long to be read once more."""
+    try:
+        text = request.decode() if len(request) >= _MIN_PART else ""
+    except UnicodeDecodeError:
+        return request, []
+    found: list[tuple[int, int]] = []
+    for name in _REPEATED:
+        found += _values_of(name, text, found)
+    found.sort()
+    pieces, cuts, end, place = [], [], 0, 0
+    for begin, after in found:
+        pieces.append(text[end:begin].encode())
+        place += len(pieces[-1])
+        cuts.append((place, text[begin:after].encode()))
+        end = after
+    left = b"".join((*pieces, text[end:].encode()))
+    # None of them may stand in the input, which is read without them.
+    nulls = [(index, 0) for index, _ in cuts]
+    if not cuts or len(left) > _MAX_READ or not _are_fields(_uncut(left, nulls, [b"null"])):
+        return request, []
+    return left, cuts
+
+
+def _values_of(name: str, text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where the first long value of a field of this name begins and ends, outside of those that
+    are `taken`; none, or one."""
+    fields = re.finditer(rf'"{name}"[ \t\r\n]*:[ \t\r\n]*', text)
+    for field_ in itertools.islice(fields, _TRIES):
+        begin = field_.end()
+        if any(first <= begin < last for first, last in taken):
+            continue
+        try:
+            _, end = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            continue
+        if end - begin >= _MIN_PART and not any(begin < first < end for first, _ in taken):
+            return [(begin, end)]
+    return []
+
+
+def _are_fields(left: bytes) -> bool:
+    """Whether what was cut out, and is null here, were fields of the request itself."""
+    nulls = len(re.findall(rf'"({"|".join(_REPEATED)})"[ \t\r\n]*:[ \t\r\n]*null'.encode(), left))
+    try:
+        ask = loads(left)
+    except NotJson:
+        return False
+    return isinstance(ask, dict) and nulls == sum(
+        name in ask and ask[name] is None for name in _REPEATED
+    )
+
+
+def _uncut(left: bytes, cuts: Sequence[Sequence[int]], texts: Sequence[bytes]) -> bytes:
+    pieces, end = [], 0
+    for place, index in cuts:
+        pieces += [left[end:place], texts[index]]
+        end = place
+    return b"".join((*pieces, left[end:]))
+
+
+def input_items(value: object, references: Mapping[str, Json]) -> list[Json]:
+    """The items of an ``input`` that was accepted, references replaced."""
+    if isinstance(value, str):
+        return [{"type": "message", "role": "user", "content": value}]
+    items = value if isinstance(value, list) else []
+    return [references.get(item["id"], item) if refers(item) else item for item in items]
+
+
+def refers(item: object) -> bool:
+    """Whether an input item stands for one that was sent before."""
+    return (
+        isinstance(item, dict)
+        and isinstance(item.get("id"), str)
+        and (item.get("type") == "item_reference" or not item.keys() - {"id", "type"})
+        and item.get("type") in ("item_reference", None)
+    )

@@ -1,0 +1,1 @@
+"""What bytes mean, each thing written once; no policy, no model family."""

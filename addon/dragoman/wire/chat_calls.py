@@ -1,0 +1,251 @@
+"""Putting upstream tool_call deltas together into calls.
+
+A delta should name its call by ``index``, and carry ``id`` and ``function.name`` once.
+Upstreams leave the index out, repeat it, or count wrongly; repeat id and name in every
+delta, or send them late; send a call in one piece, several in one chunk, or their
+deltas mixed.  Which call a delta belongs to is decided here and nowhere else:
+
+- the candidate is the call of its id and index, else of its id, else of its index, else
+  the latest call;
+- the delta is the head of a new call if it names one and cannot continue the
+  candidate: another function, or a further value after complete arguments, or another
+  id before any arguments;
+- a head that differs in nothing from that of a candidate whose arguments are complete,
+  and brings none itself, begins a call if arguments follow.  If none do, nobody can tell
+  a call without arguments from a host that repeats the name in every delta, and it is no
+  call: what a model did not mean must not run;
+- a name that is not declared, and with the next delta's name is or begins a declared one,
+  was cut over the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .json_codec import NotJson, dumps
+from .json_progress import JsonProgress, Status
+
+MANY = 1024
+"""Fragments of a call that are joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """One element of a chunk's ``tool_calls``; empty where it says nothing."""
+
+    index: int | None
+    id: str
+    name: str
+    arguments: str
+
+    @property
+    def silent(self) -> bool:
+        """Whether it says neither whose nor what."""
+        return not (self.id or self.name or self.arguments)
+
+
+def read_delta(value: Any) -> CallDelta | None:
+    """An element of ``tool_calls``, whatever its fields are; None if it is no object.
+
+    Arguments that are not a string (Ollama sends an object) become their JSON text.
+    """
+    if not isinstance(value, dict):
+        return None
+    function = value.get("function")
+    if not isinstance(function, dict):
+        function = {}
+    index, call_id, name = value.get("index"), value.get("id"), function.get("name")
+    return CallDelta(
+        index=index if type(index) is int else None,
+        id=call_id if isinstance(call_id, str) else "",
+        name=name if isinstance(name, str) and not name.isspace() else "",
+        arguments=_arguments(function.get("arguments")),
+    )
+
+
+def _arguments(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    try:
+        return dumps(value).decode()
+    except NotJson:
+        return ""
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One upstream call, as far as it has arrived."""
+
+    id: str = ""
+    name: str = ""
+    fragments: list[str] = field(default_factory=list)
+    closed: bool = False
+    """Whether it has been told to the client to its end."""
+    repeated: CallDelta | None = None
+    """What came after its complete arguments and may be the head of another call."""
+    _follower: JsonProgress = field(default_factory=JsonProgress)
+    _followed: int = 0
+    _told: int = 0
+    _joined: int = 0
+    """How many of the fragments are many that were joined."""
+
+    def add(self, fragment: str) -> None:
+        """More of the arguments.  Many small strings take far more memory than their text."""
+        if self.closed:
+            self._follower.follow(fragment, 0, len(fragment))
+            return
+        if len(self.fragments) - self._joined >= MANY:
+            self._join()
+        self.fragments.append(fragment)
+
+    def _join(self) -> None:
+        # All that came before has been told, or nothing of a call that waits.
+        self._follow()
+        self.fragments[self._joined :] = ["".join(self.fragments[self._joined :])]
+        self._joined = self._followed = len(self.fragments)
+        self._told = self._told and self._joined
+
+    def untold(self) -> list[str]:
+        """The fragments since the last time."""
+        untold = self.fragments[self._told :]
+        self._told = len(self.fragments)
+        return untold
+
+    def forget(self) -> None:
+        """Its arguments have been told: all that counts of them is that there were some."""
+        self._follow()
+        if self.fragments:
+            self.fragments = [""]
+            self._joined = self._followed = self._told = 1
+
+    @property
+    def arguments(self) -> str:
+        """Everything that has arrived."""
+        return "".join(self.fragments)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the arguments are a complete JSON value.  Each fragment is read once."""
+        self._follow()
+        return self._follower.status is Status.COMPLETE
+
+    def _follow(self) -> None:
+        for fragment in self.fragments[self._followed :]:
+            self._follower.follow(fragment, 0, len(fragment))
+        self._followed = len(self.fragments)
+
+
+class CallAssembler:
+    """The calls of one choice, in the order in which they appeared."""
+
+    def __init__(self, names: Set[str] = frozenset()) -> None:
+        """`names` are those of the declared tools."""
+        self._names = names
+        self._all: list[Call] = []
+        self._by_id: dict[str, Call] = {}
+        self._by_index: dict[int, Call] = {}
+
+    def take(self, delta: CallDelta, *, new: bool = False) -> tuple[Call, bool]:
+        """Add a delta to its call; returns the call, and whether the delta began it.
+
+        `new` says that it is known to be a call of its own.
+        """
+        call = None if new else self._candidate(delta)
+        if call is not None:
+            delta = _after(call.repeated, delta)
+            call.repeated = None
+            if self._continues_name(delta, call):
+                call.name += delta.name
+                delta = replace(delta, name="")
+            elif _begins(delta, call):
+                call = None
+            elif _may_begin(delta, call):
+                call.repeated = delta
+                return call, False
+        begun = call is None
+        if call is None:
+            call = Call()
+            self._by_index[delta.index if delta.index is not None else len(self._all)] = call
+            self._all.append(call)
+        elif delta.index is not None:
+            self._by_index.setdefault(delta.index, call)
+        if delta.id:
+            self._by_id[delta.id] = call
+        call.id = call.id or delta.id
+        call.name = call.name or delta.name
+        if delta.arguments:
+            call.add(delta.arguments)
+        return call, begun
+
+    def at(self, index: int | None) -> Call | None:
+        """The call that deltas continue which say nothing but this index."""
+        call = self._by_index.get(index) if index is not None else None
+        return None if call is None or call.repeated else call
+
+    def take_repeated(self) -> int:
+        """How many heads began no call, as no arguments followed them; forgets them."""
+        repeated = [call for call in self._all if call.repeated]
+        for call in repeated:
+            call.repeated = None
+        return len(repeated)
+
+    def _candidate(self, delta: CallDelta) -> Call | None:
+        """The call that the delta continues if it begins none."""
+        there = self._by_index.get(delta.index) if delta.index is not None else None
+        same_id = self._by_id.get(delta.id) if delta.id else None
+        if same_id is not None and (there is None or there.id != delta.id):
+            shared = delta.index is not None and there is None and _shares_id(delta, same_id)
+            return None if shared else same_id
+        if there is not None:
+            return there
+        begins = delta.id or delta.name or delta.arguments.startswith("{")
+        if delta.index is not None and begins:
+            return None
+        return self._all[-1] if self._all else None
+
+    def _continues_name(self, delta: CallDelta, call: Call) -> bool:
+        """Whether the delta brings more of a name that was cut."""
+        if not (delta.name and call.name) or call.fragments or _other_id(delta, call):
+            return False
+        if delta.name == call.name or {delta.name, call.name} <= self._names:
+            return False
+        name = call.name + delta.name
+        return any(declared.startswith(name) for declared in self._names)
+
+
+def _shares_id(delta: CallDelta, call: Call) -> bool:
+    """Whether a delta at an index of its own is the head of a call with the id of `call`."""
+    return bool(delta.name) and (call.whole if call.fragments else not delta.arguments)
+
+
+def _other_id(delta: CallDelta, call: Call) -> bool:
+    return bool(delta.id and call.id and delta.id != call.id)
+
+
+def _after(head: CallDelta | None, delta: CallDelta) -> CallDelta:
+    """What a head and the delta after it say together."""
+    if head is None:
+        return delta
+    index = head.index if delta.index is None else delta.index
+    return replace(delta, index=index, id=delta.id or head.id, name=delta.name or head.name)
+
+
+def _begins(delta: CallDelta, call: Call) -> bool:
+    """Whether a delta that stands at the place of `call` is the head of another one."""
+    other_id = _other_id(delta, call)
+    other_name = bool(delta.name and call.name and delta.name != call.name)
+    if other_name or not (delta.name or other_id):
+        return other_name
+    if not call.fragments:
+        return bool(other_id and delta.name)
+    return call.whole and bool((other_id and delta.name) or delta.arguments.strip())
+
+
+def _may_begin(delta: CallDelta, call: Call) -> bool:
+    """Whether it is one if arguments follow it."""
+    head = (delta.name and call.name) or _other_id(delta, call)
+    return bool(head and call.fragments and not delta.arguments.strip() and call.whole)

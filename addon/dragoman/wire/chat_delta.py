@@ -1,0 +1,204 @@
+"""Reading a chat chunk: every field may be missing, null, or of another type.
+
+A message of a reply that is not streamed has the fields of a delta and is read by the
+same functions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .sse import Frame
+
+Json = dict[str, Any]
+DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+TEXT_FIELDS = {
+    "text": ("content", "refusal"),
+    "reasoning": (*_REASONING_FIELDS, "reasoning_details"),
+}
+"""The fields of a delta by what stands in them: the answer, and the thoughts before it."""
+_KNOWN_FIELDS = frozenset(
+    {
+        *("role", "name", "tool_calls", "function_call", "annotations", "citations"),
+        *TEXT_FIELDS["text"],
+        *TEXT_FIELDS["reasoning"],
+    }
+)
+_PART_TEXTS: dict[str, tuple[Literal["text", "reasoning", "refusal"], str]] = {
+    "text": ("text", "text"),
+    "output_text": ("text", "text"),
+    "refusal": ("refusal", "refusal"),
+    "thinking": ("reasoning", "thinking"),
+    "reasoning": ("reasoning", "text"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaText:
+    """All that a chunk says, if that is one text."""
+
+    what: Literal["content", "reasoning", "arguments"]
+    text: str
+    times: int = 1
+    """In how many fields the text stands."""
+    index: int | None = None
+    """Of the call whose arguments go on."""
+
+
+def is_done(frame: Frame) -> bool:
+    """Whether the frame is the end of a chat stream."""
+    data = frame.data
+    return data is not None and data.strip() == b"[DONE]"
+
+
+def only_text(chunk: Any) -> DeltaText | None:
+    """What a chunk says that says nothing but a text; None for any other."""
+    choices = chunk.get("choices") if isinstance(chunk, dict) else None
+    if not isinstance(choices, list) or len(choices) != 1 or chunk.get("usage"):
+        return None
+    (choice,) = choices
+    if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+        return None
+    if any(choice.get(name) for name in ("finish_reason", "logprobs", "usage", "message")):
+        return None
+    delta = choice.get("delta")
+    said = {k: v for k, v in delta.items() if v and k != "role"} if isinstance(delta, dict) else {}
+    match said:
+        case {"content": str(words), **others} if not others:
+            return DeltaText("content", words)
+        case {"tool_calls": [{"index": int(index), "function": function}], **others}:
+            return None if others else _only_arguments(said["tool_calls"][0], index, function)
+    values = list(said.values())
+    if said.keys() - set(_REASONING_FIELDS) or not values or values != values[:1] * len(values):
+        return None
+    return DeltaText("reasoning", values[0], len(values)) if isinstance(values[0], str) else None
+
+
+def text_of(chunk: Any) -> str:
+    """The text of a chunk that says nothing else; empty for any other."""
+    said = only_text(chunk)
+    return said.text if said else ""
+
+
+def _only_arguments(call: Json, index: int, function: Any) -> DeltaText | None:
+    if not isinstance(function, dict) or call.get("id") or function.get("name"):
+        return None
+    arguments = function.get("arguments")
+    if type(index) is not int or not isinstance(arguments, str) or not arguments:
+        return None
+    return DeltaText("arguments", arguments, index=index)
+
+
+def text(value: Any) -> str:
+    """The value if it is a string, else nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def reasoning(delta: Json) -> str:
+    """The reasoning of a delta.  Hosts send it in one of three fields, or the same text in
+    several: it counts once."""
+    for name in _REASONING_FIELDS:
+        if found := text(delta.get(name)):
+            return found
+    details = delta.get("reasoning_details")
+    if not isinstance(details, list):
+        return ""
+    return "".join(
+        text(detail.get("text")) or text(detail.get("summary"))
+        for detail in details
+        if isinstance(detail, dict)
+    )
+
+
+def content_parts(content: list[Any]) -> tuple[list[DeltaPart], int]:
+    """Content that came as a list of parts (Mistral), and how many parts are no text."""
+    pieces: list[DeltaPart] = []
+    others = 0
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        kind, name = _PART_TEXTS.get(text(kind), (None, ""))
+        if kind is None:
+            others += 1
+            continue
+        found = part.get(name)
+        if isinstance(found, list):
+            found = "".join(text(inner.get("text")) for inner in found if isinstance(inner, dict))
+        if text(found):
+            pieces.append((kind, found))
+    return pieces, others
+
+
+def unknown_fields(delta: Json) -> bool:
+    """Whether the delta says something in a field that no part of this package reads."""
+    return any(delta[name] for name in delta.keys() - _KNOWN_FIELDS)
+
+
+def logprobs(choice: Json) -> list[Json]:
+    """Token log probabilities as a Responses text part has them; malformed ones are left out."""
+    value = choice.get("logprobs")
+    tokens = value.get("content") if isinstance(value, dict) else None
+    if not isinstance(tokens, list):
+        return []
+    found = []
+    for token in tokens:
+        read = _logprob(token)
+        if read is not None:
+            top = token.get("top_logprobs")
+            alternatives = map(_logprob, top) if isinstance(top, list) else ()
+            found.append(read | {"top_logprobs": [other for other in alternatives if other]})
+    return found
+
+
+def _logprob(value: Any) -> Json | None:
+    if not isinstance(value, dict) or not isinstance(value.get("token"), str):
+        return None
+    number, raw = value.get("logprob"), value.get("bytes")
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    if isinstance(number, float) and not math.isfinite(number):
+        return None
+    if not (isinstance(raw, list) and all(type(byte) is int and 0 <= byte < 256 for byte in raw)):
+        raw = []
+    return {"token": value["token"], "bytes": raw, "logprob": number}
+
+
+def url_annotations(holder: Json) -> tuple[list[Json], int]:
+    """The annotations of a delta in the form of Responses, and how many could not be read."""
+    value = holder.get("annotations")
+    if not isinstance(value, list):
+        return [], 0
+    read = [_annotation(annotation) for annotation in value]
+    return [annotation for annotation in read if annotation], read.count(None)
+
+
+def citations(holder: Json) -> list[Json]:
+    """The sources of a chunk, a choice or a delta as annotations: addresses, or objects that
+    have one.  They say nothing about their place in the text."""
+    value = holder.get("citations")
+    read = [
+        _annotation({"url": source} if isinstance(source, str) else source)
+        for source in (value if isinstance(value, list) else ())
+    ]
+    return [annotation for annotation in read if annotation]
+
+
+def _annotation(value: Any) -> Json | None:
+    """``{"type": "url_citation", "url_citation": {…}}`` (OpenAI), or with the inner fields
+    in the annotation itself (OpenRouter)."""
+    if not isinstance(value, dict) or value.get("type", "url_citation") != "url_citation":
+        return None
+    citation = value.get("url_citation", value)
+    if not isinstance(citation, dict) or not isinstance(citation.get("url"), str):
+        return None
+    start, end = citation.get("start_index"), citation.get("end_index")
+    return {
+        "type": "url_citation",
+        "url": citation["url"],
+        "title": text(citation.get("title")),
+        "start_index": start if type(start) is int else 0,
+        "end_index": end if type(end) is int else 0,
+    }

@@ -1,0 +1,239 @@
+"""Long JSON, read and written in slices (see `slices`), and the limits of one item.
+
+What is read is what `jsonio.loads` reads, what is written is what `jsonio.dumps` writes, to
+the byte.  The standard library's scanner reads a text in one call; so it is given windows of
+the text, and each value that ends in its window is read by one call.  One that does not is
+opened, and its members are read one by one.  Only a long string is one call all the same:
+some 4 ms a megabyte.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from .json_codec import MAX_NESTING, MAX_VALUES, NotJson, dumps, dumps_ascii, loads, nesting_exceeds
+from .slices import Slices
+
+WINDOW = 64 * 1024
+"""Characters that one call reads: 5 ms, if they are nothing but brackets."""
+MAX_ITEM_VALUES = 50_000
+"""JSON values of one item, one tool or one other field of a request, which is converted by
+one call: some 50 ms.  A long conversation has as many in all of its items."""
+_SAFE = 16
+"""Characters in front of a window's end in which a number may end that goes on behind it."""
+_COUNTED = 1024 * 1024
+"""Bytes in which brackets and commas are counted by one call."""
+_BLOCK = 1024 * 1024
+_BLANKS = " \t\n\r"
+_NEXT = re.compile(r"[ \t\n\r]*([,\]}:]?)[ \t\n\r]*").match
+_BLANK = re.compile(r"[ \t\n\r]*").match
+_decode = json.JSONDecoder().raw_decode
+
+
+class TooMuch(NotJson):
+    """More than is read; the message is one for who sent it."""
+
+
+def reading(text: bytes, *, item_values: int | None = None) -> Slices[Any]:
+    """The value of a JSON text; raises `NotJson` and nothing else.  With `item_values` it
+    raises `TooMuch` for more values than that in a field of the outermost object, or in a
+    member of such a field that is an array."""
+    if len(text) <= WINDOW:
+        return loads(text)
+    yield from _counting(text)
+    try:
+        string = text.decode(json.detect_encoding(text), "surrogatepass").strip(_BLANKS)
+        value, end = yield from _Reader(string, item_values).value(0, 0)
+    except NotJson:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise NotJson(str(error)) from None
+    if end != len(string):
+        raise NotJson("there is more than one value")
+    return value
+
+
+def _counting(text: bytes) -> Slices[None]:
+    """Raises `TooMuch` for a text of more values than `loads` reads."""
+    opened = commas = 0
+    for begin in range(0, len(text), _COUNTED):
+        end = begin + _COUNTED
+        opened += text.count(b"[", begin, end) + text.count(b"{", begin, end)
+        commas += text.count(b",", begin, end)
+        yield
+    if opened > MAX_VALUES or commas > 4 * MAX_VALUES:
+        raise TooMuch(
+            f"It holds more than {MAX_VALUES:,} arrays and objects, or four times as many values."
+        )
+
+
+class _Reader:
+    """Reads one text."""
+
+    def __init__(self, text: str, item_values: int | None) -> None:
+        self._text = text
+        self._item_values = item_values
+        self._move(0)
+
+    def _move(self, begin: int) -> None:
+        """Have the window begin here."""
+        self._begin = begin
+        self._window = self._text[begin : begin + WINDOW]
+        is_last = begin + WINDOW >= len(self._text)
+        self._sure = len(self._window) - (0 if is_last else _SAFE)
+
+    def value(self, at: int, depth: int) -> Slices[tuple[Any, int]]:
+        """The value that begins here, within so many others; and where it ends."""
+        return self._at_once(at, depth) or (yield from self._opened(at, depth))
+
+    def _opened(self, at: int, depth: int) -> Slices[tuple[Any, int]]:
+        """The same, where it does not end in this window."""
+        if at > self._begin:
+            self._move(at)
+            if found := self._at_once(at, depth):
+                return found
+        yield
+        opening = self._text[at : at + 1]
+        if opening not in ("[", "{"):
+            return _decode(self._text, at)  # a long string, or nothing
+        if depth >= MAX_NESTING:
+            raise NotJson(f"nested more than {MAX_NESTING} levels deep")
+        inside = self._array if opening == "[" else self._object
+        value, end = yield from inside(_begin(self._text, at + 1), depth + 1)
+        self._check(value, depth)
+        return value, end
+
+    def _at_once(self, at: int, depth: int) -> tuple[Any, int] | None:
+        """The same, where it ends in this window."""
+        try:
+            value, end = _decode(self._window, at - self._begin)
+        except (ValueError, RecursionError):
+            return None
+        if end > self._sure:
+            return None
+        deepest = MAX_NESTING - depth
+        begin = at - self._begin
+        if end - begin > 2 * deepest:
+            opened = self._window.count("[", begin, end) + self._window.count("{", begin, end)
+            if opened > deepest and nesting_exceeds(value, deepest):
+                raise NotJson(f"nested more than {MAX_NESTING} levels deep")
+        return value, self._begin + end
+
+    def _array(self, at: int, depth: int) -> Slices[tuple[list[Any], int]]:
+        text = self._text
+        made: list[Any] = []
+        if text[at : at + 1] == "]":
+            return made, at + 1
+        while True:
+            value, at = self._at_once(at, depth) or (yield from self._opened(at, depth))
+            made.append(value)
+            mark, at = _mark(text, at)
+            if mark == "]":
+                return made, at
+            if mark != ",":
+                raise NotJson("an array goes on without a comma")
+            yield
+
+    def _object(self, at: int, depth: int) -> Slices[tuple[dict[str, Any], int]]:
+        text = self._text
+        made: dict[str, Any] = {}
+        if text[at : at + 1] == "}":
+            return made, at + 1
+        while True:
+            name, at = yield from self.value(at, depth)
+            mark, at = _mark(text, at)
+            if not isinstance(name, str) or mark != ":":
+                raise NotJson("a member of an object has no name")
+            made[name], at = yield from self.value(at, depth)
+            mark, at = _mark(text, at)
+            if mark == "}":
+                return made, at
+            if mark != ",":
+                raise NotJson("an object goes on without a comma")
+            yield
+
+    def _check(self, value: Any, depth: int) -> None:
+        """What was read at once has fewer values than its window has characters."""
+        limit = self._item_values
+        if limit is None or not (depth == 2 or (depth == 1 and isinstance(value, dict))):
+            return
+        if _values_exceed(value, limit):
+            raise TooMuch(f"One of its items, tools or fields holds more than {limit:,} values.")
+
+
+def _begin(text: str, at: int) -> int:
+    """Where a value begins, or the end, behind an opening bracket."""
+    found = _BLANK(text, at)
+    return found.end() if found else at
+
+
+def _mark(text: str, at: int) -> tuple[str, int]:
+    """What follows a value that ends here, and where what follows that begins."""
+    found = _NEXT(text, at)
+    return (found[1], found.end()) if found else ("", at)
+
+
+def _values_exceed(value: Any, limit: int) -> bool:
+    """Whether there are more values in this one; its own and all that it holds."""
+    values = [value]
+    for one in values:  # which grows
+        if isinstance(one, dict):
+            values += one.values()
+        elif isinstance(one, list):
+            values += one
+        if len(values) > limit:
+            return True
+    return False
+
+
+# Writing
+
+
+def writing(value: dict[str, Any]) -> Slices[bytes]:
+    """What `dumps` writes for an object; each of its members, and each member of those that
+    are arrays, by a call of its own."""
+    try:
+        return (yield from _joined(value, _unescaped))
+    except _LoneSurrogateError:
+        # All of a text is in ASCII, or nothing of it.
+        return (yield from _joined(value, dumps_ascii))
+
+
+class _LoneSurrogateError(Exception):
+    """UTF-8 cannot carry it."""
+
+
+def _unescaped(value: Any) -> bytes:
+    written = dumps(value)
+    if b"\\ud" in written and written.isascii():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise _LoneSurrogateError from None
+    return written
+
+
+def _joined(value: dict[str, Any], write: Callable[[Any], bytes]) -> Slices[bytes]:
+    blocks, block = [], bytearray(b"{")  # one array that grows is copied each time
+    mark = b""
+    for name, member in value.items():
+        block += mark + write(name) + b":"
+        mark = b","
+        if isinstance(member, list) and member:
+            before = b"["
+            for each in member:
+                block += before
+                block += write(each)
+                before = b","
+                if len(block) > _BLOCK:
+                    blocks.append(block)
+                    block = bytearray()
+                yield
+            block += b"]"
+        else:
+            block += write(member)
+            yield
+    return b"".join([*blocks, block, b"}"])

@@ -1,0 +1,150 @@
+"""Token counts: chat names in, the full Responses object out.
+
+Codex refuses a partial object and compacts by ``total_tokens``; opencode asks again
+for ever if there is none.  So every count is there, and what the upstream did not
+send is estimated from sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .slices import Slices
+
+Json = dict[str, Any]
+
+_MAX = 2**53
+_CHARACTERS_A_TOKEN = 4
+_MEDIA_TOKENS = 1000
+"""What an inlined file counts for: its length in base64 says nothing about its tokens."""
+
+# Where each count may stand, the first that is there counts: chat names (OpenAI), Responses
+# names, and the places of Moonshot (cached_tokens), DeepSeek (prompt_cache_hit_tokens) and
+# Anthropic's chat endpoint (cache_read_input_tokens).
+_INPUT = (("prompt_tokens",), ("input_tokens",))
+_OUTPUT = (("completion_tokens",), ("output_tokens",))
+_TOTAL = (("total_tokens",),)
+_CACHED = (
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+    ("cached_tokens",),
+    ("prompt_cache_hit_tokens",),
+    ("cache_read_input_tokens",),
+)
+_WRITTEN = (
+    ("prompt_tokens_details", "cache_write_tokens"),
+    ("input_tokens_details", "cache_write_tokens"),
+    ("cache_creation_input_tokens",),
+)
+_REASONING = (
+    ("completion_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "reasoning_tokens"),
+    ("reasoning_tokens",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What an upstream counted."""
+
+    input: int | None
+    output: int | None
+    total: int | None
+    cached: int
+    written: int
+    reasoning: int
+
+
+def counts(value: Any) -> Counts | None:
+    """The counts of a chat ``usage``; None if it holds neither input nor output."""
+    if not isinstance(value, dict):
+        return None
+    read, written = _find(value, _INPUT), _find(value, _OUTPUT)
+    if read is None and written is None:
+        return None
+    return Counts(
+        input=read,
+        output=written,
+        total=_find(value, _TOTAL),
+        cached=_find(value, _CACHED) or 0,
+        written=_find(value, _WRITTEN) or 0,
+        reasoning=_find(value, _REASONING) or 0,
+    )
+
+
+def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
+    """The Responses ``usage``, and whether any of it had to be estimated: from the tokens that
+    were probably `sent`, and the characters `written` to the client.
+    """
+    known = counted or Counts(None, None, None, 0, 0, 0)
+    read = known.input if known.input is not None else sent
+    wrote = known.output if known.output is not None else written // _CHARACTERS_A_TOKEN + 1
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {
+            "cached_tokens": known.cached,
+            "cache_write_tokens": known.written,
+        },
+        "output_tokens": wrote,
+        "output_tokens_details": {"reasoning_tokens": known.reasoning},
+        "total_tokens": known.total if known.total is not None else read + wrote,
+    }, known.input is None or known.output is None
+
+
+def estimate(value: Any) -> int:
+    """Tokens of a JSON value, from the length of its strings; at least 1."""
+    return _tokens(*_weigh(value))
+
+
+def estimating(request: Json) -> Slices[int]:
+    """The same of a request, in slices."""
+    tokens, characters = _weigh(dict.fromkeys(request))
+    for member in request.values():
+        for part in member if isinstance(member, list) else [member]:
+            more = _weigh(part)
+            tokens += more[0]
+            characters += more[1]
+            yield
+    return _tokens(tokens, characters)
+
+
+def _tokens(tokens: int, characters: int) -> int:
+    return tokens + characters // _CHARACTERS_A_TOKEN + 1
+
+
+def _weigh(value: Any) -> tuple[int, int]:
+    """The tokens of what is known to be media, and the characters of all else."""
+    characters = tokens = 0
+    for text in _strings(value):
+        if text.startswith("data:") or (len(text) > 10_000 and text.isascii() and " " not in text):
+            tokens += _MEDIA_TOKENS
+        else:
+            characters += len(text)
+    return tokens, characters
+
+
+def _strings(value: Any) -> Iterable[str]:
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            stack += value.keys()
+            stack += value.values()
+        elif isinstance(value, list):
+            stack += value
+
+
+def _find(value: Json, places: tuple[tuple[str, ...], ...]) -> int | None:
+    for place in places:
+        found: Any = value
+        for name in place:
+            found = found.get(name) if isinstance(found, dict) else None
+        if type(found) is int and 0 <= found < _MAX:
+            return found
+        if type(found) is float and 0 <= found < _MAX:
+            return int(found)
+    return None

@@ -1,0 +1,75 @@
+"""The input of a custom tool is the JSON string it travels in, live and however it is cut."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.bridge.reply.custom_input import CustomInputReader
+
+anything = st.text(st.characters(codec=None), max_size=30)
+
+
+def read(fragments: list[str]) -> tuple[str, str]:
+    reader = CustomInputReader()
+    text = "".join(map(reader.feed, fragments))
+    return text + reader.close(), reader.odd
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
+    return [text[a:b] for a, b in pairwise(edges)]
+
+
+@given(anything, st.booleans(), st.lists(st.integers(0, 1000), max_size=6))
+def test_the_input_is_the_string_however_the_arguments_are_cut(
+    text: str, ascii_only: bool, places: list[int]
+) -> None:
+    arguments = json.dumps({"input": text}, ensure_ascii=ascii_only)
+    assert read(cut(arguments, places)) == (json.loads(arguments)["input"], "")
+    assert read(list(arguments)) == (json.loads(arguments)["input"], "")
+
+
+@given(anything, st.lists(st.integers(0, 1000), max_size=6))
+def test_other_arguments_give_some_input_and_no_error(arguments: str, places: list[int]) -> None:
+    text, _ = read(cut(arguments, places))
+    assert text == read([arguments])[0]
+
+
+@given(anything, st.lists(st.integers(0, 1000), max_size=6))
+def test_a_broken_string_gives_the_same_input_however_it_is_cut(
+    body: str, places: list[int]
+) -> None:
+    arguments = '{"input":"' + body
+    assert read(cut(arguments, places))[0] == read([arguments])[0]
+
+
+def test_text_is_given_out_as_it_arrives() -> None:
+    reader = CustomInputReader()
+    fragments = [' { "inp', 'ut" : "a', "b\\", "nc\\ud83d", "\\ude00", "\\u00", 'e9"', " }"]
+    assert [reader.feed(fragment) for fragment in fragments] == [
+        *("", "a", "b", "\nc", "😀", "", "é", "")
+    ]
+    assert (reader.close(), reader.odd) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ('{"input":"a\nb"}', "a\nb"),
+        ('{"input":"\\q\\u12zz"}', "\\q\\u12zz"),
+        ('{"input":"\\ud83dx"}', "\ud83dx"),
+        ('{"input":"\\ud83d', "\ud83d"),
+        ('{"input":"a\\', "a\\"),
+        ('{"input":"\\ud83d\\ud83d\\ude00"}', "\ud83d😀"),
+    ],
+)
+def test_what_models_write_though_json_forbids_it_is_let_through(
+    arguments: str, wanted: str
+) -> None:
+    assert read([arguments])[0] == wanted
+    assert read(list(arguments))[0] == wanted

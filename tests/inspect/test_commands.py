@@ -1,0 +1,143 @@
+"""The commands and the capture of every flow, with mitmproxy's own command manager."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mitmproxy import exceptions, http
+from mitmproxy.addons import view
+from mitmproxy.test import taddons, tflow
+
+from dragoman.inspect.exchange import Exchange
+from dragoman.inspect.stats import Stats
+from dragoman.notes import Evidence
+from dragoman.proxy.observe.byte_budget import Ledger
+from dragoman.proxy.observe.capture import Capture
+from dragoman.proxy.observe.commands import Commands
+from dragoman.proxy.observe.recorder import FlowRecorder, exchange_of
+from fixtures.server import FOLDER
+from tests.inspect.test_stats import summary
+
+FIXTURE = FOLDER / "kimi_specification"
+KEY = "my-own-credential-0001"
+
+
+def recorded(limit: int = 1 << 20) -> http.HTTPFlow:
+    """A repaired flow that has ended, as the hooks leave it."""
+    flow = tflow.tflow(resp=True)
+    assert flow.response is not None
+    request = json.loads((FIXTURE / "request.json").read_bytes())
+    request["messages"].append({"role": "user", "content": f"My key is {KEY}."})
+    flow.request.content = json.dumps(request).encode()
+    flow.request.headers["authorization"] = f"Bearer {KEY}"
+    ledgers = (Ledger(limit), Ledger(limit))
+    record = FlowRecorder(flow, "repair", evidence=Evidence(), ledgers=ledgers)
+    record.streamed = True
+    record.came((FIXTURE / "upstream.sse").read_bytes())
+    record.left((FIXTURE / "chat.sse").read_bytes())
+    record.end(flow, ledgers)
+    return flow
+
+
+def whole(flow: http.HTTPFlow) -> Exchange:
+    exchange = exchange_of(flow)
+    assert exchange is not None
+    return exchange
+
+
+def run(flow: http.HTTPFlow, command: str, *arguments: str, stats: Stats | None = None) -> Any:
+    """What a person who types this gets."""
+    shown = view.View()
+    with taddons.context(shown, Commands(stats or Stats())) as context:
+        shown.add([flow])
+        return context.master.commands.execute(" ".join([command, *arguments]))
+
+
+def test_a_flow_is_exported_for_the_user_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "turn"
+    told = run(recorded(), "dragoman.export", "@focus", str(folder))
+    assert str(folder) in told[0]
+    assert {path.name for path in folder.iterdir()} == {"request.json", "upstream.sse", "chat.sse"}
+    assert (folder / "chat.sse").read_bytes() == (FIXTURE / "chat.sse").read_bytes()
+    assert KEY not in (folder / "request.json").read_text()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+
+
+def test_an_export_never_overwrites(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    for path in (tmp_path, tmp_path / "mine", tmp_path / "mine" / "below"):
+        with pytest.raises(exceptions.CommandError):
+            run(recorded(), "dragoman.export", "@focus", str(path))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+@pytest.mark.parametrize("command", ["dragoman.export", "dragoman.replay"])
+def test_what_cannot_be_is_refused_in_words(command: str, tmp_path: Path) -> None:
+    path = [str(tmp_path / "x")] if command.endswith("export") else []
+    with pytest.raises(exceptions.CommandError, match="does not watch"):
+        run(tflow.tflow(resp=True), command, "@focus", *path)
+    with pytest.raises(exceptions.CommandError, match="not kept whole"):
+        run(recorded(limit=100), command, "@focus", *path)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_flow_is_replayed() -> None:
+    (line,) = run(recorded(), "dragoman.replay", "@focus")
+    assert line.startswith("reply: unchanged")
+
+
+def test_counts_are_a_table_for_the_console_and_json_for_mitmweb() -> None:
+    stats = Stats()
+    stats.add(summary(first_token=1.0))
+    rows = run(recorded(), "dragoman.stats", stats=stats)
+    assert {len(row) for row in rows} == {2}
+    # The console takes lists and nothing else for a table.
+    assert {type(rows), *map(type, rows)} == {list}
+    assert json.loads(json.dumps(rows))[0] == ["flows", "1"]
+
+
+def test_every_flow_is_captured_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    capture, folder = Capture(), tmp_path / "captured"
+    for host in ("api.example.com", "api.example.com", "../../ETC/x", "::1"):
+        flow = recorded()
+        flow.request.host = host
+        flow.request.headers.pop("host", None)
+        capture.keep(folder, flow, whole(flow))
+    capture.done()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [path.name for path in tmp_path.iterdir()] == ["captured"]
+    made = sorted(folder.iterdir())
+    assert len(made) == 4
+    for path in made:
+        assert (path / "upstream.sse").read_bytes() == (FIXTURE / "upstream.sse").read_bytes()
+        assert KEY not in (path / "request.json").read_text()
+
+
+def test_two_captures_in_one_folder_do_not_meet(tmp_path: Path) -> None:
+    flow = recorded()
+    for _ in range(2):
+        capture = Capture()
+        capture.keep(tmp_path, flow, whole(flow))
+        capture.done()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    capture, flow = Capture(), recorded()
+    for _ in range(3):
+        capture.keep(tmp_path / "file" / "below", flow, whole(flow))
+    capture.done()
+    (record,) = caplog.records
+    assert "dragoman_capture" in record.getMessage()
+    assert "Set it to" in record.getMessage()
+    assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208 - as short as it gets

@@ -1,0 +1,141 @@
+"""Metrics: Prometheus reads what was counted, at the port of the option and no other."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from mitmproxy import exceptions
+
+from dragoman.inspect.stats import Stats
+from dragoman.proxy.observe.metrics import Metrics
+from tests.inspect.test_stats import summary
+
+prometheus = pytest.importorskip("prometheus_client.parser")
+
+
+@pytest.fixture
+def stats() -> Stats:
+    return Stats()
+
+
+@pytest.fixture
+def metrics(stats: Stats) -> Iterator[Metrics]:
+    serving = Metrics(stats)
+    yield serving
+    serving.stop()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def scrape(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
+        families = prometheus.text_string_to_metric_families(reply.read().decode())
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+
+def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> None:
+    stats.add(summary(forms={"native id": 2}, input_tokens=7, first_token=0.4))
+    stats.add(summary(failed="server_error", notes={"dropped": 3}, first_token=700.0))
+    port = free_port()
+    metrics.listen(port)
+    found = scrape(port)
+    labels = {
+        "job": "repair",
+        "host": "api.example.com",
+        "model": "kimi-k2.5",
+        "streamed": "yes",
+        "outcome": "repaired",
+    }
+    for name, wanted, value in (
+        ("dragoman_flows_total", labels, 1),
+        ("dragoman_repaired_calls_total", {"form": "native id"}, 2),
+        ("dragoman_notes_total", {"what": "dropped"}, 3),
+        ("dragoman_failures_total", {"reason": "server_error"}, 1),
+        ("dragoman_tokens_total", {"direction": "input"}, 7),
+        ("dragoman_first_token_seconds_bucket", {"le": "0.3"}, 0),
+        ("dragoman_first_token_seconds_bucket", {"le": "0.5"}, 1),
+        ("dragoman_first_token_seconds_bucket", {"le": "600.0"}, 1),
+        ("dragoman_first_token_seconds_bucket", {"le": "+Inf"}, 2),
+        ("dragoman_first_token_seconds_count", {}, 2),
+        ("dragoman_duration_seconds_sum", {}, 2.0),
+    ):
+        assert found[name, frozenset(wanted.items())] == value, name
+    stats.add(summary(input_tokens=1))
+    assert scrape(port)["dragoman_tokens_total", frozenset({("direction", "input")})] == 8
+
+
+def test_the_port_changes_with_the_option(metrics: Metrics) -> None:
+    one, other = free_port(), free_port()
+    metrics.listen(one)
+    metrics.listen(other)
+    assert scrape(other)
+    with pytest.raises(OSError, match=r"refused|timed out"):
+        scrape(one)
+    metrics.listen(0)
+    with pytest.raises(OSError, match=r"refused|timed out"):
+        scrape(other)
+    metrics.listen(one)
+    assert scrape(one)
+
+
+def test_a_port_in_use_is_told_and_the_old_one_stays(metrics: Metrics) -> None:
+    port = free_port()
+    metrics.listen(port)
+    refused = pytest.raises(exceptions.OptionsError, match="set it to a port that is free")
+    with socket.create_server(("127.0.0.1", 0)) as taken, refused:
+        metrics.listen(taken.getsockname()[1])
+    assert scrape(port)
+
+
+def test_scrapes_and_flows_at_the_same_time_do_not_meet(stats: Stats, metrics: Metrics) -> None:
+    port = free_port()
+    metrics.listen(port)
+    stop = threading.Event()
+
+    def add() -> None:
+        n = 0
+        while not stop.is_set():
+            stats.add(summary(host=f"host{n}", notes={f"note{n}": 1}))
+            n += 1
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    try:
+        for _ in range(20):
+            found = scrape(port)
+            flows = sum(v for (name, _), v in found.items() if name == "dragoman_flows_total")
+            notes = sum(v for (name, _), v in found.items() if name == "dragoman_notes_total")
+            assert flows == notes
+    finally:
+        stop.set()
+        adding.join()
+
+
+def test_without_the_package_there_is_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stats: Stats
+) -> None:
+    def missing(name: str, *_: Any) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with caplog.at_level(logging.WARNING):
+        metrics = Metrics(stats)
+        metrics.listen(free_port())
+        metrics.stop()
+    (record,) = caplog.records
+    assert "pip install prometheus-client" in record.getMessage()

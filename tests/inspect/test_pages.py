@@ -1,0 +1,202 @@
+"""What a person is shown of real turns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from dragoman.bridge.responses.dialects import CODEX
+from dragoman.inspect.exchange import Exchange
+from dragoman.inspect.pages.diff import diff_page
+from dragoman.inspect.pages.request import request_page
+from dragoman.inspect.pages.turn import turn_page
+from dragoman.inspect.pages.upstream import upstream_page
+from fixtures.server import FOLDER
+from tests.bridge.replying import chunk, sse
+from tests.bridge.replying import text as says
+from tests.inspect.exchanges import bridged, of_fixture, same, text, whole
+
+
+def in_order(page: str, *phrases: str) -> None:
+    """The phrases follow one another in the page."""
+    at = 0
+    for phrase in phrases:
+        at = page.find(phrase, at)
+        assert at >= 0, f"{phrase!r} is not there, or not in its place, in:\n{page}"
+
+
+def test_a_repaired_turn_at_a_look() -> None:
+    exchange = of_fixture("kimi_specification")
+    page = turn_page(exchange)
+    in_order(
+        text(page),
+        "moonshotai/Kimi-K2.5-TEE · 2 calls · tool_calls",
+        "repaired",
+        "── Repaired ",
+        "2 tools called in leaked tokens: bash, read",
+        "── Reasoning ",
+        "  │ I need to look at the headers first.",
+        "── Call 1: bash · ",
+        '    "command": "ls -la /usr/include | grep asm"',
+        "── Call 2: read · ",
+        "── Usage and timing ",
+        "43,206 in · 133 out · ",
+        "first byte 0.50 s · first token 1.00 s · longest silence 0.50 s",
+    )
+    assert max(len(line.text) for line in page) <= 100
+    assert page[0].style == "highlight"
+
+
+def test_a_bridged_turn_at_a_look() -> None:
+    in_order(
+        text(turn_page(bridged(CODEX))),
+        "· 1 call · incomplete, waits for its calls ·",
+        "bridged",
+        "── Converted ",
+        "dropped tool web_search",
+        "── Call 1: apply_patch (custom) · ",
+        "  *** Begin Patch\n  *** Add File: hello.txt\n",
+        "Responses stream",
+    )
+
+
+def test_arguments_of_several_lines_are_shown_as_lines() -> None:
+    arguments = json.dumps({"path": "a.py", "content": "one\ntwo\n"})
+    element = {"index": 0, "id": "c", "function": {"name": "write", "arguments": arguments}}
+    page = text(turn_page(same(sse([chunk({"tool_calls": [element]})]))))
+    assert '  "path": "a.py"\n  "content": |\n    one\n    two\n' in page
+
+
+def test_a_stream_that_still_runs_is_shown_as_far_as_it_has_come() -> None:
+    exchange = of_fixture("kimi_specification")
+    cut = exchange.client_reply.index(b"grep asm")
+    page = text(turn_page(replace(exchange, client_reply=exchange.client_reply[:cut])))
+    in_order(page, "not finished", "── Call 1: bash", "1 frame that cannot be read")
+
+
+def test_choices_are_shown_apart() -> None:
+    page = text(turn_page(of_fixture("kimi_two_choices")))
+    in_order(page, "2 choices", "── Choice 0 · ", "── Choice 1 · ")
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b'{"error":{"message":"Slow down.","code":"rate_limit"}}', "── Error: rate_limit "),
+        (b"<html>Bad gateway</html>", "  <html>Bad gateway</html>"),
+        (b"", "Nothing of the reply is here"),
+    ],
+)
+def test_an_error_is_shown_whatever_its_shape(body: bytes, shown: str) -> None:
+    page = turn_page(same(body, status=429))
+    in_order(text(page), "HTTP 429", shown)
+    assert page[0].style == "error"
+
+
+def test_a_long_text_is_cut_with_a_count() -> None:
+    page = text(turn_page(same(sse([says("x" * 100_000)]))))
+    assert "… 34,464 characters are left out here …" in page
+
+
+def test_upstream_frames_are_numbered_timed_and_unchanged() -> None:
+    exchange = of_fixture("kimi_specification")
+    page = text(upstream_page(exchange))
+    frames = exchange.upstream_reply.decode().split("\n\n")[:-1]
+    for number, frame in enumerate(frames, 1):
+        assert f"{number:>6}{number * 0.5:>8.3f} s  {frame}\n" in f"{page}\n"
+
+
+def test_every_line_of_an_upstream_frame_is_shown() -> None:
+    page = text(upstream_page(same(b": hi\nevent: a\ndata: 1\ndata: 2\n\ndata: 3")))
+    assert [line.strip() for line in page.split("\n")[2:]] == [
+        *("1            : hi", "event: a", "data: 1", "data: 2"),
+        "2            data: 3",
+    ]
+
+
+def test_an_untouched_reply_has_no_difference() -> None:
+    page = diff_page(of_fixture("clean_text"))
+    assert [line.text for line in page] == ["Both sides are the same: 1,213 bytes, untouched."]
+
+
+def test_every_frame_that_differs_is_shown_once_and_no_other() -> None:
+    exchange = of_fixture("kimi_specification")
+    lines = [line.text for line in diff_page(exchange)]
+    upstream = exchange.upstream_reply.split(b"\n\n")[:-1]
+    client = exchange.client_reply.split(b"\n\n")[:-1]
+    removed = [int(line[1:7]) for line in lines[2:] if line[0] == "-"]
+    added = [int(line[1:7]) for line in lines[2:] if line[0] == "+"]
+    assert removed == [n for n, raw in enumerate(upstream, 1) if raw not in client]
+    assert added == [n for n, raw in enumerate(client, 1) if raw not in upstream]
+    assert "  … 5 identical frames …" in lines
+
+
+def test_an_event_stands_behind_the_chunk_that_it_came_of() -> None:
+    says_ = [line.text[9:53].strip() for line in diff_page(bridged())[2:]]
+    assert says_[:2] == ["created", "in_progress"]
+    at = says_.index('"A new file. "')
+    assert says_[at : at + 4] == [
+        '"A new file. "',
+        "output_item.added",
+        "reasoning_summary_part.added",
+        '"A new file. "',
+    ]
+    at = says_.index('"atch\\\\n*** A"')
+    assert says_[at + 1] == '"atch\\n*** A"'
+    assert says_[-1] == "completed"
+
+
+def test_a_whole_reply_is_compared_line_by_line() -> None:
+    folder = FOLDER / "kimi_whole_message"
+    request, answer = (folder / "request.json").read_bytes(), (folder / "upstream.json")
+    repaired = (folder / "chat.json").read_bytes()
+    exchange = Exchange("repair", request, request, answer.read_bytes(), repaired)
+    lines = [line.text for line in diff_page(exchange)]
+    assert any(line.startswith("- ") and "<|tool_calls_section_begin|>" in line for line in lines)
+    assert any(line.startswith("+ ") and '"tool_calls"' in line for line in lines)
+
+
+def test_a_whole_bridged_reply_is_read_and_compared() -> None:
+    request = (FOLDER / "bridge_sdk_plain" / "request.json").read_bytes()
+    message = {"role": "assistant", "content": "Hello."}
+    answer = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    exchange = whole(request, json.dumps(answer).encode())
+    in_order(text(turn_page(exchange)), "completed", "── Text ", "  Hello.")
+    assert "+ " in text(diff_page(exchange))
+
+
+def test_a_bridged_request_says_what_was_asked_and_what_became_of_it() -> None:
+    in_order(
+        text(request_page(bridged())),
+        "some-org/chat-model · 9 messages · 4 tools · streamed · chat request, converted",
+        "── The client asked ",
+        "web_search",
+        "── Converted ",
+        "• dropped tool web_search",
+        "── 1 system ",
+        "  You are a coding agent.",
+        "── 4 assistant ",
+        "  │ The file needs a line.",
+        "  → apply_patch",
+        "      *** Begin Patch",
+        "── 5 tool · call_1 ",
+        "── Tools · 4 ",
+        "exec_command  apply_patch  tool_search  mcp__calendar__list_events",
+        "── Settings ",
+        '"prompt_cache_key": "thread-1"',
+    )
+
+
+def test_a_native_responses_request_is_readable_too() -> None:
+    request = (FOLDER / "bridge_codex_second_turn" / "request.json").read_bytes()
+    in_order(text(request_page(same(b"", request=request))), "Responses request", " user ")
+
+
+def test_a_long_conversation_shows_its_ends() -> None:
+    messages = [{"role": "user", "content": f"number {n}"} for n in range(1, 201)]
+    request = json.dumps({"model": "m", "messages": messages}).encode()
+    page = text(request_page(same(b"", request=request)))
+    in_order(page, "number 4", "… 136 messages are not shown here …", "number 141", "number 200")
+    assert "number 5\n" not in page

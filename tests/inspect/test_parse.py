@@ -1,0 +1,183 @@
+"""A turn reads the same from every shape of its reply."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.bridge.responses.dialects import DIALECTS, Dialect
+from dragoman.inspect.parse.reply import first_token, parse_reply
+from dragoman.inspect.parse.values import Failure, ParsedCall, ParsedChoice, ParsedReply, Prose
+from dragoman.wire.sse import FrameSplitter
+from tests.bridge.replying import USAGE, call, calls, chunk, ended, run, run_body, sse, text
+from tests.bridge.test_reply_generated import Meant, said, unambiguous
+from tests.inspect.exchanges import bridged, of_fixture
+from tests.repair.streams import chunk as kimi_chunk
+from tests.repair.streams import repair
+from tests.repair.streams import sse as kimi_sse
+from tests.repair.turns import REQUEST, Turn, cut, turns
+
+every_dialect = st.sampled_from(list(DIALECTS.values()))
+
+
+def only(reading: ParsedReply) -> ParsedChoice:
+    assert len(reading.choices) == 1
+    return reading.choices[0]
+
+
+def made(choice: ParsedChoice) -> list[tuple[str, Any]]:
+    """The calls as the generator of turns names them: (upstream name, arguments)."""
+    return [(_upstream_name(each), _arguments(each)) for each in choice.calls]
+
+
+def _upstream_name(each: ParsedCall) -> str:
+    return f"{each.namespace}__{each.name}" if each.namespace else each.name
+
+
+def _arguments(each: ParsedCall) -> Any:
+    if each.kind == "custom":
+        return {"input": each.arguments}
+    value = json.loads(each.arguments or "{}")
+    return {"commands": value["commands"]} if each.kind == "shell" else value
+
+
+@settings(max_examples=300, deadline=None)
+@given(said(), every_dialect)
+def test_a_generated_turn_reads_as_it_was_meant_on_both_sides_of_the_bridge(
+    turn: tuple[Meant, list[Any], bool], dialect: Dialect
+) -> None:
+    meant, values, done = turn
+    if not unambiguous(meant, values):
+        return
+    chat = parse_reply(sse(values, done=done))
+    frames = run(values, dialect, done=done).frames
+    responses = parse_reply(b"".join(frame.raw for frame in frames))
+    assert responses.shape == "Responses stream"
+    wanted = [(each.name, each.arguments) for each in meant.called]
+    assert made(only(responses)) == wanted
+    assert only(responses).text.strip() == meant.text.strip()
+    assert only(responses).reasoning.strip() == meant.reasoning.strip()
+    assert chat.usage == responses.usage and chat.usage and chat.usage.total == 18
+    choice = only(chat)
+    assert [each.name for each in choice.calls] == [name for name, _ in wanted]
+    assert [json.loads(each.arguments or "{}") for each in choice.calls] == [a for _, a in wanted]
+    thought = f"<think>{meant.reasoning}</think>" if "<think>" in choice.text else ""
+    assert choice.text == thought + meant.text
+    assert choice.reasoning == ("" if thought else meant.reasoning)
+    assert choice.finish == meant.finish
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), turns(), st.sampled_from(["content", "reasoning_content"]))
+def test_a_repaired_turn_reads_as_the_model_meant_it(
+    data: st.DataObject, turn: Turn, field: str
+) -> None:
+    pieces = data.draw(cut(turn.written))
+    stream = kimi_sse([*(kimi_chunk({field: piece}) for piece in pieces), kimi_chunk({}, "stop")])
+    choice = only(parse_reply(repair(stream, REQUEST)))
+    assert [(each.name, each.arguments) for each in choice.calls] == [
+        (each.name, each.arguments) for each in turn.calls
+    ]
+    after = turn.after if turn.after.strip() or not turn.calls else ""
+    assert "".join((choice.reasoning + choice.text).split()) == "".join(
+        (turn.before + after).split()
+    )
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+def test_whole_and_streamed_responses_read_alike(dialect: Dialect) -> None:
+    message = {
+        "reasoning_content": "Hm.",
+        "content": "Yes.",
+        "tool_calls": [
+            call(0, '{"input":"a\\nb"}', name="apply", call_id="c0"),
+            call(1, '{"commands":["ls"]}', name="shell", call_id="c1"),
+            call(2, '{"p":1}', name="mcp__files__read", call_id="c2"),
+        ],
+    }
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    got = run_body({"model": "m", "choices": [choice], "usage": USAGE}, dialect)
+    streamed = parse_reply(b"".join(frame.raw for frame in got.frames))
+    plain = parse_reply(json.dumps(got.response).encode())
+    assert plain.shape == "Responses reply"
+    assert plain.choices == streamed.choices
+    assert (plain.usage, plain.model) == (streamed.usage, streamed.model)
+    assert only(plain).parts[:3] == (
+        Prose("reasoning", "Hm."),
+        Prose("text", "Yes."),
+        ParsedCall("apply", "c0", "a\nb", "custom"),
+    )
+
+
+def test_deltas_alone_are_enough() -> None:
+    frames = run([text("a"), text("b"), *ended()]).frames
+    events = [frame.raw for frame in frames if b".done" not in frame.raw.split(b"\n")[0]]
+    reading = parse_reply(b"".join(events[:-1]))
+    assert only(reading).text == "ab"
+    assert not reading.ended
+
+
+def test_an_item_told_only_at_its_end_is_read() -> None:
+    item = {"type": "function_call", "name": "f", "call_id": "c", "arguments": "{}"}
+    event = {"type": "response.output_item.done", "output_index": 0, "item": item}
+    assert only(parse_reply(sse([event]))).calls == (ParsedCall("f", "c", "{}"),)
+
+
+def test_a_native_custom_call_of_chat_is_read() -> None:
+    element = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "p", "input": "x"}}
+    more = {"index": 0, "custom": {"input": "y"}}
+    assert only(parse_reply(sse([calls(element), calls(more)]))).calls == (
+        ParsedCall("p", "c", "xy", "custom"),
+    )
+
+
+def test_choices_are_read_apart() -> None:
+    values = [chunk(choice={"index": n, "delta": {"content": c}}) for n, c in ((1, "b"), (0, "a"))]
+    assert [(each.index, each.text) for each in parse_reply(sse(values)).choices] == [
+        (0, "a"),
+        (1, "b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error":{"message":"No.","type":"t","code":"c"}}',
+        b'data: {"error":{"message":"No.","type":"t","code":"c"}}\n\n',
+        b'event: error\ndata: {"type":"error","error":{"message":"No.","type":"t","code":"c"}}\n\n',
+    ],
+)
+def test_errors_are_read_in_the_words_of_the_sender(body: bytes) -> None:
+    assert parse_reply(body).error == Failure("No.", "t", "c")
+
+
+def test_a_failed_response_is_an_error() -> None:
+    frames = run([text("a"), {"error": {"message": "Rate limit", "code": 429}}]).frames
+    reading = parse_reply(b"".join(frame.raw for frame in frames))
+    assert reading.error and reading.error.code == "rate_limit_exceeded"
+    assert only(reading).finish == "failed"
+
+
+@pytest.mark.parametrize("name", ["kimi_specification", "kimi_two_choices", "clean_text"])
+def test_every_beginning_of_a_stream_can_be_read(name: str) -> None:
+    for body in (of_fixture(name).client_reply, bridged().client_reply):
+        whole = parse_reply(body)
+        for end in range(0, len(body), 97):
+            part = parse_reply(body[:end])
+            for choice, all_of_it in zip(part.choices, whole.choices, strict=False):
+                assert all_of_it.text.startswith(choice.text)
+                assert all_of_it.reasoning.startswith(choice.reasoning)
+
+
+def test_the_first_token_is_found_by_the_end_of_its_frame() -> None:
+    values = [chunk({"role": "assistant", "content": ""}), text("a"), text("b")]
+    frames = FrameSplitter().feed(sse(values))
+    assert first_token(sse(values)) == len(frames[0].raw) + len(frames[1].raw)
+    assert first_token(sse(values[:1])) is None
+    bridged_body = bridged().client_reply
+    offset = first_token(bridged_body)
+    assert offset and bridged_body[:offset].endswith(b'"delta":"A new file. "}\n\n')

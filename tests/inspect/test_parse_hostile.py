@@ -1,0 +1,125 @@
+"""Whatever both sides sent: every page is made, of printable lines, in bounded time."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.inspect.exchange import Exchange, Step, Timing
+from dragoman.inspect.pages.diff import diff_page
+from dragoman.inspect.pages.page import clean
+from dragoman.inspect.pages.request import request_page
+from dragoman.inspect.pages.turn import turn_page
+from dragoman.inspect.pages.upstream import upstream_page
+from tests.bridge.replying import chunk, sse
+from tests.bridge.test_reply_hostile import RICH, any_json, near_chunks, places, wild_chunks
+
+PAGES = [turn_page, upstream_page, diff_page, request_page]
+EVENTS = [
+    *("response.created", "response.completed", "response.output_item.added", "error", "ping"),
+    *("response.output_item.done", "response.output_text.delta", "response.output_text.done"),
+    *("response.reasoning_summary_text.delta", "response.function_call_arguments.delta"),
+    *("response.function_call_arguments.done", "response.custom_tool_call_input.done"),
+]
+FIELDS = [
+    *("response", "item", "delta", "output", "output_index", "item_id", "content_index"),
+    *("type", "text", "arguments", "input", "name", "call_id", "summary", "content", "usage"),
+    *("error", "status", "incomplete_details", "function", "model", "message", "code"),
+]
+near_events = st.recursive(
+    st.none() | st.integers() | st.text(max_size=4) | st.sampled_from(["message", "reasoning"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=5)
+    ),
+    max_leaves=15,
+)
+events = st.builds(
+    lambda kind, fields: fields | {"type": kind},
+    st.sampled_from(EVENTS),
+    st.dictionaries(st.sampled_from(FIELDS), near_events, max_size=6),
+)
+streams = st.lists(wild_chunks | events, max_size=6).map(sse)
+bodies = streams | st.binary(max_size=60) | (any_json | near_chunks).map(json.dumps).map(str.encode)
+requests = st.builds(
+    lambda fields: json.dumps(fields).encode(),
+    st.dictionaries(
+        st.sampled_from(["messages", "input", "tools", "model", "instructions", "stream"]),
+        near_events | near_chunks,
+    ),
+)
+timings = st.none() | st.builds(
+    lambda numbers: Timing(tuple(Step(float(n), n, n) for n in sorted(numbers)), 1.0, 0.5),
+    st.lists(st.integers(0, 2000), max_size=5),
+)
+
+
+def made(exchange: Exchange) -> None:
+    for page in PAGES:
+        for line in page(exchange):
+            assert line.text == clean(line.text) and "\n" not in line.text
+            line.text.encode()
+
+
+@settings(max_examples=400, deadline=None)
+@given(requests | bodies, bodies, bodies, timings, st.sampled_from(["watch", "bridge"]))
+def test_a_soup_of_frames_gives_pages(
+    request: bytes, upstream: bytes, client: bytes, timing: Timing | None, job: Any
+) -> None:
+    made(Exchange(job, request, request, upstream, client, timing=timing))
+
+
+@pytest.mark.parametrize("path", places(RICH)[1:], ids=lambda path: ".".join(map(str, path)))
+def test_a_wrong_type_in_any_field_gives_pages(path: tuple[Any, ...]) -> None:
+    *before, name = path
+    values = json.loads(json.dumps(RICH))
+    for wrong in (None, True, -1, 1e300, "x", [None], [[]], {"x": {}}):
+        holder: Any = values
+        for step in before:
+            holder = holder[step]
+        holder[name] = wrong
+        made(Exchange("watch", b"", b"", sse(RICH), sse(values)))
+
+
+def test_what_steers_terminals_or_hides_text_is_shown_as_codes() -> None:
+    evil = "\x1b[2J\u202egnp\u2066\r\n\x00\ud800ok"
+    body = sse([chunk({"content": evil})])
+    page = turn_page(Exchange("watch", b"", b"", body, body))
+    lines = [line.text for line in page]
+    assert "  \\x1b[2J\\u202egnp\\u2066" in lines
+    assert "  \\x00\\ud800ok" in lines
+
+
+SIZE = 8_000_000
+TOKENS = sse([chunk({"content": f"token{n} "}) for n in range(SIZE // 190)])
+DELTAS = b"".join(
+    b'data: {"type":"response.output_text.delta","sequence_number":%d,"item_id":"m",'
+    b'"output_index":0,"content_index":0,"delta":"token%d ","logprobs":[]}\n\n' % (n, n)
+    for n in range(SIZE // 190)
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("upstream", "client"),
+    [
+        (TOKENS, TOKENS),
+        (TOKENS, DELTAS),
+        (b"data: {}\n\n" * (SIZE // 10), b"data: []\n\n" * (SIZE // 10)),
+        (b":" + b"\n" * SIZE, b":" + b"\r" * SIZE),
+        (sse([chunk({"content": "a b" * (SIZE // 3)})]), sse([chunk({"reasoning": "<" * SIZE})])),
+        (sse([chunk({"content": "a"})]) * (SIZE // 170), TOKENS),
+    ],
+    ids=["same", "bridged", "tiny", "blank", "one frame", "repeated"],
+)
+def test_a_page_of_eight_megabytes_is_made_at_once(upstream: bytes, client: bytes) -> None:
+    exchange = Exchange("watch", b"", b"", upstream, client, timing=Timing((Step(1, 2, 3),)))
+    for page in PAGES:
+        started = time.process_time()
+        page(exchange)
+        # Half a second is what is promised; CI machines are slow and shared.
+        assert time.process_time() - started < 2, page.__name__

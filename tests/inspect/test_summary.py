@@ -1,0 +1,170 @@
+"""What a headline says is what a full reading would find."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.inspect.headline import headline
+from dragoman.inspect.summary import ReplySummary, summarize
+from dragoman.notes import Evidence
+from tests.repair.streams import chunk, sse
+
+NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": ""}}
+USAGE = {"prompt_tokens": 7, "completion_tokens": 131}
+
+
+def stream(*deltas: dict[str, Any], usage: object = USAGE) -> bytes:
+    return sse([*(chunk(delta) for delta in deltas), {**chunk({}, "stop"), "usage": usage}])
+
+
+def test_a_chat_stream() -> None:
+    argument = {"index": 0, "function": {"name": "", "arguments": '{"name": "x"}'}}
+    second = {"index": 1, "id": "c2", "function": {"name": "read_file", "arguments": "{}"}}
+    seen = summarize(
+        stream(
+            {"role": "assistant", "content": ""},
+            {"content": "Hi"},
+            *({"tool_calls": [call]} for call in (NATIVE, argument, second)),
+        )
+    )
+    assert seen.parsed
+    assert seen.calls == ("bash", "read_file")
+    assert (seen.input_tokens, seen.output_tokens) == (7, 131)
+    assert not seen.failed
+
+
+def test_the_first_token_is_where_text_begins() -> None:
+    body = stream({"role": "assistant", "content": ""}, {"reasoning": "Hm"}, {"content": "Hi"})
+    first = summarize(body).first_token
+    assert first is not None
+    assert body[:first].endswith(b"}")
+    assert body[:first].count(b"data:") == 2
+
+
+def test_text_that_looks_like_json_is_not_mistaken_for_it() -> None:
+    quoted = json.dumps({"name": "evil", "usage": {"completion_tokens": 9}, "error": {"code": "x"}})
+    seen = summarize(stream({"content": quoted}))
+    assert (seen.calls, seen.output_tokens, seen.failed) == ((), 131, "")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        b'data: {"error": {"message": "m", "code": "overloaded"}}\n\n',
+        b'data: {"type": "response.failed", "response": {"error": {"code": "overloaded"}}}\n\n',
+        b'{"error": {"message": "m", "type": "overloaded"}}',
+    ],
+)
+def test_an_error_is_a_reply_that_failed(error: bytes) -> None:
+    seen = summarize(error)
+    assert (seen.parsed, seen.failed) == (True, "overloaded")
+
+
+def test_a_responses_stream() -> None:
+    call = {"type": "function_call", "id": "fc_1", "name": "bash", "arguments": ""}
+    usage = {"input_tokens": 3, "output_tokens": 4}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {"model": "m", "tools": [{"name": "other"}]}},
+        {"type": "response.output_item.added", "item": call},
+        {"type": "response.function_call_arguments.delta", "delta": "{"},
+        {"type": "response.output_item.done", "item": call},
+        {"type": "response.completed", "response": {"output": [call], "usage": usage}},
+    ]
+    body = b"".join(
+        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events
+    )
+    seen = summarize(body)
+    assert (seen.model, seen.calls, seen.input_tokens, seen.output_tokens) == ("m", ("bash",), 3, 4)
+
+
+def test_whole_replies() -> None:
+    message = {"content": None, "tool_calls": [NATIVE]}
+    chat = {"model": "m", "choices": [{"message": message}], "usage": USAGE}
+    assert summarize(json.dumps(chat).encode()).calls == ("bash",)
+    output = [{"type": "custom_tool_call", "name": "apply_patch"}, {"type": "local_shell_call"}]
+    response = {"object": "response", "output": output, "usage": {"output_tokens": 5}}
+    seen = summarize(json.dumps(response).encode())
+    assert (seen.calls, seen.output_tokens) == (("apply_patch", "local_shell"), 5)
+
+
+def test_the_end_of_a_body_that_was_not_kept_whole_still_has_its_usage() -> None:
+    body = stream({"content": "Hi"}, {"content": "x" * 1000})
+    assert summarize(body[:300], tail=body[-300:]).output_tokens == 131
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_streams_are_read_whatever_their_line_ends(end: bytes) -> None:
+    body = b"\xef\xbb\xbf" + stream({"content": "Hi"}, {"tool_calls": [NATIVE]})
+    assert summarize(body.replace(b"\n", end)) == replace(
+        summarize(body), first_token=summarize(body.replace(b"\n", end)).first_token
+    )
+    assert summarize(body).calls == ("bash",)
+    assert summarize(body).parsed
+
+
+def test_comments_while_the_upstream_is_silent_are_no_lines_of_a_reply() -> None:
+    seen = summarize(b": PROCESSING\n\n" * 1000 + stream({"content": "Hi"}))
+    assert (seen.parsed, seen.model, seen.output_tokens) == (True, "kimi", 131)
+    assert seen.first_token is not None
+
+
+def test_what_is_no_reply_is_not_parsed() -> None:
+    for body in (b"", b"<html>name", b'{"detail": []}', b"[1]", b"data: hello\n\n", b"\0" * 50):
+        assert summarize(body) == ReplySummary() or not summarize(body).parsed
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ["choices", "delta", "tool_calls", "function", "name", "usage", "error", "response",
+             "item", "type", "output", "message", "model", "object", "id", "index", "content"]
+        ),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(st.lists(JSON_VALUES | st.binary(max_size=20)), st.booleans())
+def test_nothing_that_can_come_is_an_error(values: list[object], streamed: bool) -> None:
+    lines = [v if isinstance(v, bytes) else json.dumps(v).encode() for v in values]
+    body = b"".join(b"data: " + line + b"\n\n" for line in lines) if streamed else b"".join(lines)
+    assert headline("bridge", summarize(body), Evidence()).startswith("bridge")
+
+
+def test_the_headline_of_the_readme() -> None:
+    seen = ReplySummary(
+        parsed=True,
+        model="kimi-k2.5",
+        calls=("bash", "read_file"),
+        output_tokens=131,
+        first_token=9,
+    )
+    told = headline("bridge", seen, Evidence(), first=0.41)
+    assert told == "bridge · kimi-k2.5 · 2 calls (bash, read_file) · 131 tok · first 0.4 s"
+
+
+def test_the_headline_tells_repaired_calls_from_others() -> None:
+    seen = ReplySummary(parsed=True, model="m", calls=("bash",))
+    told = headline("repair", seen, Evidence(calls=Counter({"bash": 1, "read": 1})))
+    assert told == "repair · m · 3 calls, 2 repaired (bash ×2, read)"
+    told = headline(
+        "repair", ReplySummary(), Evidence(calls=Counter({"bash": 1})), ended="HTTP 500"
+    )
+    assert told == "repair · 1 call repaired (bash) · failed: HTTP 500"
+
+
+def test_a_headline_names_a_few_calls_only() -> None:
+    seen = ReplySummary(calls=tuple(f"tool{n}" for n in range(9)))
+    told = headline("watch", seen, Evidence())
+    assert told == "passed · 9 calls (tool0, tool1, tool2, tool3, tool4, 4 more)"

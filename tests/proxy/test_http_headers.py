@@ -1,0 +1,33 @@
+"""Which headers of a request go with its body."""
+
+from __future__ import annotations
+
+import pytest
+from mitmproxy import http
+
+from dragoman.proxy.http_headers import set_json
+
+OF_A_BODY = [
+    *("Content-MD5", "Digest", "Content-Digest", "Repr-Digest", "Content-Encoding", "Range"),
+    *("If-None-Match", "If-Match", "If-Range", "If-Modified-Since", "If-Unmodified-Since"),
+    *("Content-Range", "Content-Language", "Content-Location", "Content-Disposition", "ETag"),
+    *("Last-Modified", "Trailer", "x-amz-content-sha256", "X-Content-MD5", "digest"),
+]
+OTHERS = [
+    *("Authorization", "X-Digest-Of", "Prefer", "If", "Accept", "Ranger", "Idempotency-Key"),
+    *("User-Agent", "x-content", "X-Stainless-Lang", "OpenAI-Beta", "Cookie"),
+]
+
+
+@pytest.mark.parametrize("name", OF_A_BODY + OTHERS)
+def test_a_header_goes_if_it_speaks_of_the_body_that_goes(name: str) -> None:
+    request = http.Request.make("POST", "http://host/", b"old", {"content-type": "text/plain"})
+    request.headers.fields += ((name.encode(), b"one"), (name.encode(), b"two"))
+    request.trailers = http.Headers(digest="x")
+    set_json(request, b'{"new":1}')
+    kept = request.headers.get_all(name)
+    assert kept == ([] if name in OF_A_BODY else ["one", "two"])
+    assert request.raw_content == b'{"new":1}'
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["content-length"] == "9"
+    assert request.trailers is None

@@ -1,0 +1,98 @@
+"""Running the stages in a test: frames and chunks in, what a client would read out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.sse import Frame, FrameSplitter
+
+NOW = 1_700_000_000
+
+
+@dataclass
+class Read:
+    """What a client that follows the stream has read of one choice."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    finish: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return self.reasoning + self.content
+
+
+def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
+    """A chunk as hosts send it."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "kimi"}
+    return {**head, "choices": [choice], **more}
+
+
+def sse(chunks: list[Any], *, done: bool = True) -> bytes:
+    """A stream of chunks."""
+    lines = [f"data: {json.dumps(value, ensure_ascii=False)}\n\n" for value in chunks]
+    return "".join([*lines, "data: [DONE]\n\n" if done else ""]).encode()
+
+
+def repair(
+    stream: bytes,
+    request: object,
+    policy: Policy | None = None,
+    *,
+    pieces: list[bytes] | None = None,
+    evidence: Evidence | None = None,
+) -> bytes:
+    """The whole way of a stream: split, repaired, joined."""
+    stage = ChatStreamRepair(
+        DeclaredTools.of_request(request), policy or Policy(), evidence or Evidence(), now=NOW
+    )
+    splitter = FrameSplitter()
+    frames: list[Frame] = []
+    for piece in pieces if pieces is not None else [stream]:
+        for frame in splitter.feed(piece):
+            frames += stage.feed(frame)
+    for frame in splitter.close():
+        frames += stage.feed(frame)
+    frames += stage.close()
+    return b"".join(frame.raw for frame in frames)
+
+
+def read(stream: bytes, index: int = 0) -> Read:
+    """Read a stream as strictly as the strictest client measured."""
+    result = Read()
+    splitter = FrameSplitter()
+    for frame in [*splitter.feed(stream), *splitter.close()]:
+        if frame.data is None or frame.data == b"[DONE]":
+            continue
+        for choice in json.loads(frame.data).get("choices", []):
+            if choice.get("index", 0) == index:
+                _read_choice(result, choice)
+    return result
+
+
+def _read_choice(result: Read, choice: dict[str, Any]) -> None:
+    delta = choice["delta"]
+    result.content += delta.get("content") or ""
+    reasoning = delta.get("reasoning_content") or delta.get("reasoning") or ""
+    result.reasoning += reasoning
+    for call in delta.get("tool_calls") or []:
+        if "id" in call:
+            assert call["index"] == len(result.calls), "indexes count from 0 without a gap"
+            assert call["type"] == "function"
+            assert call["function"]["name"]
+            result.calls.append({"id": call["id"], **call["function"]})
+        else:
+            assert call["index"] == len(result.calls) - 1, "one call after the other"
+            assert call.keys() == {"index", "function"}
+            assert call["function"].keys() == {"arguments"}
+            result.calls[-1]["arguments"] += call["function"]["arguments"]
+    if choice.get("finish_reason"):
+        result.finish.append(choice["finish_reason"])

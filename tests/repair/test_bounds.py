@@ -1,0 +1,107 @@
+"""Cost and memory of repair do not depend on what the model writes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from dragoman.notes import Evidence
+from dragoman.repair.candidate import CANDIDATE_LIMIT
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import HEADER_LIMIT, DeclaredTools
+from dragoman.repair.events import Arguments, Text
+from dragoman.repair.formats.kimi_k2.parser import QUOTED_LIMIT
+from dragoman.repair.pending import Policy
+from dragoman.repair.scanner import BLANK_LIMIT, Scanner
+from dragoman.wire.sse import Frame
+from tests.repair.streams import NOW, chunk, read, repair, sse
+
+BEGIN = "<|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
+CLEARLY_LINEAR = 15
+"""Times as long for ten times as much, at the best of three tries: it takes 10 to 12, as ten
+megabytes fit no cache, and a busy machine adds to it; what is quadratic takes 100."""
+
+
+def _seconds(megabytes: int, piece: str) -> float:
+    frames = [Frame(sse([chunk({"content": piece})], done=False))]
+    stage = ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), NOW)
+    stage.feed(Frame(sse([chunk({"content": BEGIN + '{"a":"'})], done=False)))
+    started = time.process_time()
+    for _ in range(megabytes * 1_000_000 // len(piece)):
+        assert stage.feed(frames[0])
+    return time.process_time() - started
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "piece", ["x" * 1000, "\\n" * 50, "<b>" * 300], ids=["text", "escapes", "tags"]
+)
+def test_ten_times_the_arguments_cost_about_ten_times_as_much(piece: str) -> None:
+    assert min(_seconds(10, piece) / _seconds(1, piece) for _ in range(3)) <= CLEARLY_LINEAR
+
+
+@pytest.mark.slow
+def test_ten_megabytes_in_one_delta_cost_about_ten_times_one() -> None:
+    def seconds(megabytes: int) -> float:
+        text = BEGIN + '{"a":"' + "line <b>\\n" * (megabytes * 100_000) + '"}<|tool_call_end|>'
+        stream = sse([chunk({"content": text}, "stop")])
+        started = time.process_time()
+        out = repair(stream, {})
+        assert len(read(out).calls) == 1
+        return time.process_time() - started
+
+    assert min(seconds(10) / seconds(1) for _ in range(3)) <= CLEARLY_LINEAR
+
+
+def _held(texts: list[str]) -> int:
+    """The most that a scanner holds while it reads `texts`."""
+    scanner = Scanner(DeclaredTools({}))
+    most = 0
+    for text in texts:
+        scanner.feed(text)
+        most = max(most, scanner.undecided)
+    return most
+
+
+@pytest.mark.parametrize(
+    ("texts", "limit"),
+    [
+        (["<|tool_call"] * 1000, 28),
+        (["<|tool_call_begin|>", *["x"] * 5000], HEADER_LIMIT),
+        (["<|tool_calls_section_begin|>", *["x"] * 5000], HEADER_LIMIT + 28),
+        ([BEGIN, *["x"] * 5000], 28),
+        ([BEGIN, '{"a":1}', *[" "] * 9000], BLANK_LIMIT),
+        (["```\n" + BEGIN + '{"a":"', *["x"] * 2 * CANDIDATE_LIMIT], CANDIDATE_LIMIT + 1),
+        (["```\n" + BEGIN + "{}", *[" "] * 2 * CANDIDATE_LIMIT], CANDIDATE_LIMIT + 1),
+        ([BEGIN, '{"a":"<|tool_call_end|>', *["x" * 10] * 5000], QUOTED_LIMIT + 10),
+        ([BEGIN, '{"a":"', *["<|tool_call_end|>"] * 5000], QUOTED_LIMIT + 28),
+    ],
+    ids=[
+        "marker",
+        "header",
+        "section",
+        "arguments",
+        "blanks",
+        "in code",
+        "blanks in code",
+        "quoted",
+        "many quoted",
+    ],
+)
+def test_what_is_held_back_is_bounded(texts: list[str], limit: int) -> None:
+    assert _held(texts) <= limit
+
+
+def test_behind_a_quoted_marker_arguments_flow_again_after_the_limit() -> None:
+    scanner = Scanner(DeclaredTools({}))
+    quoted = '{"a":"<|tool_call_end|>' + "x" * (QUOTED_LIMIT + 1)
+    pieces = scanner.feed(BEGIN + quoted)
+    assert "".join(p.text for p in pieces if isinstance(p, Arguments)) == quoted
+
+
+def test_an_endless_header_is_text_after_all() -> None:
+    scanner = Scanner(DeclaredTools({}))
+    header = "<|tool_call_begin|>" + "x" * 1000
+    pieces = scanner.feed(header)
+    assert "".join(p.text for p in pieces if isinstance(p, Text)) == header

@@ -1,0 +1,149 @@
+"""Every recorded stream gives its expected result, however it is cut."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.repair.formats.kimi_k2.markers import MARKERS, find_marker
+from dragoman.wire.sse import FrameSplitter
+from fixtures import regenerate
+from tests.repair.streams import Read, read, repair, sse
+
+FIXTURES = regenerate.chat_fixtures()
+STREAMS = [folder for folder in FIXTURES if (folder / "upstream.sse").exists()]
+# Their deltas can be cut again: everything in them is a chunk.
+CUTTABLE = [folder for folder in STREAMS if folder.name.startswith("kimi_")]
+TEXT_FIELDS = ("reasoning_content", "reasoning", "content")
+
+by_name = pytest.mark.parametrize("folder", FIXTURES, ids=lambda folder: folder.name)
+every_stream = pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
+every_cuttable = pytest.mark.parametrize("folder", CUTTABLE, ids=lambda folder: folder.name)
+
+
+def _answer(folder: Path) -> bytes:
+    file = regenerate.upstream(folder)
+    assert file is not None
+    return file.read_bytes()
+
+
+@by_name
+def test_result_is_the_expected_one(folder: Path) -> None:
+    answer = _answer(folder)
+    suffix = regenerate.upstream(folder).suffix  # type: ignore[union-attr]
+    assert regenerate.expected(folder, answer) == (folder / f"chat{suffix}").read_bytes(), (
+        "if this change is wanted, run `make fixtures` and look at the diff"
+    )
+
+
+@by_name
+def test_clean_replies_are_untouched(folder: Path) -> None:
+    answer = _answer(folder)
+    if folder.name.startswith("clean_") or folder.name == "kimi_unknown_markers":
+        assert regenerate.expected(folder, answer) == answer
+    else:
+        assert regenerate.expected(folder, answer) != answer
+
+
+@by_name
+def test_no_marker_is_left_but_those_quoted_in_arguments(folder: Path) -> None:
+    if folder.name.startswith("clean_"):
+        return  # untouched, see above; some do not even hold JSON
+    suffix = regenerate.upstream(folder).suffix  # type: ignore[union-attr]
+    result = (folder / f"chat{suffix}").read_bytes()
+    if suffix == ".json":
+        texts = [
+            str(c["message"].get(f)) for c in json.loads(result)["choices"] for f in TEXT_FIELDS
+        ]
+    else:
+        texts = [read(result, index).text for index in (0, 1)]
+    assert not any(marker in text for marker in MARKERS for text in texts)
+    if folder.name != "kimi_quoted_markers":
+        assert not find_marker(result.decode())
+
+
+@every_stream
+def test_frames_do_not_depend_on_where_bytes_are_cut(folder: Path) -> None:
+    answer = _answer(folder)
+    whole = FrameSplitter()
+    frames = whole.feed(answer) + whole.close()
+    assert b"".join(frame.raw for frame in frames) == answer
+    for offset in range(0, len(answer), 1 + len(answer) // 2000):
+        splitter = FrameSplitter()
+        cut = splitter.feed(answer[:offset]) + splitter.feed(answer[offset:]) + splitter.close()
+        assert [f.data for f in cut if f.data] == [f.data for f in frames if f.data]
+        assert b"".join(frame.raw for frame in cut) == answer
+
+
+@every_stream
+def test_byte_by_byte_gives_the_same_bytes(folder: Path) -> None:
+    answer = _answer(folder)
+    pieces = [answer[i : i + 1] for i in range(len(answer))]
+    result = repair(answer, regenerate.request(folder), pieces=pieces)
+    assert result == regenerate.expected(folder, answer)
+
+
+def _chunks(answer: bytes) -> list[Any]:
+    splitter = FrameSplitter()
+    frames = splitter.feed(answer) + splitter.close()
+    return [json.loads(f.data) for f in frames if f.data and f.data != b"[DONE]"]
+
+
+def _cut_in_two(chunk: dict[str, Any], at: int) -> list[dict[str, Any]]:
+    """The chunk, its text cut at character `at`, as two."""
+    choice = chunk["choices"][0]
+    texts = {f: t for f, t in choice["delta"].items() if f in TEXT_FIELDS and t}
+    first = {**choice["delta"], **{f: t[:at] for f, t in texts.items()}}
+    second = {f: t[at:] for f, t in texts.items()}
+    parts = [{**choice, "delta": first, "finish_reason": None}, {**choice, "delta": second}]
+    return [{**chunk, "choices": [part]} for part in parts]
+
+
+def _has_details(chunk: dict[str, Any]) -> bool:
+    """Whether the text also stands in a list, which `_cut_in_two` does not cut."""
+    return "reasoning_details" in chunk["choices"][0]["delta"]
+
+
+def _results(stream: bytes, folder: Path) -> list[tuple[list[Any], list[str], str]]:
+    result = repair(stream, regenerate.request(folder))
+    return [_gist(read(result, index)) for index in (0, 1)]
+
+
+def _gist(out: Read) -> tuple[list[Any], list[str], str]:
+    return out.calls, out.finish, "".join(sorted("".join(out.text.split())))
+
+
+@every_cuttable
+def test_text_cut_at_any_character_reads_the_same(folder: Path) -> None:
+    chunks = _chunks(_answer(folder))
+    done = b"[DONE]" in _answer(folder)
+    want = _results(sse(chunks, done=done), folder)
+    for position, chunk in enumerate(chunks):
+        if len(chunk.get("choices") or []) != 1 or _has_details(chunk):
+            continue
+        delta = chunk["choices"][0]["delta"]
+        size = max((len(delta.get(f) or "") for f in TEXT_FIELDS), default=0)
+        for at in range(1, size, 1 + size // 300):
+            cut = [*chunks[:position], *_cut_in_two(chunk, at), *chunks[position + 1 :]]
+            assert _results(sse(cut, done=done), folder) == want
+
+
+@every_cuttable
+def test_text_cut_into_single_characters_reads_the_same(folder: Path) -> None:
+    chunks = _chunks(_answer(folder))
+    done = b"[DONE]" in _answer(folder)
+    cut: list[Any] = []
+    for chunk in chunks:
+        rest = [chunk]
+        while len(rest[-1].get("choices") or []) == 1 and not _has_details(chunk):
+            last = rest.pop()
+            halves = _cut_in_two(last, 1)
+            if not any(halves[1]["choices"][0]["delta"].values()):
+                rest.append(last)
+                break
+            rest += halves
+        cut += rest
+    assert _results(sse(cut, done=done), folder) == _results(sse(chunks, done=done), folder)

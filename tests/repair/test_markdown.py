@@ -1,0 +1,92 @@
+"""Where code is open in a Markdown text: the place is marked by `^` in each text."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.repair.markdown import MarkdownCode
+
+FENCE = "```"
+OPEN = {
+    "fence": "```\n^",
+    "fence with a language": "Look:\n```python\nx = 1\n^",
+    "fence, in its own line": "```^",
+    "info word behind": "``` js^",
+    "tildes": "~~~\na\n^",
+    "indented": "   \t ```\n^",
+    "in a list": "- a\n  - ```\n^",
+    "in a numbered list": "1. ```\n^",
+    "quoted": "> ```\n> ^",
+    "fence after a text": "Here it is: ```\n^",
+    "fence after a text, with a language": "Here it is: ```text\n^",
+    "tildes after a text": "Here: ~~~\n^",
+    "longer fence, shorter run": "````\n```\n^",
+    "backticks in tildes": "~~~\n```\n^",
+    "a run with a word closes nothing": "```\n```js\n^",
+    "a run after a text closes nothing": "```\nfoo ```\n^",
+    "inline": "a `^",
+    "inline, two backticks": "a ``b ` c ^",
+    "inline, three backticks": "a ```b c ^",
+    "opened again": "`a` `b^",
+    "fence opened again": "```\na\n```\n```\n^",
+    "fence after a closed one in a line": "```a``` and ```\n^",
+}
+CLOSED = {
+    "nothing": "^",
+    "text": "a ~ b ~~ c\n^",
+    "fence": "```\na\n```\n^",
+    "fence, closed where the line goes on with a token": "```\na\n```^",
+    "fence, closed by a longer one": "```\na\n`````\n^",
+    "fence, closed after blanks": "```\na\n  ```  \n^",
+    "quoted fence": "> ```\n> a\n> ```\n^",
+    "tildes": "~~~ x\na\n~~~\n^",
+    "inline": "a `b` ^",
+    "inline, two backticks": "a ``b ` c`` ^",
+    "inline, ended by its line": "a `b\n^",
+    "inline, three in a line": "a ```b``` c\n^",
+    "a fence of one line": "```a``` ^",
+    "three backticks and a sentence": "a ```b c d\n^",
+    "two tildes": "~~a~~\n^",
+    "tildes in a text": "about ~~~ five or six\n^",
+}
+CASES = [(text, True) for text in OPEN.values()] + [(text, False) for text in CLOSED.values()]
+NAMES = [f"open: {name}" for name in OPEN] + [f"closed: {name}" for name in CLOSED]
+
+
+def is_open(pieces: list[str]) -> bool:
+    code = MarkdownCode()
+    for piece in pieces:
+        code.feed(piece)
+    return code.is_open()
+
+
+@pytest.mark.parametrize(("text", "wanted"), CASES, ids=NAMES)
+def test_code_is_open_or_closed(text: str, wanted: bool) -> None:
+    before = text.removesuffix("^")
+    assert is_open([before]) is wanted
+    assert is_open(list(before)) is wanted
+    for at in range(len(before)):
+        assert is_open([before[:at], before[at:]]) is wanted
+
+
+@given(st.data(), st.text(alphabet=st.sampled_from("`~\n a->1."), max_size=60))
+@settings(max_examples=500, deadline=None)
+def test_the_cutting_changes_nothing(data: st.DataObject, text: str) -> None:
+    points = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
+    edges = [0, *points, len(text)]
+    pieces = [text[a:b] for a, b in itertools.pairwise(edges)]
+    assert is_open(pieces) is is_open([text])
+
+
+def test_text_that_was_left_out_ends_inline_code_and_no_fence() -> None:
+    for opened, wanted in (("a `b ", False), ("```\n", True)):
+        code = MarkdownCode()
+        code.feed(opened)
+        code.skip()
+        assert code.is_open() is wanted
+        code.feed("```\n")
+        assert code.is_open() is True, "what began the line is not known to be blank"

@@ -1,0 +1,233 @@
+"""The scanner, as a table: text in, pieces out; however it is cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.repair.call_rule import CallRule
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.events import (
+    Arguments,
+    CallEnd,
+    CallStart,
+    Dropped,
+    LeftAsText,
+    ScanEvent,
+    Text,
+)
+from dragoman.repair.scanner import Scanner
+from tests.repair.turns import REQUEST
+
+SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
+CB, AB, CE = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+RULES = {
+    "any": CallRule("any", kimi=True),
+    "open": CallRule("any", kimi=False),
+    "declared": CallRule("declared", kimi=False),
+    "none": CallRule("none", kimi=True),
+}
+LS = '{"command":"ls"}'
+CALL = f"{CB}functions.bash:0{AB}{LS}{CE}"
+SECTION = f"{SB}{CALL}{SE}"
+BASH = f"[bash {LS}]"
+
+
+def gist(pieces: list[ScanEvent]) -> str:
+    """The pieces in short: text as it is, a call as ``[name arguments]``, ``…`` where it was
+    cut.  What was dropped is left out."""
+    out = ""
+    for piece in pieces:
+        match piece:
+            case Text(text=text) | Arguments(text=text):
+                out += text
+            case CallStart(name=name):
+                out += f"[{name} "
+            case CallEnd(cut=cut):
+                out += "…]" if cut else "]"
+            case Dropped() | LeftAsText():
+                pass
+    return out
+
+
+# rule, text, what comes out ("=": the very text, and nothing that was dropped)
+TABLE: dict[str, tuple[str, str, str]] = {
+    "a section": ("any", f"Look. {SECTION}", f"Look. {BASH}"),
+    "a bare call": ("any", CALL, BASH),
+    "blanks around all": ("any", f"{SB}\n {CB} bash : 0 {AB} {LS}\n{CE}\n{SE}\n", BASH),
+    # Quoted code.
+    "in a fence": ("any", f"```\n{SECTION}\n```\n", "="),
+    "in a fence, another model": ("declared", f"```\n{SECTION}\n```\n", "="),
+    "in a fence, a text after it": ("any", f"```\n{SECTION}\nSo.", "="),
+    "in a fence of a list": ("any", f"- a:\n  ```\n  {SECTION}\n  ```\n", "="),
+    "in inline code": ("any", f"`{CALL}` is a call", "="),
+    "in inline code, another model": ("declared", f"a `{CALL}", "="),
+    "markers alone in inline code": ("any", f"`{SB}` then `{CB}` and `{AB}`, `{CE}` `{SE}`", "="),
+    "after a fence": ("any", f"```\nx\n```\n{SECTION}", f"```\nx\n```\n{BASH}"),
+    "right after a fence": ("any", f"```\nx\n```{SECTION}", f"```\nx\n```{BASH}"),
+    "after inline code": ("declared", f"`x` {SECTION}", f"`x` {BASH}"),
+    "a fence left open, Kimi": ("any", f"```\nx\n{SECTION}\n", f"```\nx\n{BASH}"),
+    "a backtick left open, Kimi": ("any", f"the `x file {SECTION}", f"the `x file {BASH}"),
+    "a fence left open, bare calls": ("any", f"```\n{CALL}\n{CALL}", f"```\n{BASH}{BASH}"),
+    "a fence left open, two sections": ("any", f"```\n{SECTION} {SECTION}", f"```\n{BASH}{BASH}"),
+    "a fence left open, another model": ("declared", f"```\nx\n{SECTION}", "="),
+    "a fence left open, an unfinished call": ("any", f'```\n{CB}bash:0{AB}{{"command":', "="),
+    "a fence left open, no JSON": ("any", f"```\n{CB}bash:0{AB}{{arguments}}{CE}{SE}", "="),
+    "a fence left open, no call": ("any", f"```\n{SB}{SE}", "="),
+    "a fence left open, unknown end": ("any", f"```\n{CB}bash:0{AB}{LS}", f"```\n{BASH[:-1]}…]"),
+    "backticks in arguments": (
+        "any",
+        f'{CB}bash:0{AB}{{"command":"echo ```"}}{CE} and {CALL}',
+        f'[bash {{"command":"echo ```"}}] and {BASH}',
+    ),
+    # Headers.
+    "a sentence is no header": ("any", f"a {CB} starts a call, {AB} its arguments", "="),
+    "what belongs to it is text": ("any", f"{SB}{CB}to begin{AB}{LS}{CE}{SE}", "="),
+    "a quote is no header": ("any", f"{CB}| the name |{AB}", "="),
+    "129 characters are none": ("any", f"{CB}{'x' * 129}{AB}{LS}{CE}", "="),
+    "128 characters are one": ("any", f"{CB}{'x' * 128}{AB}{LS}{CE}", f"[{'x' * 128} {LS}]"),
+    "a real call after one that was none": (
+        "any",
+        f"{CB} begins it. {SECTION} x {SE}",
+        f"{CB} begins it. {BASH} x ",
+    ),
+    "a word without arguments": ("any", f"{CB}and{CE}", "="),
+    "a declared tool without arguments": ("any", f"{CB}bash{CE}", "[bash ]"),
+    # Names.
+    "undeclared, Kimi": ("any", f"{CB}rm:0{AB}{{}}{CE}", "[rm {}]"),
+    "undeclared, other": ("declared", f"{SB}{CB}rm:0{AB}{{}}{CE}{SE} x", "="),
+    "undeclared, then declared": (
+        "declared",
+        f"{SB}{CB}rm:0{AB}{{}}{CE}{CALL}{SE}",
+        f"{SB}{CB}rm:0{AB}{{}}{CE}{BASH}",
+    ),
+    "a name is not inferred": ("any", f"{CB}delete_file{AB}{LS}{CE}", f"[delete_file {LS}]"),
+    "a prefixed name is not inferred": (
+        "any",
+        f"{CB}functions.delete_file{AB}{LS}{CE}",
+        f"[delete_file {LS}]",
+    ),
+    "an address is not inferred": ("any", f"{CB}weird@id{AB}{LS}{CE}", f"[weird@id {LS}]"),
+    "a prefix alone has no name": ("any", f"{CB}functions.{AB}{LS}{CE}", BASH),
+    "a prefix alone that fits nothing": ("any", f"{CB}functions.{AB}[]{CE}", "[functions. []]"),
+    "nameless": ("declared", f"{CB}3{AB}{LS}{CE}", BASH),
+    "nameless, fits nothing, Kimi": ("any", f'{CB}3{AB}{{"a":1}}{CE}', '[3 {"a":1}]'),
+    "nameless, fits nothing, other": ("declared", f'{CB}3{AB}{{"a":1}}{CE} x', "="),
+    "nameless, cut off, other": ("declared", f'{CB}3{AB}{{"comm', "="),
+    # Ends.
+    "blanks after the last section": ("any", f"a {SECTION}\n\n", f"a {BASH}"),
+    "text after the last section": ("any", f"{SECTION}\n\nDone.\n", f"{BASH}\n\nDone.\n"),
+    "an empty section": ("any", f"a {SB}\n{SE} b\n", "a  b\n"),
+    "a stray end": ("any", f"a {SE}\n", "a \n"),
+    "a stray marker of arguments": ("any", f"a {AB} b and c", "a  b and c"),
+    "a stray marker of arguments, last": ("any", f"a {AB}", "a "),
+    "arguments without a header": ("any", f"a {AB}{LS}{CE}", f"a {BASH}"),
+    "no end marker, then prose": ("any", f"{CB}bash:0{AB}{LS} Done.", f"{BASH} Done."),
+    "no end marker in a section, then prose": (
+        "any",
+        f"{SB}{CB}bash:0{AB}{LS}\nNow:{CALL}{SE}",
+        f"{BASH}\nNow:{BASH}",
+    ),
+    "a stripped header": ("any", f"bash:0{AB}{LS}{SE}", BASH),
+    "a stripped header after text": ("any", f"Now bash:0{AB}{LS}{SE}", f"Now {BASH}"),
+    "a stripped header in code": ("any", f"`bash:0{AB}{LS}`", "="),
+    "a stripped header right after a fence": (
+        "any",
+        f"x\n```\na\n```bash:0{AB}{LS}{CE}",
+        "=",
+    ),
+    "a stray marker of arguments in a section": (
+        "any",
+        f"{SB}{AB} prose and more",
+        " prose and more",
+    ),
+    "arguments without a header in a section": ("any", f"{SB}{AB} {LS}{CE}{SE}", BASH),
+    "a header of signs alone": ("any", f"{CB}...{AB}{LS}{CE}", BASH),
+    "no call is wanted": ("none", f"a {SECTION} bash:0{AB}{LS}{CE}", "="),
+}
+
+
+def scanned(rule: str, pieces: list[str]) -> list[ScanEvent]:
+    scanner = Scanner(DeclaredTools.of_request(REQUEST), RULES[rule])
+    out = [piece for text in pieces for piece in scanner.feed(text)]
+    return out + scanner.close()
+
+
+@pytest.mark.parametrize(("rule", "text", "wanted"), TABLE.values(), ids=list(TABLE))
+def test_text_becomes_pieces(rule: str, text: str, wanted: str) -> None:
+    pieces = scanned(rule, [text])
+    assert gist(pieces) == (text if wanted == "=" else wanted)
+    if wanted == "=":
+        assert not any(isinstance(piece, Dropped) for piece in pieces)
+        assert any(isinstance(piece, LeftAsText) for piece in pieces)
+
+
+# A header that has left as text stays visible: what is text cannot wait for what may follow.
+@pytest.mark.parametrize("name", [n for n in TABLE if n != "a stripped header after text"])
+def test_the_cutting_changes_nothing(name: str) -> None:
+    rule, text, _ = TABLE[name]
+    whole = gist(scanned(rule, [text]))
+    assert gist(scanned(rule, list(text))) == whole
+    for at in range(1, len(text)):
+        assert gist(scanned(rule, [text[:at], text[at:]])) == whole
+
+
+def test_what_a_limit_cuts_in_code_is_text() -> None:
+    for whole, wanted in ((True, f"```\n{BASH}"), (False, f"```\n{SECTION}")):
+        scanner = Scanner(DeclaredTools.of_request(REQUEST), RULES["any"])
+        assert gist(scanner.feed(f"```\n{SECTION}") + scanner.close(whole=whole)) == wanted
+
+
+def test_each_field_is_a_text_of_its_own() -> None:
+    scanner = Scanner(DeclaredTools.of_request(REQUEST), RULES["declared"])
+    out = scanner.enter("reasoning") + scanner.feed("```\n")
+    out += scanner.enter("content") + scanner.feed(SECTION)
+    out += scanner.enter("reasoning") + scanner.feed(SECTION) + scanner.close()
+    assert gist(out) == f"```\n{BASH}{SECTION}"
+
+
+def test_in_code_a_field_that_ends_decides_for_kimi() -> None:
+    scanner = Scanner(DeclaredTools.of_request(REQUEST), RULES["any"])
+    out = scanner.enter("reasoning") + scanner.feed(f"```\n{SECTION}\n")
+    assert gist(out) == "```\n"
+    assert gist(scanner.enter("content")) == BASH
+
+
+def test_a_header_that_repeats_an_id_of_the_history_names_its_tool() -> None:
+    call = {"id": "call_77", "type": "function", "function": {"name": "finish", "arguments": "{}"}}
+    messages = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    tools = DeclaredTools.of_request(REQUEST | {"messages": messages})
+    scanner = Scanner(tools, RULES["declared"])
+    pieces = scanner.feed(f"{CB}call_77{AB}{LS}{CE}")
+    assert pieces[0] == CallStart("finish", "call_77", "id of an earlier call")
+
+
+OPEN_SCHEMAS = {"read": ["path"], "grep": ["path", "pattern"], "noop": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ('{"path": "x", "pattern": "y"}', "grep"),
+        ('{"path": "x"}', "7"),
+        ('{"other": 1}', "7"),
+        ("{}", "7"),
+    ],
+)
+def test_of_open_schemas_the_one_that_declares_all_keys_is_meant(arguments: str, name: str) -> None:
+    schemas = {
+        tool: {"type": "object", "properties": {key: {"type": "string"} for key in keys}}
+        for tool, keys in OPEN_SCHEMAS.items()
+    }
+    pieces = Scanner(DeclaredTools(schemas), RULES["any"]).feed(f"{CB}7{AB}{arguments}{CE}")
+    assert [piece.name for piece in pieces if isinstance(piece, CallStart)] == [name]
+
+
+def test_no_call_has_an_empty_or_blank_name() -> None:
+    for header in ("", " ", "functions.", "functions", ":", ".:0", "functions.:0"):
+        for text in (f"{CB}{header}{AB}[1]{CE}", f"{CB}{header}{CE}", f"{SB}{header}{AB}{{}}{SE}"):
+            for rule in ("any", "open", "declared"):
+                for tools in (DeclaredTools({}), DeclaredTools.of_request(REQUEST)):
+                    scanner = Scanner(tools, RULES[rule])
+                    pieces = scanner.feed(text) + scanner.close()
+                    names = [piece.name for piece in pieces if isinstance(piece, CallStart)]
+                    assert all(name.strip() for name in names)

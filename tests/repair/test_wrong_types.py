@@ -1,0 +1,136 @@
+"""A wrong type in any field of a reply: it is repaired and bridged as far as it can be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.repair.pending import Policy
+from dragoman.wire.json_codec import loads
+from tests.fuzz.mutants import Node, chosen, mutants, streams, whole_replies, wrong_values
+from tests.fuzz.promises import (
+    TOOLS,
+    a_headline_is_found,
+    a_stream_is_bridged,
+    a_stream_is_repaired,
+    a_whole_reply_is_repaired_and_bridged,
+    an_error_is_told,
+    encoded,
+    frames_of,
+    split,
+)
+
+STREAMS = streams()
+WHOLE = whole_replies()
+NODES = chosen(STREAMS, at_most=2)
+NODES_OF_WHOLE = chosen(WHOLE, at_most=2)
+CODEX = DIALECTS["codex"]
+
+
+@pytest.mark.parametrize("group", range(8))
+def test_a_wrong_type_in_any_field_of_a_stream(group: int) -> None:
+    for node in NODES[group::8]:
+        for wrong, chunks in mutants(STREAMS[node.fixture], node.path, wrong_values()):
+            with_name(node, wrong, _stream, encoded(chunks))
+
+
+def _stream(body: bytes) -> None:
+    a_stream_is_bridged(a_stream_is_repaired([body]))
+    a_stream_is_bridged(frames_of([body]), CODEX)
+    a_headline_is_found(body)
+
+
+@pytest.mark.parametrize("group", range(2))
+def test_a_wrong_type_in_any_field_of_a_whole_reply(group: int) -> None:
+    for node in NODES_OF_WHOLE[group::2]:
+        for wrong, reply in mutants(WHOLE[node.fixture], node.path, wrong_values()):
+            with_name(node, wrong, _whole, json.dumps(reply).encode())
+
+
+def _whole(body: bytes) -> None:
+    a_whole_reply_is_repaired_and_bridged(body)
+    a_headline_is_found(body)
+    for status in (400, 429, 500):
+        an_error_is_told(status, body)
+
+
+def with_name(node: Node, wrong: Any, promise: Any, body: bytes) -> None:
+    try:
+        promise(body)
+    except Exception as error:
+        raise AssertionError(f"{str(wrong)[:50]} at {node}") from error
+
+
+def test_the_fixtures_themselves_are_bridged() -> None:
+    for chunks in STREAMS.values():
+        _stream(encoded(chunks))
+    for reply in WHOLE.values():
+        _whole(json.dumps(reply).encode())
+
+
+def test_of_a_field_that_is_there_twice_the_last_counts() -> None:
+    text = b'{"choices":[],"choices":[{"index":0,"delta":{"content":"a","content":"b<"}}]}'
+    assert loads(text)["choices"][0]["delta"]["content"] == "b<"
+    _stream(b"data: " + text + b"\n\ndata: [DONE]\n\n")
+
+
+MARKED = [
+    *("<", "<|tool_call", "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>", "{}"),
+    *("<|tool_calls_section_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>", "bash:0"),
+    *("stop", "tool_calls", "a", " ", "functions.read:1", '{"command": "<|tool_call_end|>"}'),
+]
+FIELDS = [
+    *("content", "reasoning", "reasoning_content", "reasoning_details", "tool_calls", "role"),
+    *("index", "id", "function", "name", "arguments", "type", "text", "refusal", "logprobs"),
+]
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 3)
+    | st.sampled_from([2**64, 10**400, int("9" * 4300), 1.5])
+    | st.sampled_from(MARKED)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4)
+    ),
+    max_leaves=6,
+)
+deltas = st.dictionaries(st.sampled_from(FIELDS), values, max_size=4)
+natives = st.fixed_dictionaries(
+    {}, optional={"index": scalars, "id": scalars, "type": scalars, "function": deltas}
+)
+choices = st.fixed_dictionaries(
+    {"delta": deltas | st.builds(lambda native: {"tool_calls": native}, st.lists(natives))},
+    optional={"index": scalars, "finish_reason": scalars, "usage": values, "logprobs": values},
+)
+chunks = (
+    st.builds(
+        lambda choices, more: more | {"choices": choices},
+        st.lists(choices | values, max_size=3),
+        st.dictionaries(st.sampled_from(["id", "usage", "error", "model"]), values, max_size=2),
+    )
+    | values
+)
+policies = st.builds(
+    Policy, st.sampled_from(["content", "field"]), st.sampled_from(["tool_calls", "keep"])
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    st.lists(chunks, max_size=6),
+    st.lists(st.integers(1, 200), max_size=8),
+    st.sampled_from([TOOLS, {}]),
+    policies,
+)
+def test_any_chunks_with_markers_are_repaired_and_bridged(
+    soup: list[Any], cuts: list[int], request: Any, policy: Policy
+) -> None:
+    a_stream_is_bridged(a_stream_is_repaired(split(encoded(soup), cuts), request, policy))

@@ -1,0 +1,85 @@
+"""The back-ends of the store, each real, as the tests of their common contract use them.
+
+A back-end brings the time with it, so that a test can let a month pass: the two that are
+told the time are told another one, and of what Redis keeps each key's time is shortened.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+from dragoman.proxy.stored.open_store import open_store
+from dragoman.stored.store import Store
+
+MB = 1024 * 1024
+
+
+class Backend:
+    """Where stores are opened that all share what they keep (but for those in memory)."""
+
+    shared = True
+    bounded = True
+    """Whether `max_bytes` means something to it."""
+
+    def __init__(self, value: str, confdir: Path) -> None:
+        self.value = value
+        self.confdir = confdir
+        self.now = time.time()
+        self._opened: list[Store] = []
+
+    def open(self, *, days: float = 30, max_bytes: int = 64 * MB) -> Store:
+        store = open_store(self.value, confdir=self.confdir, days=days, max_bytes=max_bytes)
+        assert store is not None
+        self._opened.append(store)
+        return store
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+    def clear(self) -> None:
+        """As if nothing had been kept; stores that are open are closed."""
+        for store in self._opened:
+            store.close()
+        self._opened.clear()
+
+
+class MemoryBackend(Backend):
+    shared = False
+
+    def __init__(self, confdir: Path) -> None:
+        super().__init__("memory", confdir)
+
+
+class SqliteBackend(Backend):
+    def __init__(self, confdir: Path) -> None:
+        super().__init__("", confdir)
+        self._root = confdir
+        self._numbers = itertools.count(1)
+
+    def clear(self) -> None:
+        super().clear()
+        self.confdir = self._root / str(next(self._numbers))
+
+
+class RedisBackend(Backend):
+    bounded = False
+
+    def __init__(self, url: str, confdir: Path) -> None:
+        super().__init__(url, confdir)
+        self._redis: Any = importlib.import_module("redis").Redis.from_url(url)
+        self._redis.flushall()
+
+    def advance(self, seconds: float) -> None:
+        super().advance(seconds)
+        for key in self._redis.keys("*"):
+            if (left := self._redis.pttl(key)) >= 0:
+                self._redis.pexpire(key, left - round(seconds * 1000))
+
+    def clear(self) -> None:
+        super().clear()
+        self._redis.flushall()

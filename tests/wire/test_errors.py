@@ -1,0 +1,309 @@
+"""Upstream errors of every shape, as the one shape and the codes that clients know."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.bridge.responses.dialects import CODEX, DIALECTS, Dialect
+from dragoman.wire.errors import error_body, error_json, stream_error
+
+from ..bridge.replying import Run, chunk, ended, run, run_body, run_bytes, sse, text
+
+CONTEXT = "context_length_exceeded"
+QUOTA = "insufficient_quota"
+RATE = "rate_limit_exceeded"
+BUSY = "server_is_overloaded"
+PROMPT = "invalid_prompt"
+NEAREST = {CONTEXT: PROMPT, QUOTA: RATE, BUSY: "server_error"}
+"""For the codes that only Codex knows, those of the API's own list."""
+
+# (status, what the upstream says, the code it means), from the hosts' documents and reports.
+SAID: list[tuple[int, dict[str, Any], str | None]] = [
+    (400, {"message": "x", "code": CONTEXT}, CONTEXT),
+    (400, {"message": "This model's maximum context length is 8192 tokens."}, CONTEXT),
+    (400, {"message": "Invalid request: Your request exceeded model token limit: 8192"}, CONTEXT),
+    (400, {"message": "prompt is too long: 210000 tokens > 200000 maximum"}, CONTEXT),
+    (400, {"message": "the request exceeds the available context size"}, CONTEXT),
+    (400, {"message": "The input token count (9) exceeds the maximum number of tokens"}, CONTEXT),
+    (413, {"message": "Please reduce the length of the messages."}, CONTEXT),
+    (429, {"message": "m", "type": "exceeded_current_quota_error"}, QUOTA),
+    (429, {"message": "You exceeded your current quota, please check your plan"}, QUOTA),
+    (402, {"message": "Insufficient Balance"}, QUOTA),
+    (402, {"message": "no"}, QUOTA),
+    (429, {"message": "m", "type": "rate_limit_reached_error"}, RATE),
+    (429, {"message": "max organization concurrency: 1, please try again after 1 seconds"}, RATE),
+    (429, {"message": "slow"}, RATE),
+    (429, {"message": "m", "type": "engine_overloaded_error"}, BUSY),
+    (503, {"message": "The engine is currently overloaded, please try again later"}, BUSY),
+    (529, {"message": "m"}, BUSY),
+    (400, {"message": "The request was rejected because it was considered high risk"}, PROMPT),
+    (400, {"message": "m", "code": "content_policy_violation"}, PROMPT),
+    (401, {"message": "Invalid Authentication", "code": "invalid_api_key"}, "invalid_api_key"),
+    (404, {"message": "Not found the model x"}, None),
+    (
+        400,
+        {
+            "message": "Invalid schema for function 'get_billing_info'",
+            "code": "invalid_function_parameters",
+        },
+        "invalid_function_parameters",
+    ),
+    (400, {"message": "Invalid schema for function 'get_billing_info'"}, None),
+    (400, {"message": "function 'f': context window", "code": "invalid_schema"}, "invalid_schema"),
+    (400, {"message": "request header too long to process"}, None),
+    (404, {"message": "model recharge-1 not found", "code": "model_not_found"}, "model_not_found"),
+    (404, {"message": "model at-capacity not found: context length"}, None),
+    (400, {"message": "Unknown model 'overloaded-7b'"}, None),
+    (
+        429,
+        {
+            "message": "Request too large for x on tokens per min (TPM): Limit 3, Requested 5. "
+            "Please reduce the length."
+        },
+        RATE,
+    ),
+    (429, {"message": "You've reached the rate limit. See https://x/settings/billing"}, RATE),
+    (413, {"message": "m", "code": "tokens_limit_reached"}, CONTEXT),
+    (400, {"message": "Access denied.", "type": "Arrearage"}, QUOTA),
+    (408, {"message": "m"}, None),
+    (409, {"message": "m"}, None),
+    (425, {"message": "m"}, None),
+    (500, {"message": "boom"}, None),
+]
+
+
+def shapes(said: dict[str, Any]) -> list[Any]:
+    """The ways in which hosts wrap what they say."""
+    return [
+        {"error": said},
+        {"object": "error", **said},
+        {"type": "error", "error": said},
+        [{"error": said}],
+        {"errors": [said]},
+        {"error": said, "message": "outer"},
+    ]
+
+
+@pytest.mark.parametrize(("status", "said", "code"), SAID)
+def test_every_shape_of_an_http_error_becomes_the_one_shape(
+    status: int, said: dict[str, Any], code: str | None
+) -> None:
+    for value in shapes(said):
+        told = json.loads(error_body(status, json.dumps(value).encode()))
+        assert told.keys() == {"error"}
+        error = told["error"]
+        assert error.keys() == {"message", "type", "param", "code"}
+        assert error["message"] == said["message"]
+        assert error["code"] == code
+        assert error["type"] == said.get("type", error["type"])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"error": "model not loaded"}', "model not loaded"),
+        (b'{"detail": "Not authenticated"}', "Not authenticated"),
+        (
+            b'{"detail": [{"loc": ["body"], "msg": "required"}]}',
+            '[{"loc":["body"],"msg":"required"}]',
+        ),
+        (b'{"message": "flat"}', "flat"),
+        (b'{"error": true, "message": "beside"}', "beside"),
+        (b'"just text"', "just text"),
+        (b'data: {"error":{"message":"in an event"}}\n\ndata: [DONE]\n\n', "in an event"),
+        (b'event: error\r\ndata: {"error":"named"}', "named"),
+        (b": wait\n\ndata: nothing\n\n", ": wait\n\ndata: nothing"),
+        (b"upstream connect error", "upstream connect error"),
+        (b"<html><h1>502</h1></html>", "The upstream answered with HTTP 502 Bad Gateway."),
+        (b"", "The upstream answered with HTTP 502 Bad Gateway."),
+        (b"{}", "The upstream answered with HTTP 502 Bad Gateway."),
+        (b'{"error": {}}', "The upstream answered with HTTP 502 Bad Gateway."),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+    ],
+)
+def test_a_message_is_found_where_hosts_put_it(body: bytes, message: str) -> None:
+    assert json.loads(error_body(502, body))["error"]["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "invalid_request_error"),
+        (401, "authentication_error"),
+        (403, "permission_error"),
+        (404, "not_found_error"),
+        (422, "invalid_request_error"),
+        (500, "server_error"),
+        (799, "server_error"),
+    ],
+)
+def test_a_missing_type_follows_the_status(status: int, kind: str) -> None:
+    assert json.loads(error_body(status, b"{}"))["error"]["type"] == kind
+
+
+def test_the_wait_is_told_in_words_codex_reads() -> None:
+    body = b'{"error": {"message": "Slow down."}}'
+    error = json.loads(error_body(429, body, retry_after="1.5"))["error"]
+    assert error["message"] == "Slow down. Please try again in 1.5s."
+    dated = json.loads(error_body(429, body, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"))
+    assert dated["error"]["message"] == "Slow down."
+    said = b'{"error": {"message": "Please try again in 20s."}}'
+    assert json.loads(error_body(429, said, retry_after="9"))["error"]["message"].count("try") == 1
+
+
+def test_a_long_message_is_cut() -> None:
+    body = json.dumps({"error": {"message": "x" * 100_000}}).encode()
+    assert len(error_body(500, body)) < 3000
+
+
+def test_a_refusal_has_the_same_shape() -> None:
+    told = json.loads(error_json("no", type="invalid_request_error", param="input"))
+    assert told["error"] == {
+        "message": "no",
+        "type": "invalid_request_error",
+        "param": "input",
+        "code": None,
+    }
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize(("status", "said", "code"), SAID)
+def test_an_error_in_the_stream_fails_the_turn_with_a_code_that_its_client_knows(
+    dialect: Dialect, status: int, said: dict[str, Any], code: str | None
+) -> None:
+    wanted = code if code in {CONTEXT, QUOTA, RATE, BUSY, PROMPT} else None
+    for value in shapes({"code": status} | said)[:3]:
+        got = run([text("a"), value], dialect)
+        told = got.response["error"]
+        assert told["message"].startswith(said["message"])
+        fallback = "invalid_prompt" if status == 400 and "code" not in said else "server_error"
+        exact = wanted or fallback
+        assert got.story.events[-2]["code"] == exact
+        assert told["code"] == (exact if dialect is CODEX else NEAREST.get(exact, exact))
+        assert got.output[0]["status"] == "incomplete"
+
+
+def test_an_error_that_shares_a_chunk_with_choices_is_an_error() -> None:
+    value = chunk({"content": ""}, "error", error={"code": 502, "message": "Provider lost"})
+    got = run([text("a"), value])
+    assert got.response["error"] == {"code": "server_error", "message": "Provider lost"}
+
+
+def in_a_choice(error: Any, *, whole: bool) -> Run:
+    """A reply whose first choice has an error, after some text."""
+    choice = {"index": 0, "finish_reason": "error", "error": error}
+    if whole:
+        message = {"role": "assistant", "content": "a"}
+        return run_body({"choices": [choice | {"message": message}]})
+    return run([text("a"), chunk(choice=choice | {"delta": {"content": ""}}), *ended()])
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        ({"code": 502, "message": "Provider lost"}, "server_error", "Provider lost"),
+        ({"code": 429, "message": "Slow down"}, RATE, "Slow down"),
+        ({"code": 400, "message": "Prompt is too long"}, CONTEXT, "Prompt is too long"),
+        ({"code": "insufficient_quota", "message": "Pay"}, QUOTA, "Pay"),
+        ("Provider lost", "server_error", "Provider lost"),
+    ],
+)
+def test_an_error_in_a_choice_fails_the_turn(
+    error: Any, code: str, message: str, whole: bool
+) -> None:
+    got = in_a_choice(error, whole=whole)
+    told = got.story.events[-2]
+    assert (told["type"], told["code"], told["message"]) == ("error", code, message)
+    assert got.response["error"] == {"code": NEAREST.get(code, code), "message": message}
+    assert got.output[0]["status"] == "incomplete"
+
+
+@pytest.mark.parametrize("nothing", [None, {}, "", [], 0, False])
+def test_a_choice_whose_error_is_empty_has_none(nothing: Any) -> None:
+    got = run([chunk({"content": "a"}, choice={"error": nothing}), *ended()])
+    assert got.response["status"] == "completed"
+
+
+def test_a_code_of_the_hosts_own_is_no_status() -> None:
+    for code in ("1261", 1261, 40001):
+        error = stream_error({"error": {"code": code, "message": "Prompt is too long"}})
+        assert error is not None and error.code == CONTEXT
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 409, 425])
+def test_what_may_pass_is_not_told_as_final(status: int) -> None:
+    error = stream_error({"error": {"code": status, "message": "m"}})
+    assert error is not None and error.code == "server_error"
+
+
+def test_an_error_event_is_an_error_whatever_its_data() -> None:
+    for data in (b'{"message": "m"}', b"{}", b'"m"', b"[]"):
+        got = run_bytes([sse([text("a")], done=False) + b"event: error\ndata: " + data + b"\n\n"])
+        assert got.types[-1] == "response.failed"
+
+
+@pytest.mark.parametrize("head", [b"id: 1\nevent: error\n", b"event: error\nid: 1\n"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_an_error_event_may_have_other_lines(head: bytes, end: bytes) -> None:
+    raw = (head + b'data: {"message": "m"}\n\n').replace(b"\n", end)
+    got = run_bytes([sse([text("a")], done=False) + raw])
+    assert got.response["error"]["message"] == "m"
+
+
+def test_a_finish_reason_that_means_failure_fails_the_turn() -> None:
+    got = run([text("a"), *ended("insufficient_system_resource")])
+    assert got.types[-1] == "response.failed"
+    assert got.response["status"] == "failed"
+
+
+def test_an_error_after_the_finish_reason_loses_nothing() -> None:
+    got = run([text("a"), chunk(finish="stop"), {"error": {"message": "late"}}])
+    assert got.response["status"] == "completed"
+    assert "ignored failure after the finish reason" in got.noted
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        chunk({"content": "a"}),
+        chunk({"content": "a"}, error=None),
+        {"choices": [], "usage": {"prompt_tokens": 1}},
+        {"choices": [], "message": "m", "code": 1},
+        {"id": "x"},
+        None,
+        "error",
+        [],
+    ],
+)
+def test_what_is_no_error_is_not_taken_for_one(value: Any) -> None:
+    assert stream_error(value) is None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["error", "errors", "message", "code", "type", "detail", "status"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.integers(400, 599), json_values | st.binary(max_size=30), st.text(max_size=6))
+def test_any_error_body_becomes_the_one_shape(status: int, value: Any, retry: str) -> None:
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    error = json.loads(error_body(status, body, retry_after=retry))["error"]
+    assert error["message"] and isinstance(error["message"], str)
+    assert error["type"] and isinstance(error["type"], str)
+    assert error["code"] is None or isinstance(error["code"], str)
+    assert error["param"] is None or isinstance(error["param"], str)

@@ -1,0 +1,232 @@
+"""A frame that fits a pattern is read as JSON would read it, and as quickly as may be."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.repair.templates import text_of
+from dragoman.wire.frame_templates import MAX_KNOWN, MAX_MISSES, TemplateCache, learn, of_our_own
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame, FrameSplitter, encode
+from fixtures.regenerate import chat_fixtures, upstream
+from tests.bridge.replying import new_reply
+from tests.repair.streams import chunk, sse
+from tests.repair.turns import REQUEST, Turn, cut, turns
+
+FIELDS = [("content",), ("reasoning",), ("reasoning", "reasoning_content")]
+TEXTS = st.text(min_size=1, max_size=12) | st.sampled_from(['"', "\\", '\\"', "é\u2028", "kimi"])
+POLICY = Policy()
+POLICIES = st.sampled_from([POLICY, Policy(text="field"), Policy(finish="keep")])
+
+
+METADATA = st.sampled_from([{}, {"system_fingerprint": "fp"}, {"model": "kimi"}])
+BESIDES: list[dict[str, Any]] = [
+    {},
+    {},
+    {"role": "assistant"},
+    {"role": None, "refusal": None, "tool_calls": []},
+    {"prefix": False},
+    {"reasoning_details": [{"type": "reasoning.encrypted", "data": "d"}]},
+]
+
+
+def any_text(_: Any) -> str:
+    """Reads the probe wherever it stands."""
+    return "another text"
+
+
+def frame_of(fields: tuple[str, ...], text: str, **dumps: Any) -> Frame:
+    return encode(json.dumps(chunk(dict.fromkeys(fields, text)), **dumps).encode())
+
+
+@given(st.sampled_from(FIELDS), TEXTS, TEXTS, st.booleans())
+def test_a_frame_that_differs_in_its_text_alone_fits(
+    fields: tuple[str, ...], one: str, other: str, ascii_only: bool
+) -> None:
+    pattern = learn(frame_of(fields, one, ensure_ascii=False), one, len(fields), text_of)
+    assume(pattern is not None)
+    assert pattern is not None
+    raw = frame_of(fields, other, ensure_ascii=ascii_only).raw
+    assert pattern.text_in(raw) == other
+
+
+@given(st.sampled_from(FIELDS), st.binary(max_size=12), st.binary(max_size=3), st.integers(0, 400))
+def test_what_fits_is_what_json_reads(
+    fields: tuple[str, ...], inserted: bytes, replaced: bytes, at: int
+) -> None:
+    pattern = learn(frame_of(fields, "first words"), "first words", len(fields), text_of)
+    assert pattern is not None
+    good = pattern.around(b'"second"')
+    for raw in (pattern.around(inserted), good[:at] + replaced + good[at + len(replaced) :]):
+        text = pattern.text_in(raw)
+        if text is not None:
+            expected = chunk(dict.fromkeys(fields, text))
+            assert json.loads(Frame(raw).data or b"") == expected
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        encode(b'{"model": "word", "choices": [{"delta": {"content": "word"}}]}'),
+        encode(b'{"word": 1, "choices": [{"delta": {"content": "\\u0077ord"}}]}'),
+        encode(b'["word", {"word": 1}]'),
+        encode(b"[DONE]"),
+        Frame(b'data: {"content":\ndata: "word"}\n\n'),
+    ],
+)
+def test_a_text_that_stands_elsewhere_too_makes_no_pattern(frame: Frame) -> None:
+    pattern = learn(frame, "word", 1, any_text)
+    assert pattern is None or pattern.text_in(frame.raw) == "word"
+    if pattern is not None:
+        assert json.loads(Frame(pattern.around(b'"x"')).data or b"") == {"content": "x"}
+
+
+def test_a_frame_of_our_own_is_a_pattern_without_a_trial() -> None:
+    frame = Frame(frame_of(("content",), "word", separators=(",", ":")).raw)
+    assert of_our_own(frame, "content", "word") == learn(frame, "word", 1, any_text)
+    assert of_our_own(frame, "model", "kimi") == learn(frame, "kimi", 1, any_text)
+    assert of_our_own(frame, "content", "") is None
+    twice = encode(dumps([{"content": "word"}, {"content": "word"}]))
+    assert of_our_own(twice, "content", "word") is None
+
+
+JSON_TEXTS = TEXTS | st.text('":,[]{}\\ax', max_size=6)
+
+
+@given(st.lists(st.tuples(JSON_TEXTS, JSON_TEXTS), max_size=3), JSON_TEXTS, JSON_TEXTS)
+def test_in_a_frame_of_our_own_only_the_member_is_replaced(
+    others: list[tuple[str, str]], text: str, other: str
+) -> None:
+    value = {f"{name}.": said for name, said in others}
+    pattern = of_our_own(encode(dumps({**value, "content": text, "z": text})), "content", text)
+    if text:
+        assert pattern is not None
+        frame = Frame(pattern.around(dumps(other)))
+        assert json.loads(frame.data or b"") == {**value, "content": other, "z": text}
+
+
+def test_a_stream_that_changes_in_every_chunk_teaches_nothing() -> None:
+    patterns: TemplateCache[None] = TemplateCache()
+    for number in range(MAX_MISSES):
+        assert patterns.wanted
+        raw = json.dumps({"obfuscation": str(number), "content": "word"}).encode()
+        assert patterns.match(encode(raw)) is None
+        patterns.learn(encode(raw), "word", 1, any_text, None)
+    assert not patterns.wanted
+
+
+def test_the_latest_patterns_are_known() -> None:
+    patterns: TemplateCache[int] = TemplateCache()
+    frames = [frame_of((f"field{number}",), "word") for number in range(MAX_KNOWN + 1)]
+    for number, frame in enumerate(frames):
+        patterns.learn(frame, "word", 1, any_text, number)
+    assert patterns.match(frames[0]) is None
+    for number, frame in reversed([*enumerate(frames)][1:]):
+        text, known = patterns.match(frame) or ("", None)
+        assert known is not None
+        assert (text, known.meaning) == ("word", number)
+
+
+# The short way and the long way
+
+
+def through(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[bytes]:
+    """What leaves for each frame of a stream."""
+    repair = ChatStreamRepair(DeclaredTools.of_request(REQUEST), policy, Evidence(), 1)
+    evidence = Evidence()
+    reply = new_reply(evidence) if bridge else None
+    splitter = FrameSplitter()
+    out = []
+    for frame in splitter.feed(stream) + splitter.close():
+        repaired = repair.feed(frame)
+        told = [event for done in repaired for event in reply.feed(done)] if reply else repaired
+        out.append(b"".join(each.raw for each in told))
+    return [*out, *(frame.raw for frame in repair.close()), *(map(str.encode, evidence.lines()))]
+
+
+def the_long_way(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[bytes]:
+    with mock.patch.object(TemplateCache, "match", lambda *_: None):
+        return through(stream, bridge=bridge, policy=policy)
+
+
+@pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
+@given(st.data(), turns(), st.lists(st.sampled_from(FIELDS), min_size=1, max_size=4), POLICIES)
+@settings(max_examples=200, deadline=None)
+def test_the_short_way_leads_where_the_long_way_does(
+    bridge: bool,
+    data: st.DataObject,
+    turn: Turn,
+    fields: list[tuple[str, ...]],
+    policy: Policy,
+) -> None:
+    pieces = data.draw(cut(turn.written))
+    # A field goes on for some pieces, as one does in a stream.
+    lasts = 1 + len(pieces) // len(fields)
+    besides = st.lists(st.sampled_from(BESIDES), min_size=1, max_size=4)
+    chunks = [
+        chunk(dict.fromkeys(fields[at // lasts], piece) | more) | metadata
+        for at, (piece, more, metadata) in enumerate(
+            zip(
+                pieces,
+                itertools.cycle(data.draw(besides)),
+                itertools.cycle(data.draw(st.lists(METADATA, min_size=1, max_size=4))),
+                strict=False,
+            )
+        )
+    ]
+    stream = sse([*chunks, chunk({}, "stop")])
+    short = through(stream, bridge=bridge, policy=policy)
+    assert short == the_long_way(stream, bridge=bridge, policy=policy)
+
+
+@given(st.data(), turns(), turns())
+@settings(max_examples=100, deadline=None)
+def test_choices_that_take_turns_lead_the_same_way(
+    data: st.DataObject, one: Turn, other: Turn
+) -> None:
+    pieces = [data.draw(cut(turn.written)) for turn in (one, other)]
+    said = [
+        {**chunk({"content": piece}), "choices": [{"index": index, "delta": {"content": piece}}]}
+        for both in itertools.zip_longest(*pieces)
+        for index, piece in enumerate(both)
+        if piece
+    ]
+    stream = sse(said)
+    assert through(stream, bridge=False) == the_long_way(stream, bridge=False)
+
+
+@pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
+@pytest.mark.parametrize("folder", chat_fixtures(), ids=lambda folder: folder.name)
+def test_fixtures_lead_the_same_way(folder: Path, bridge: bool) -> None:
+    stream = upstream(folder)
+    if stream is not None and stream.suffix == ".sse":
+        body = stream.read_bytes()
+        assert through(body, bridge=bridge) == the_long_way(body, bridge=bridge)
+
+
+def test_the_short_way_is_the_usual_one() -> None:
+    call = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "'
+    leaked = [call, *(f"w{number} " for number in range(100)), '"}<|tool_call_end|>']
+    native = [
+        {"tool_calls": [{"index": 0, "function": {"arguments": f"w{number} "}}]}
+        for number in range(100)
+    ]
+    for deltas in ([{"content": text} for text in leaked], native):
+        fitted = []
+        real = TemplateCache.match
+        counting = lambda self, frame: fitted.append(real(self, frame)) or fitted[-1]  # noqa: E731, B023
+        with mock.patch.object(TemplateCache, "match", counting):
+            through(sse(list(map(chunk, deltas))), bridge=True)
+        assert sum(text is not None for text in fitted) > 90

@@ -1,0 +1,57 @@
+"""The JSON follower agrees with a JSON parser, at every cut."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.wire.json_progress import JsonProgress, Status
+
+
+def _status(text: str, cuts: list[int]) -> tuple[Status, int]:
+    follower = JsonProgress()
+    at = 0
+    for end in [*sorted(cuts), len(text)]:
+        at = follower.follow(text, at, max(at, min(end, len(text))))
+    return follower.status, at
+
+
+finite = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.text(max_size=5), finite, max_size=3),
+    st.lists(st.integers(0, 200)),
+    st.booleans(),
+)
+def test_an_object_is_complete_behind_its_last_brace_and_not_before(
+    value: object, cuts: list[int], pretty: bool
+) -> None:
+    text = json.dumps(value, indent=1 if pretty else None)
+    assert _status(text, cuts) == (Status.COMPLETE, len(text))
+    for end in range(0, len(text), 7):
+        assert _status(text[:end], [])[0] is Status.OPEN
+
+
+@given(st.text(alphabet='{}[]",:\\ 1ta\n', max_size=20))
+def test_what_a_parser_accepts_is_never_broken_and_broken_never_parses(text: str) -> None:
+    status, at = _status(text, [])
+    try:
+        json.loads(text, strict=False)
+    except ValueError:
+        return
+    assert status is not Status.BROKEN
+    assert at == len(text) or not text[at:].strip()
+
+
+def test_depth_is_bounded() -> None:
+    assert _status("[" * 1_000_000, [])[0] is Status.BROKEN
