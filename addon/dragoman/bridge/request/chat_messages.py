@@ -27,19 +27,20 @@ from typing import Any
 from ...notes import Evidence
 from ...wire.json_codec import dumps
 from ...wire.slices import Slices
-from ..model_families import Family
-from .content import ContentPart, merged
-from .input_items import (
+from ..conversation import (
     AssistantText,
+    ContentPart,
     ConversationItem,
     InputMessage,
-    Reader,
     Reasoning,
     Remark,
     Role,
     ToolCall,
     ToolOutput,
 )
+from ..model_families import Family
+from .content import merged
+from .input_items import Reader
 from .toolbox import Toolbox
 from .validation import RequestObject, missing, wrong_type
 

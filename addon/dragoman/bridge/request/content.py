@@ -7,16 +7,12 @@ returned beyond text, or a developer said, comes back apart, for a user message.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.json_codec import dumps
+from ..conversation import ContentPart
 from .images import image_url
 from .validation import RequestObject, label, missing, plain, wrong_type
-
-ContentPart = dict[str, Any]
-"""A content part of a chat message."""
 
 _TEXT_FIELDS = {
     "input_text": "text",

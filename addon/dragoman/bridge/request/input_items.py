@@ -2,21 +2,29 @@
 
 A table by item type.  Reading an item needs nothing but the item (and the toolbox it
 may declare tools in), so the same item gives the same pieces in every turn; how pieces
-become messages is `history`'s business.
+become messages is the business of `chat_messages`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.json_codec import NotJson, dumps, loads
+from ..conversation import (
+    AssistantText,
+    ConversationItem,
+    InputMessage,
+    Reasoning,
+    Remark,
+    ToolCall,
+    ToolOutput,
+)
 from ..envelope import open_sealed
 from .content import (
-    ContentPart,
     json_text,
     readable_text,
     system_content,
@@ -28,62 +36,6 @@ from .tool_outputs import output_content, shell_output
 from .toolbox import Toolbox, upstream_name
 from .validation import RequestObject, label, missing
 
-Role = Literal["system", "developer", "user"]
-
-
-@dataclass(frozen=True, slots=True)
-class InputMessage:
-    """A message of the user, the developer or the system."""
-
-    role: Role
-    content: str | list[ContentPart]
-
-
-@dataclass(frozen=True, slots=True)
-class AssistantText:
-    """Text of the assistant, a refusal too."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """What a provider's tool did for the assistant, in one remark."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reasoning:
-    """Reasoning of the assistant."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A tool call of the assistant."""
-
-    call_id: str
-    """As the client has it; "" if it sent none."""
-    name: str
-    """The function's name upstream."""
-    arguments: str
-    """The text of a JSON object."""
-    item_id: str = ""
-    """Set for a call that may be answered by the id of its item."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOutput:
-    """What a tool returned."""
-
-    call_id: str
-    text: str
-    media: list[ContentPart] = field(default_factory=list)
-
-
-ConversationItem = InputMessage | AssistantText | Remark | Reasoning | ToolCall | ToolOutput
 _Read = ConversationItem | tuple[ConversationItem, ...] | None
 
 

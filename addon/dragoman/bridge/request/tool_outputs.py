@@ -12,7 +12,8 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.json_codec import NotJson, loads
-from .content import ContentPart, json_text, text_or_media
+from ..conversation import ContentPart
+from .content import json_text, text_or_media
 from .images import image_url, is_image, without_data, without_media
 from .validation import RequestObject
 

@@ -1,0 +1,69 @@
+"""The neutral pieces of a conversation: what a client's request comes to, whatever its API.
+
+A reader makes them of the items of a request (`request.input_items`), and `request.chat_messages`
+lays them out as the messages of a chat request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+ContentPart = dict[str, Any]
+"""A part of a chat message's content."""
+Role = Literal["system", "developer", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputMessage:
+    """A message of the user, the developer or the system."""
+
+    role: Role
+    content: str | list[ContentPart]
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantText:
+    """Text of the assistant, a refusal too."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a provider's tool did for the assistant, in one remark."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """Reasoning of the assistant."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call of the assistant."""
+
+    call_id: str
+    """As the client has it; "" if it sent none."""
+    name: str
+    """The function's name upstream."""
+    arguments: str
+    """The text of a JSON object."""
+    item_id: str = ""
+    """Set for a call that may be answered by the id of its item."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool returned."""
+
+    call_id: str
+    text: str
+    media: list[ContentPart] = field(default_factory=list)
+
+
+ConversationItem = InputMessage | AssistantText | Remark | Reasoning | ToolCall | ToolOutput
