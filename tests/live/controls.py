@@ -30,7 +30,7 @@ class Controls:
         if "test_patience" in updated and "tcp_timeout" in ctx.options:
             ctx.options.tcp_timeout = ctx.options.test_patience
         elif "test_patience" in updated:  # mitmproxy 11 has no option for it
-            server.TCP_TIMEOUT = sys.modules["dragoman.proxy.mitm.http_layer"].PATIENCE = (
+            server.TCP_TIMEOUT = sys.modules["dragoman.proxy.mitm.http_stream"].PATIENCE = (
                 ctx.options.test_patience
             )
 
