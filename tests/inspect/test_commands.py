@@ -1,9 +1,8 @@
-"""The commands and the capture of every flow, with mitmproxy's own command manager."""
+"""The commands, with mitmproxy's own command manager."""
 
 from __future__ import annotations
 
 import json
-import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,11 @@ from mitmproxy import exceptions, http
 from mitmproxy.addons import view
 from mitmproxy.test import taddons, tflow
 
-from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.stats import Stats
 from dragoman.notes import Evidence
 from dragoman.proxy.observe.byte_budget import Ledger
-from dragoman.proxy.observe.capture import Capture
 from dragoman.proxy.observe.commands import Commands
-from dragoman.proxy.observe.recorder import FlowRecorder, exchange_of
+from dragoman.proxy.observe.recorder import FlowRecorder
 from fixtures.server import FOLDER
 from tests.inspect.test_stats import summary
 
@@ -42,12 +39,6 @@ def recorded(limit: int = 1 << 20) -> http.HTTPFlow:
     record.left((FIXTURE / "chat.sse").read_bytes())
     record.end(flow, ledgers)
     return flow
-
-
-def whole(flow: http.HTTPFlow) -> Exchange:
-    exchange = exchange_of(flow)
-    assert exchange is not None
-    return exchange
 
 
 def run(flow: http.HTTPFlow, command: str, *arguments: str, stats: Stats | None = None) -> Any:
@@ -101,43 +92,3 @@ def test_counts_are_a_table_for_the_console_and_json_for_mitmweb() -> None:
     # The console takes lists and nothing else for a table.
     assert {type(rows), *map(type, rows)} == {list}
     assert json.loads(json.dumps(rows))[0] == ["flows", "1"]
-
-
-def test_every_flow_is_captured_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    capture, folder = Capture(), tmp_path / "captured"
-    for host in ("api.example.com", "api.example.com", "../../ETC/x", "::1"):
-        flow = recorded()
-        flow.request.host = host
-        flow.request.headers.pop("host", None)
-        capture.keep(folder, flow, whole(flow))
-    capture.done()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert [path.name for path in tmp_path.iterdir()] == ["captured"]
-    made = sorted(folder.iterdir())
-    assert len(made) == 4
-    for path in made:
-        assert (path / "upstream.sse").read_bytes() == (FIXTURE / "upstream.sse").read_bytes()
-        assert KEY not in (path / "request.json").read_text()
-
-
-def test_two_captures_in_one_folder_do_not_meet(tmp_path: Path) -> None:
-    flow = recorded()
-    for _ in range(2):
-        capture = Capture()
-        capture.keep(tmp_path, flow, whole(flow))
-        capture.done()
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_folder_that_cannot_be_written_to_is_told_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").write_text("")
-    capture, flow = Capture(), recorded()
-    for _ in range(3):
-        capture.keep(tmp_path / "file" / "below", flow, whole(flow))
-    capture.done()
-    (record,) = caplog.records
-    assert "dragoman_capture" in record.getMessage()
-    assert "Set it to" in record.getMessage()
-    assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208 - as short as it gets

@@ -100,7 +100,7 @@ def test_a_method_in_the_header_or_the_query_changes_nothing(bridge: Bridge) -> 
 OWN = [
     ("x-dragoman-dialect", "potato"),
     ("X-Dragoman-Dialect", "openai"),
-    ("x-dragoman-capture", "/tmp/here"),
+    ("x-dragoman-store", "/tmp/here"),
     ("X-DRAGOMAN-BRIDGE", "off"),
     ("x-dragoman-", ""),
     ("x-dragoman-x", "y" * 10_000),

@@ -1,5 +1,5 @@
 """No credential and nothing that was said is in the log, in comments, statistics or metrics,
-and no credential in a capture: whatever the upstream does, and whatever goes wrong.
+and no credential in an export: whatever the upstream does, and whatever goes wrong.
 
 All fixtures and a number of failures pass through one mitmdump that logs all it can,
 with secrets in every place where one could be.
@@ -11,12 +11,18 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mitmproxy import exceptions
+from mitmproxy.io import FlowReader
+from mitmproxy.test import taddons
 
+from dragoman.inspect.stats import Stats
+from dragoman.proxy.observe.commands import Commands
 from fixtures.server import FOLDER, Reply, Upstream
 from tests.inspect.test_metrics import free_port
 from tests.live import wire
@@ -153,7 +159,7 @@ class Told:
     flows: str
     stats: str
     metrics: str
-    captures: dict[str, str]
+    exports: dict[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -163,11 +169,10 @@ def told(plain_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> 
     port = free_port()
     options = [
         "dragoman_bridge=~all",
-        f"dragoman_capture={folder / 'captures'}",
         f"dragoman_metrics={port}",
         "termlog_verbosity=debug",
     ]
-    arguments = ["--mode", f"reverse:{plain_upstream.url}"]
+    arguments = ["--mode", f"reverse:{plain_upstream.url}", "-w", str(folder / "flows")]
     arguments += [word for option in options for word in ("--set", option)]
     scripts = (ADDON, FAULTS, TELLTALE)
     with Mitmdump(folder / "confdir", *arguments, scripts=scripts) as proxy:
@@ -175,12 +180,8 @@ def told(plain_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> 
         telltale = json.loads(wire.exchange(f"{proxy.url}/telltale", b"").body)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
             metrics = reply.read().decode()
-    # It has ended, and with it the writing of captures.
-    captures = {
-        str(path.relative_to(folder)): path.read_text(errors="replace")
-        for path in Path(folder / "captures").rglob("*")
-        if path.is_file()
-    }
+    # It has ended, and with it the writing of flows.
+    exports = dict(_exported(folder))
     # The script that makes the faults says where, with the query.
     log = re.sub(r"^.*: fault (fired|not reached)$", r"fault \1", proxy.log, flags=re.MULTILINE)
     yield Told(
@@ -188,8 +189,19 @@ def told(plain_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> 
         json.dumps(telltale["flows"]),
         json.dumps(telltale["stats"]),
         metrics,
-        captures,
+        exports,
     )
+
+
+def _exported(folder: Path) -> Iterator[tuple[str, str]]:
+    """The files that `dragoman.export` makes of the flows that were saved."""
+    with (folder / "flows").open("rb") as saved, taddons.context(Commands(Stats())) as context:
+        for number, flow in enumerate(FlowReader(saved).stream()):
+            path = folder / f"export{number}"
+            with suppress(exceptions.CommandError):  # nothing came, or not all of it is kept
+                context.master.commands.call("dragoman.export", flow, path)
+            for file in path.glob("*"):
+                yield str(file), file.read_text(errors="replace")
 
 
 def _ask_everything(proxy: Mitmdump, upstream: Upstream) -> None:
@@ -230,9 +242,9 @@ def test_nothing_secret_is_told(told: Told, where: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("secret", CREDENTIALS)
-def test_no_credential_is_captured(told: Told, secret: str) -> None:
-    assert len(told.captures) > 200
-    held = [name for name, text in told.captures.items() if CREDENTIALS[secret] in text]
+def test_no_credential_is_exported(told: Told, secret: str) -> None:
+    assert len(told.exports) > 200
+    held = [name for name, text in told.exports.items() if CREDENTIALS[secret] in text]
     assert held == []
 
 
@@ -244,6 +256,6 @@ def test_much_was_told_all_the_same(told: Told) -> None:
     assert told.flows.count('"comment": "bridge') > 100
     assert "dragoman_flows_total" in told.metrics
     assert '"bridged"' in told.stats
-    kept = "".join(told.captures.values())
+    kept = "".join(told.exports.values())
     for what in ("the prompt", "the reply", "arguments", "reasoning"):
         assert SAID[what] in kept, what

@@ -67,7 +67,6 @@ GIVEN = [
     (["dragoman_heartbeat=often"], "dragoman_heartbeat is 'often'; set it to a number of seconds"),
     (["dragoman_keep=much"], "dragoman_keep is 'much'; set it to a number of bytes"),
     (["dragoman_store_days=nan"], "dragoman_store_days is 'nan'; set it to a number of days"),
-    (["dragoman_capture=~nobody-here/x"], "dragoman_capture is '~nobody-here/x', which is no path"),
     (["dragoman_bridge=true"], "dragoman_bridge is 'true', which as a flow filter means addresses"),
 ]
 
@@ -155,7 +154,6 @@ def test_a_word_that_is_no_filter_is_refused_with_what_to_write(
     [
         ("dragoman_metrics", "abc"),
         ("dragoman_metrics", ""),
-        ("dragoman_capture", "~nobody-here/x"),
         ("dragoman_repair", "(" * 20_000),
     ],
 )

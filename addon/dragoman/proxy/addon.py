@@ -104,7 +104,6 @@ class Dragoman:
             return
         self.settings = settings
         self._witness.keep(settings.keep)
-        self._witness.capture_into = settings.capture
 
     def running(self) -> None:
         """From now on mitmproxy refuses invalid options, and shows why."""

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from mitmproxy import exceptions, flowfilter, http
@@ -107,11 +106,6 @@ _OPTIONS = (
         "and to be looked at: a size such as '8m' or '1g'. The oldest flows are emptied first.",
     ),
     (
-        "dragoman_capture",
-        "",
-        "A folder into which every watched reply is written as a fixture, secrets removed.",
-    ),
-    (
         "dragoman_metrics",
         "0",
         "A port of 127.0.0.1 at which Prometheus finds the figures; 0: none. Needs the package "
@@ -181,7 +175,6 @@ class Settings:
     """Where responses are kept, for how many days, and up to how many bytes."""
     keep: int = 8 * 1024 * 1024
     """Bytes to keep of each side."""
-    capture: Path | None = None
     metrics: int = 0
     """A port, or 0."""
 
@@ -211,7 +204,6 @@ class Settings:
                 _size("dragoman_store_max", options.dragoman_store_max, least=1),
             ),
             keep=_size("dragoman_keep", options.dragoman_keep),
-            capture=_folder("dragoman_capture", options.dragoman_capture),
             metrics=_port("dragoman_metrics", options.dragoman_metrics),
         )
 
@@ -281,15 +273,6 @@ def _size(name: str, value: str, *, least: int = 0) -> int:
             "or 1g."
         )
     return size
-
-
-def _folder(name: str, value: str) -> Path | None:
-    try:
-        return Path(value).expanduser() if value else None
-    except RuntimeError as error:  # ~somebody who is not there
-        raise exceptions.OptionsError(
-            f"{name} is {value!r}, which is no path ({error}); set it to a folder, or to nothing."
-        ) from None
 
 
 def _port(name: str, value: str) -> int:

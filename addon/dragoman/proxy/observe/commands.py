@@ -6,7 +6,9 @@ one line of JSON; so what is returned is written to the event log, too, where it
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar, cast
@@ -17,9 +19,9 @@ from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange
 from ...inspect.fixture import IncompleteError, fixture
+from ...inspect.redact import Redaction, credentials
 from ...inspect.replay import compare
 from ...inspect.stats import Stats, aligned
-from .capture import redaction_of, write_fixture
 from .recorder import exchange_of
 
 logger = logging.getLogger(__name__)
@@ -48,8 +50,8 @@ class Commands:
         folder = Path(cast(str, path)).absolute()
         recorded, exchange = _recorded(flow)
         try:
-            files = fixture(exchange, redaction_of(recorded))
-            write_fixture(folder, files)
+            files = fixture(exchange, _redaction_of(recorded))
+            _write_fixture(folder, files)
         except IncompleteError as error:
             raise exceptions.CommandError(f"This flow cannot be exported: {error}.") from None
         except FileExistsError as error:
@@ -94,6 +96,37 @@ def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:
     if exchange is None or not isinstance(flow, http.HTTPFlow):
         raise exceptions.CommandError("Dragoman does not watch this flow: it has no record of it.")
     return flow, exchange
+
+
+def _redaction_of(flow: http.HTTPFlow) -> Redaction:
+    """What removes the secrets of this flow."""
+    return Redaction(credentials(flow.request.headers.items(multi=True), flow.request.path))
+
+
+def _write_fixture(folder: Path, files: dict[str, bytes]) -> None:
+    """Make `folder`, unless it is there and empty, and write `files` into it: all or none.
+
+    Raises `OSError`, a `FileExistsError` for a folder that is not empty.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise FileExistsError(f"{folder} is not empty")
+    written: list[Path] = []
+    try:
+        for name, body in files.items():
+            # Never through a link, nor over a file, that somebody has put there.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            descriptor = os.open(folder / name, flags, 0o600)
+            written.append(folder / name)
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
+                file.write(body)
+    except OSError:
+        for path in written:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
 
 
 def _told(lines: list[str]) -> list[str]:

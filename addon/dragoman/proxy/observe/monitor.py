@@ -11,7 +11,6 @@ import logging
 import time
 import weakref
 from collections import Counter
-from pathlib import Path
 
 from mitmproxy import http
 
@@ -23,8 +22,7 @@ from ...notes import Evidence, printable
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..mitm.gc_tuning import Collector
 from .byte_budget import Ledger
-from .capture import Capture
-from .recorder import FlowRecorder, exchange_of, nothing_runs, readable, recorder_of
+from .recorder import FlowRecorder, nothing_runs, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
 logger = logging.getLogger(__name__)
@@ -35,8 +33,6 @@ SILENTLY_USELESS = 20
 MAX_HOSTS = 1000
 MAX_NAME = 300
 """Characters of a flow's name in the log."""
-MAX_CAPTURED = 64 * 1024 * 1024
-"""Bytes of each side of a flow that can be captured."""
 
 
 class FlowMonitor:
@@ -44,9 +40,6 @@ class FlowMonitor:
 
     def __init__(self) -> None:
         self.stats = Stats()
-        self.capture_into: Path | None = None
-        """The folder into which every watched flow is written."""
-        self._capture = Capture()
         self._collector = Collector(nothing_runs)
         self._ledgers = (Ledger(0), Ledger(0))
         self._unread: Counter[str] = Counter()
@@ -66,15 +59,11 @@ class FlowMonitor:
         client_request: bytes | None = None,
     ) -> FlowRecorder:
         """Begin to watch `flow`."""
-        ledgers = self._ledgers
-        if self.capture_into is not None:
-            # What is captured has to be whole when it ends, however much runs beside it.
-            ledgers = (Ledger(MAX_CAPTURED), Ledger(MAX_CAPTURED))
         return FlowRecorder(
             flow,
             job,
             evidence=evidence,
-            ledgers=ledgers,
+            ledgers=self._ledgers,
             model=model,
             client_request=client_request,
         )
@@ -120,8 +109,6 @@ class FlowMonitor:
             record.end(flow, self._ledgers)
             if record.growth is not None:
                 show(flow)
-            if self.capture_into is not None and (exchange := exchange_of(flow)) is not None:
-                self._capture.keep(self.capture_into, flow, exchange)
             if not watched_by_somebody():
                 self._collector.ended()
         except Exception:
@@ -132,9 +119,8 @@ class FlowMonitor:
                 flow.response.stream = True
 
     def done(self) -> None:
-        """mitmproxy ends: finish what is being written."""
+        """mitmproxy ends."""
         self._collector.stop()
-        self._capture.done()
 
     @staticmethod
     def _look(flow: http.HTTPFlow, record: FlowRecorder) -> ReplySummary:
