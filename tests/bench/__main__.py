@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "addon"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "alone"))
 
 from tests.bench import cpu, delay, litellm, memory, stages, stalls, starting, turns
 from tests.bench.bench import Bench, progress

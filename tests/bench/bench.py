@@ -26,16 +26,16 @@ class Bench:
         self.quick = quick
         self.stack = ExitStack()
         self._folder = folder
-        self._started: dict[tuple[bool, bool, tuple[str, ...]], Proxy] = {}
+        self._started: dict[tuple[bool, tuple[str, ...]], Proxy] = {}
         self._count = 0
         self._rng = random.Random(7)
         self.upstream = self.stack.enter_context(Upstream())
 
-    def proxy(self, *options: str, plain: bool = False, orjson: bool = False) -> Proxy:
+    def proxy(self, *options: str, plain: bool = False) -> Proxy:
         """The mitmdump with these options; all rows share it."""
-        key = plain, orjson, options
+        key = plain, options
         if key not in self._started:
-            proxy = self.new_proxy(*options, plain=plain, orjson=orjson)
+            proxy = self.new_proxy(*options, plain=plain)
             self._started[key] = self.stack.enter_context(proxy)
         return self._started[key]
 
@@ -43,9 +43,9 @@ class Bench:
         """The mitmdump that does one of `JOBS`."""
         return self.proxy(plain=job == "plain")
 
-    def new_proxy(self, *options: str, plain: bool = False, orjson: bool = False) -> Proxy:
+    def new_proxy(self, *options: str, plain: bool = False) -> Proxy:
         """A mitmdump of one's own, which has to be stopped."""
-        return Proxy(self.confdir(), self.upstream.url, *options, plain=plain, orjson=orjson)
+        return Proxy(self.confdir(), self.upstream.url, *options, plain=plain)
 
     def confdir(self) -> Path:
         """A new one, with a certificate authority."""

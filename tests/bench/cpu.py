@@ -45,11 +45,7 @@ def cpu_paced(bench: Bench) -> Iterator[Row]:
 
 
 def _cpu(bench: Bench, what: str, events: int, pace: str) -> Iterator[Row]:
-    proxies = {
-        "plain": bench.proxy(plain=True),
-        "dragoman": bench.proxy(),
-        "orjson": bench.proxy(orjson=True),
-    }
+    proxies = {"plain": bench.proxy(plain=True), "dragoman": bench.proxy()}
     sides = {}
     for _, stream, api, _ in _STREAMS:
         for side, proxy in proxies.items():
@@ -59,14 +55,10 @@ def _cpu(bench: Bench, what: str, events: int, pace: str) -> Iterator[Row]:
         _check(side, proxy, request(f"calls-{events}", CHAT, pace=pace))
     found = bench.rounds(what, sides, rounds=ROUNDS)
     for name, stream, api, limit in _STREAMS:
-        plain, dragoman, orjson = (
-            Samples.of(found[side, stream, api], 1e6 / events) for side in proxies
-        )
-        goal = Goal(limit)
-        yield Row(f"{what}: {name}", "µs", plain, dragoman, "ratio", goal, orjson=orjson)
+        plain, dragoman = (Samples.of(found[side, stream, api], 1e6 / events) for side in proxies)
+        yield Row(f"{what}: {name}", "µs", plain, dragoman, "ratio", Goal(limit))
 
 
 def _check(side: str, proxy: Proxy, asked: bytes) -> None:
     """What is compared must be what it is taken for."""
     assert (b"<|tool_call_begin|>" in fetch(proxy.port, asked)) == (side == "plain")
-    assert proxy.has_loaded("orjson") == (side == "orjson")

@@ -91,8 +91,6 @@ class Row:
     """How both are compared; a `value` stands for itself."""
     goal: Goal | None
     against: str = "plain"
-    orjson: Samples | None = None
-    """What was measured where orjson is installed, too; everything else is without it."""
 
     @property
     def effect(self) -> tuple[float, float, float]:

@@ -57,20 +57,13 @@ def memory_of(pid: int) -> float:
 class Proxy(Measured):
     """A mitmdump that is measured."""
 
-    def __init__(
-        self,
-        confdir: Path,
-        upstream: str,
-        *options: str,
-        plain: bool = False,
-        orjson: bool = False,
-    ) -> None:
+    def __init__(self, confdir: Path, upstream: str, *options: str, plain: bool = False) -> None:
         """With Dragoman, bridging all that asks for the Responses API, or `plain`."""
         write_bytecode()
         bridge = () if plain else ("--set", "dragoman_bridge=~all")
         scripts = (PLAIN if plain else ADDON, SETTLE)
         mode = ("--mode", f"reverse:{upstream}")
-        super().__init__(confdir, *mode, *bridge, *options, scripts=scripts, orjson=orjson)
+        super().__init__(confdir, *mode, *bridge, *options, scripts=scripts)
         give_own_core(self.pid)
         self._clock = cpu_clock(self.pid)
 
@@ -82,10 +75,6 @@ class Proxy(Measured):
     @property
     def pid(self) -> int:
         return self._process.pid
-
-    def has_loaded(self, library: str) -> bool:
-        """Whether a library written in another language is part of the process."""
-        return library in Path(f"/proc/{self.pid}/maps").read_text()
 
 
 class Upstream:

@@ -19,11 +19,11 @@ from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
+from dragoman.wire import json_codec
 from dragoman.wire.sse import Frame, FrameSplitter
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
 from tests.bench.streams import TOOLS, frames
-from tests.jsonio_copies import installed_orjson, jsonio_that_finds
 
 EVENTS = 5_000
 HISTORY, ITEMS = 2_000_000, 500
@@ -79,21 +79,17 @@ def conversion(bench: Bench) -> Iterator[Row]:
     """A request with a long history, from its bytes to those that go upstream."""
     body = history()
 
-    copies = {"without": jsonio_that_finds(None), "with": jsonio_that_finds(installed_orjson())}
-    sides = {
-        key: partial(_seconds, partial(_converting, copy), body) for key, copy in copies.items()
-    }
+    sides = {"": partial(_seconds, _converting, body)}
     found = bench.rounds("request conversion", sides, rounds=60, warm_up=5)
-    without, with_orjson = (Samples.of(found[key], 1e3) for key in copies)
     what = f"request conversion, {len(body) / 1e6:.1f} MB with {ITEMS} items"
-    yield Row(what, "ms", None, without, "value", Goal(40), "–", orjson=with_orjson)
+    yield Row(what, "ms", None, Samples.of(found[""], 1e3), "value", Goal(40), "–")
 
 
-def _converting(jsonio: Any, body: bytes) -> None:
+def _converting(body: bytes) -> None:
     """What is done to a request, but for what the proxy does with any."""
-    converted = convert(jsonio.loads(body), unsupported="drop", evidence=Evidence())
+    converted = convert(json_codec.loads(body), unsupported="drop", evidence=Evidence())
     DeclaredTools.of_request(converted.chat)
-    assert len(jsonio.dumps(converted.chat)) > HISTORY * 0.9
+    assert len(json_codec.dumps(converted.chat)) > HISTORY * 0.9
 
 
 def history() -> bytes:

@@ -13,9 +13,8 @@ from mitmproxy import version
 from tests.bench.figures import Missing, Row, Samples
 
 _HEAD = (
-    "| What | Against | Median | p99 | Dragoman's median | p99 | Effect (95 %) | Goal | Verdict "
-    "| Median with orjson |",
-    "|---|---|--:|--:|--:|--:|--:|--:|---|--:|",
+    "| What | Against | Median | p99 | Dragoman's median | p99 | Effect (95 %) | Goal | Verdict |",
+    "|---|---|--:|--:|--:|--:|--:|--:|---|",
 )
 
 
@@ -27,14 +26,14 @@ def table(rows: Sequence[Row | Missing]) -> str:
 def line(row: Row | Missing) -> str:
     """One row of it."""
     if isinstance(row, Missing):
-        return f"| {row.what} | | | | | | | | not measured: {row.why} | |"
+        return f"| {row.what} | | | | | | | | not measured: {row.why} |"
     theirs, ours = _side(row.baseline), _side(row.measured)
     mark = {"ratio": "×", "times less": "× less"}.get(row.by, row.unit)
     effect, low, high = (_number(value) for value in row.effect)
     goal = f"{row.goal} {mark}" if row.goal else ""
     what = f"{row.what}, {row.unit}"
     cells = (what, row.against, *theirs, *ours, f"{effect} {mark} ({low} to {high})", goal)
-    return f"| {' | '.join(cells)} | {row.verdict} | {_side(row.orjson)[0]} |"
+    return f"| {' | '.join(cells)} | {row.verdict} |"
 
 
 def _side(samples: Samples | None) -> tuple[str, str]:

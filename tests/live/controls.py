@@ -2,8 +2,7 @@
 
 `POST …/controls/options` with a JSON object sets options, the answer to `GET
 …/controls/memory` is the most memory the process ever had, in bytes, to `GET
-…/controls/held` how many streams, records, timers and open files it holds now, to `GET
-…/controls/orjson` whether it has imported that.
+…/controls/held` how many streams, records, timers and open files it holds now.
 """
 
 from __future__ import annotations
@@ -43,8 +42,6 @@ class Controls:
             flow.response = http.Response.make(200, str(_peak_memory()))
         elif flow.request.path == "/controls/held":
             flow.response = http.Response.make(200, json.dumps(_held()))
-        elif flow.request.path == "/controls/orjson":
-            flow.response = http.Response.make(200, json.dumps("orjson" in sys.modules))
         elif flow.request.path == "/controls/options":
             try:
                 ctx.options.update(**json.loads(flow.request.content or b""))

@@ -20,8 +20,6 @@ from mitmproxy.certs import CertStore
 
 ROOT = Path(__file__).parents[2]
 ADDON = ROOT / "addon" / "main.py"
-ALONE = ROOT / "tests" / "alone"
-"""Hides what is installed and mitmproxy's own binaries have not."""
 _LISTENING = re.compile(r"proxy.* listening at (?:\S*:)?(\d+)\.?$", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -37,15 +35,8 @@ class Mitmdump:
 
     PROGRAM: ClassVar = "mitmdump"
 
-    def __init__(
-        self,
-        confdir: Path,
-        *arguments: str,
-        scripts: tuple[Path, ...] = (ADDON,),
-        orjson: bool = False,
-    ):
-        """`arguments` go to mitmdump as they are; `confdir` should be made by `make_confdir`.
-        It finds the orjson that is installed, or none."""
+    def __init__(self, confdir: Path, *arguments: str, scripts: tuple[Path, ...] = (ADDON,)):
+        """`arguments` go to mitmdump as they are; `confdir` should be made by `make_confdir`."""
         self.confdir = confdir
         self.expected_tracebacks = 0
         """A test that provokes faults says here how many tracebacks it wants in the log."""
@@ -57,11 +48,10 @@ class Mitmdump:
         command = [str(script), "--set", f"confdir={confdir}"]
         command += [word for option in options for word in ("--set", option)]
         command += [word for path in scripts for word in ("-s", str(path))]
-        hidden = {} if orjson else {"PYTHONPATH": str(ALONE)}
         self._process = subprocess.Popen(
             [*command, *arguments],
             cwd=ROOT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **hidden},
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -174,18 +164,16 @@ class Mitmdumps:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._authority = folder / "authority"
-        self._running: dict[tuple[tuple[str, ...], tuple[Path, ...], bool], Mitmdump] = {}
+        self._running: dict[tuple[tuple[str, ...], tuple[Path, ...]], Mitmdump] = {}
         make_confdir(self._authority)
 
-    def get(
-        self, *arguments: str, scripts: tuple[Path, ...] = (ADDON,), orjson: bool = False
-    ) -> Mitmdump:
+    def get(self, *arguments: str, scripts: tuple[Path, ...] = (ADDON,)) -> Mitmdump:
         """A running mitmdump with these arguments; all share one certificate authority."""
-        key = arguments, scripts, orjson
+        key = arguments, scripts
         if key not in self._running:
             confdir = self._folder / f"confdir{len(self._running)}"
             shutil.copytree(self._authority, confdir)
-            self._running[key] = Mitmdump(confdir, *arguments, scripts=scripts, orjson=orjson)
+            self._running[key] = Mitmdump(confdir, *arguments, scripts=scripts)
         return self._running[key]
 
     def stop(self) -> None:

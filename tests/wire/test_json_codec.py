@@ -1,23 +1,11 @@
-"""JSON means the same, to the byte, whether orjson is installed or not.
-
-Two copies of the module are compared with each other and with the standard library.
-"""
+"""JSON is read and written as the standard library does it, to the byte."""
 
 from __future__ import annotations
 
-import datetime
-import enum
-import functools
 import json
 import math
-import uuid
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from http import HTTPStatus
-from importlib import import_module
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import example, given
@@ -25,10 +13,6 @@ from hypothesis import strategies as st
 
 from dragoman.wire import json_codec
 from dragoman.wire.json_codec import MAX_NESTING, MAX_VALUES
-from tests.jsonio_copies import installed_orjson, jsonio_that_finds
-
-WITHOUT, WITH = jsonio_that_finds(None), jsonio_that_finds(installed_orjson())
-BOTH = pytest.mark.parametrize("module", [WITHOUT, WITH], ids=["without orjson", "with orjson"])
 
 
 def outcome(loads: Callable[[Any], Any], text: object, refusal: type[ValueError]) -> str:
@@ -37,11 +21,6 @@ def outcome(loads: Callable[[Any], Any], text: object, refusal: type[ValueError]
         return repr(loads(text))
     except refusal as error:
         return f"refused: {error}"
-
-
-def test_the_other_tests_find_no_orjson() -> None:
-    with pytest.raises(ImportError):
-        import_module("orjson")
 
 
 # Reading
@@ -97,43 +76,29 @@ def texts(draw: st.DrawFn) -> bytes | bytearray | str:
 @example("")
 def test_what_is_read_is_what_the_standard_library_reads(text: bytes | bytearray | str) -> None:
     expected = outcome(json.loads, text, ValueError)
-    for module in (WITHOUT, WITH):
-        assert outcome(module.loads, text, module.NotJson) == expected
+    assert outcome(json_codec.loads, text, json_codec.NotJson) == expected
 
 
-@pytest.mark.parametrize(
-    "text", [b'{"a": [1, 0.0, 0.5, "\xc3\xa9"]}', ' {"a": 1}\n', bytearray(b"[]")]
-)
-def test_orjson_reads_and_writes_what_is_usual(text: bytes | bytearray | str) -> None:
-    value = json.loads(text)
-    library = {"json": None, "_raw_decode": None, "_encode": None}
-    with mock.patch.multiple(WITH, **library):
-        assert WITH.loads(text) == value
-        assert json.loads(WITH.dumps(value)) == value
-
-
-@BOTH
 @pytest.mark.parametrize("container", ["[%s]", '{"a":%s}', '[0,{"é":[%s]}]'])
-def test_values_are_nested_so_deeply_and_no_deeper(module: Any, container: str) -> None:
+def test_values_are_nested_so_deeply_and_no_deeper(container: str) -> None:
     levels = container.count("[") + container.count("{")
     times, rest = divmod(MAX_NESTING, levels)
     text = "[" * rest + "0" + "]" * rest
     for _ in range(times):
         text = container % text
-    assert module.loads(text) == json.loads(text)
+    assert json_codec.loads(text) == json.loads(text)
     for too_deep in (f"[{text}]", f"[{text}]".encode("utf-16"), "[" * 99_999):
-        with pytest.raises(module.NotJson):
-            module.loads(too_deep)
+        with pytest.raises(json_codec.NotJson):
+            json_codec.loads(too_deep)
 
 
-@BOTH
 @pytest.mark.parametrize("member, most", [("[]", MAX_VALUES - 1), ("0", 4 * MAX_VALUES + 1)])
-def test_so_many_values_are_read_and_no_more(module: Any, member: str, most: int) -> None:
+def test_so_many_values_are_read_and_no_more(member: str, most: int) -> None:
     members = ",".join([member] * most)
-    assert len(module.loads(f"[{members}]")) == most
+    assert len(json_codec.loads(f"[{members}]")) == most
     for too_many in (f"[{members},{member}]", f"[{members},{member}]".encode()):
-        with pytest.raises(module.NotJson, match="more values"):
-            module.loads(too_many)
+        with pytest.raises(json_codec.NotJson, match="more values"):
+            json_codec.loads(too_many)
 
 
 # Writing
@@ -163,63 +128,22 @@ def finite(value: Any) -> bool:
 @example({"é": 2**64, "\u2028": "\x7f\x1f\b"})
 @example(["é", "\ud800"])
 def test_what_is_written_is_what_the_standard_library_writes(value: Any) -> None:
-    written = WITH.dumps(value)
-    assert written == WITHOUT.dumps(value)
+    written = json_codec.dumps(value)
     if finite(value):
         assert written == reference(value)
 
 
-class Kind(enum.Enum):
-    A = "a"
+def test_what_is_no_number_is_null() -> None:
+    read = json_codec.loads('{"é": [1e999, NaN, -Infinity, 0.5]}')
+    assert json_codec.dumps(read) == '{"é":[null,null,null,0.5]}'.encode()
+    assert json_codec.dumps([*read.values(), "\ud800"]) == b'[[null,null,null,0.5],"\\ud800"]'
 
 
-@dataclass
-class Pair:
-    a: int = 1
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        (1, [1e-5]),
-        {1: 2, None: True},
-        OrderedDict(a=1e-5),
-        type("Text", (str,), {})("é"),
-        type("Number", (float,), {})(0.5),
-        HTTPStatus.OK,
-        [Kind.A],
-        Pair(),
-        {"at": datetime.date(2026, 1, 1)},
-        uuid.UUID(int=1),
-        b"bytes",
-        functools.reduce(lambda inner, _: [inner], range(300), 1e-5),
-        functools.reduce(lambda inner, _: [inner], range(200_000), 0),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_reading_does_not_give_is_written_or_refused_alike(value: Any) -> None:
-    def written(module: Any) -> Any:
-        try:
-            return module.dumps(value)
-        except (TypeError, module.NotJson) as error:
-            return type(error).__name__
-
-    assert written(WITH) == written(WITHOUT)
-
-
-@BOTH
-def test_what_is_no_number_is_null(module: Any) -> None:
-    read = module.loads('{"é": [1e999, NaN, -Infinity, 0.5]}')
-    assert module.dumps(read) == '{"é":[null,null,null,0.5]}'.encode()
-    assert module.dumps([*read.values(), "\ud800"]) == b'[[null,null,null,0.5],"\\ud800"]'
-
-
-@BOTH
-def test_a_value_that_holds_itself_is_not_json(module: Any) -> None:
+def test_a_value_that_holds_itself_is_not_json() -> None:
     value: list[Any] = [0.5]
     value.append({"a": value})
-    with pytest.raises(module.NotJson):
-        module.dumps(value)
+    with pytest.raises(json_codec.NotJson):
+        json_codec.dumps(value)
 
 
 @given(st.text(alphabet=st.characters()))

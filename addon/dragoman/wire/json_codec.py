@@ -3,17 +3,12 @@
 What leaves is compact, in the key order of the value, UTF-8; a lone surrogate,
 which UTF-8 cannot carry, is escaped as it was in the input.  A value that was read can
 be written, and walked by functions that call themselves, wherever it comes to stand.
-
-Where orjson is installed it reads and writes what the standard library would read and
-write the same, to the byte; all else is left to that.  So nothing but time depends on it.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from importlib import import_module
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
@@ -105,12 +100,10 @@ def quoted(text: str) -> bytes:
         return encode_basestring_ascii(text).encode()
 
 
-# With the standard library alone
-
 _raw_decode = json.JSONDecoder().raw_decode
 
 
-def _read_alone(text: _Text) -> Any:
+def _read(text: _Text) -> Any:
     """What `json.loads` reads, sooner where it is UTF-8."""
     try:
         string = (text if isinstance(text, str) else text.decode()).strip(" \t\n\r")
@@ -126,60 +119,8 @@ _encode = json.JSONEncoder(ensure_ascii=False, **_STYLE).encode
 _encode_ascii = json.JSONEncoder(**_STYLE).encode
 
 
-def _write_alone(value: Any) -> bytes:
+def _write(value: Any) -> bytes:
     try:
         return _encode(value).encode()
     except UnicodeEncodeError:
         return _encode_ascii(value).encode()
-
-
-# With orjson
-
-_PLAIN = frozenset({str, int, bool, type(None)})
-
-
-def _is_the_same(value: Any) -> bool:
-    """Whether the standard library would have read this value where orjson has, and writes
-    what orjson writes for it.
-
-    orjson reads an integer of more than 64 bits as a float, and spells small floats, and
-    in some of its versions large ones, in its own way: 0.00001, not 1e-05.
-    """
-    values = [value]
-    for one in values:  # which grows
-        kind = type(one)
-        if kind in _PLAIN:
-            continue
-        if kind is dict:
-            values += one.values()
-        elif kind is list:
-            values += one
-        elif kind is not float or not (1e-4 <= abs(one) < 1e16 or one == 0):
-            return False
-    return True
-
-
-def _read_with_orjson(text: _Text) -> Any:
-    try:
-        value = _orjson.loads(text)
-    except ValueError:  # NaN, 1e999, a lone surrogate, a mark of byte order, or no JSON
-        return json.loads(text)
-    return value if _is_the_same(value) else json.loads(text)
-
-
-def _write_with_orjson(value: Any) -> bytes:
-    try:
-        written: bytes = _orjson.dumps(value)
-    except TypeError:  # an integer of more than 64 bits, a lone surrogate, too deep
-        return _write_alone(value)
-    return written if _is_the_same(value) else _write_alone(value)
-
-
-_read: Callable[[_Text], Any] = _read_alone
-_write: Callable[[Any], bytes] = _write_alone
-try:
-    _orjson: Any = import_module("orjson")
-except ImportError:
-    pass
-else:
-    _read, _write = _read_with_orjson, _write_with_orjson
