@@ -33,7 +33,6 @@ class Backend:
 
     def open(self, *, days: float = 30, max_bytes: int = 64 * MB) -> Store:
         store = open_store(self.value, confdir=self.confdir, days=days, max_bytes=max_bytes)
-        assert store is not None
         self._opened.append(store)
         return store
 

@@ -23,7 +23,6 @@ PASSWORD = "hunter2-and-more"
 
 def redis_store(url: str, days: float = 30) -> Store:
     store = open_store(url, confdir=Path("/nonexistent"), days=days, max_bytes=1000)
-    assert store is not None
     return store
 
 

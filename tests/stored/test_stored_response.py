@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from dragoman.proxy.stored import async_store as archives
 from dragoman.proxy.stored.async_store import AsyncStore
-from dragoman.proxy.stored.open_store import open_store
 from dragoman.stored.continuation import (
     Continuation,
     going_on,
@@ -214,7 +213,7 @@ def test_what_a_response_goes_on_from_lives_as_long_as_it(
     """Its previous responses, and those whose items it refers to."""
     monkeypatch.setattr(archives, "time", type("Clock", (), {"time": lambda: backend.now}))
     opened = AsyncStore()
-    opened.use(open_store(backend.value, confdir=backend.confdir, days=1, max_bytes=10**7))
+    opened.choose(backend.value, confdir=backend.confdir, days=1, max_bytes=10**7, running=True)
     first, referred, alone = made(1), made(2), made(3)
 
     async def live() -> list[bool]:

@@ -22,7 +22,6 @@ def main() -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     store = open_store("", confdir=Path(confdir), days=30, max_bytes=1 << 30)
-    assert store is not None
     print(store.secret().hex(), flush=True)
     previous: list[str] = []
     for number in range(int(count)):

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +33,7 @@ from ...stored.stored_response import Json, StoredResponse, Unreadable, parts_of
 from ...wire.errors import Refused
 from ..credentials import is_anonymous
 from ..slicing import in_slices
-from .opening import Opening
+from .open_store import open_store
 from .store_thread import StoreThread
 
 logger = logging.getLogger(__name__)
@@ -69,23 +70,17 @@ class AsyncStore:
         """
         choice = _Choice(value, confdir)
         if self._thread is not None and choice == self._choice:
-            self._thread.store.limit(days, max_bytes)
+            self._thread.limit(days, max_bytes)
             return
         thread = None
         if value == "memory" and self._memory is not None:
             thread = self._memory
-            thread.store.limit(days, max_bytes)
+            thread.limit(days, max_bytes)
         elif value != "off":
-            store = Opening(value, confdir=confdir, days=days, max_bytes=max_bytes)
-            thread = StoreThread(store)
-            _wait_for(store, thread, AT_RUN_TIME if running else AT_START, named=bool(value))
+            thread = StoreThread(partial(open_store, value, confdir=confdir), days, max_bytes)
+            _wait_for(thread, AT_RUN_TIME if running else AT_START, named=bool(value))
         self._use(thread)
         self._choice = choice
-
-    def use(self, store: Store | None) -> None:
-        """Keep responses in `store` from now on, or not at all."""
-        self._use(None if store is None else StoreThread(store))
-        self._choice = None
 
     def close(self) -> None:
         """Wait a moment for what is being written, and let go of the store."""
@@ -252,10 +247,10 @@ class _Choice:
     confdir: Path
 
 
-def _wait_for(store: Opening, thread: StoreThread, seconds: float, *, named: bool) -> None:
+def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:
     """Wait until the store is open, but not for longer than these.  Raises `OptionsError`
     for one that somebody has named and that cannot be opened."""
-    opening = thread.later(lambda _: store.open())
+    opening = thread.later(lambda _: None)
     try:
         opening.result(seconds)
     except StoreError as error:

@@ -24,16 +24,14 @@ FILE = "dragoman.sqlite3"
 _CHOICES = "memory, off, a redis:// URL, or the path of a file (./name for one right here)"
 
 
-def open_store(value: str, *, confdir: Path, days: float, max_bytes: int) -> Store | None:
-    """The store that ``dragoman_store`` asks for; None for ``off``.
+def open_store(value: str, *, confdir: Path, days: float, max_bytes: int) -> Store:
+    """The store that ``dragoman_store`` asks for, which is not ``off``.
 
     What is older than `days` (more than 0), or over `max_bytes` and used the longest ago,
     is forgotten.  Raises `OptionsError` with a message that says what to change.  A Redis
     is not connected to before it is used: it may come later than the proxy.
     """
     bounds = Limits.of(days, max_bytes)
-    if value == "off":
-        return None
     if value == "memory":
         return Memory(bounds)
     try:

@@ -5,6 +5,10 @@ One that waited in vain, or failed after `SLOW` seconds, has the store left alon
 `PAUSE` seconds: until then all others fail at once, those that stand in line too.  A store
 that refuses quickly costs nothing, and is asked each time.
 
+The store is opened by the call that uses it first, and by the next one if that failed: one
+in trouble (locked, damaged, on a disk that does not answer) stops neither mitmproxy's start
+nor its streams, and serves as soon as the trouble is over.
+
 The thread is a daemon: mitmproxy ends without waiting for a store that hangs.
 """
 
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +24,11 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ...stored.store import Store, StoreError
+from mitmproxy import exceptions
+
+from ...stored.store import NotOpened, Store, StoreError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PATIENCE = 3.0
@@ -35,8 +44,13 @@ LAST = 1.5
 class StoreThread:
     """Calls a `Store`, one call after the other."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, open_store: Callable[..., Store], days: float, max_bytes: int) -> None:
+        """`open_store` is called in the thread, with `days` and `max_bytes`; where it raises
+        `OptionsError`, the calls raise `NotOpened`."""
+        self._open = open_store
+        self._bounds = (days, max_bytes)
+        self._store: Store | None = None
+        self._failed = False
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[Store], Any]] | None] = SimpleQueue()
         self._left_alone_until = 0.0
         self._why = ""
@@ -74,6 +88,12 @@ class StoreThread:
         self._calls.put((future, call))
         return future
 
+    def limit(self, days: float, max_bytes: int) -> None:
+        """Other bounds from now on; waits for nothing."""
+        self._bounds = (days, max_bytes)
+        if self._store is not None:
+            self._store.limit(days, max_bytes)
+
     def close(self) -> None:
         """Have the store closed after all calls so far, without waiting for it."""
         self._calls.put(None)
@@ -110,18 +130,33 @@ class StoreThread:
             if future.set_running_or_notify_cancel():
                 self._running = future
                 self._make(future, call)
-        with contextlib.suppress(StoreError):
-            self.store.close()
+        if self._store is not None:
+            with contextlib.suppress(StoreError):
+                self._store.close()
 
     def _make(self, future: Future[Any], call: Callable[[Store], Any]) -> None:
         began = time.monotonic()
         try:
             if began < self._left_alone_until:
                 raise StoreError(self._why)
-            result = call(self.store)
+            result = call(self._opened())
         except BaseException as error:  # raised where it was asked for
             if isinstance(error, StoreError) and time.monotonic() - began > SLOW:
                 self._leave_alone(str(error))
             future.set_exception(error)
         else:
             future.set_result(result)
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            days, max_bytes = bounds = self._bounds
+            try:
+                self._store = self._open(days=days, max_bytes=max_bytes)
+            except exceptions.OptionsError as error:
+                self._failed = True
+                raise NotOpened(str(error)) from None
+            if bounds != self._bounds:  # changed meanwhile
+                self._store.limit(*self._bounds)
+            if self._failed:
+                logger.info("The store of responses can be used now.")
+        return self._store
