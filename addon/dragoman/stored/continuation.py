@@ -164,7 +164,7 @@ def submitted(body: object, kept: StoredResponse) -> list[Json]:
                 f"'{path}': no call with id '{call_id[:100]}' waits for its output.",
                 param=output.at("tool_call_id"),
             )
-        outputs[call_id] = output.plain("output")
+        outputs[call_id] = output.get("output")
     lacking = [call_id for call_id in waiting if call_id not in outputs]
     if lacking:
         raise Refused(

@@ -24,7 +24,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .json_codec import NotJson, dumps
+from .json_codec import dumps
 from .json_progress import JsonProgress, Status
 
 MANY = 1024
@@ -70,10 +70,7 @@ def _arguments(value: Any) -> str:
         return value
     if value is None:
         return ""
-    try:
-        return dumps(value).decode()
-    except NotJson:
-        return ""
+    return dumps(value).decode()
 
 
 @dataclass(eq=False, slots=True)

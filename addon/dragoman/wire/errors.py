@@ -315,10 +315,7 @@ def _text(value: Any) -> str:
     if value is None or value in ({}, []):
         return ""
     if not isinstance(value, str):
-        try:
-            return dumps(value).decode()[:MAX_MESSAGE]
-        except NotJson:
-            return ""
+        return dumps(value).decode()[:MAX_MESSAGE]
     return value[:MAX_MESSAGE]
 
 

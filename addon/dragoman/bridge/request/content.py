@@ -12,7 +12,7 @@ from ...wire.errors import Refused
 from ...wire.json_codec import dumps
 from ..conversation import ContentPart
 from .images import image_url
-from .validation import RequestObject, label, missing, plain, wrong_type
+from .validation import RequestObject, label, missing, wrong_type
 
 _TEXT_FIELDS = {
     "input_text": "text",
@@ -85,9 +85,9 @@ def merged(parts: list[ContentPart]) -> str | list[ContentPart]:
     return parts
 
 
-def json_text(value: object, path: str) -> str:
+def json_text(value: object) -> str:
     """A value as compact JSON text, in the order of its keys."""
-    return dumps(plain(value, path)).decode()
+    return dumps(value).decode()
 
 
 def _parts(value: object, path: str) -> list[RequestObject]:

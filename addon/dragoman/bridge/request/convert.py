@@ -234,7 +234,7 @@ _SAME: Mapping[str, Callable[[RequestObject, str], Any]] = {
     "service_tier": RequestObject.string,
     # Not of the Responses API: what clients add for chat hosts and their engines.
     "seed": RequestObject.integer,
-    "stop": RequestObject.plain,
+    "stop": RequestObject.get,
     "logit_bias": RequestObject.plain_object,
     "top_k": RequestObject.integer,
     "min_p": RequestObject.number,

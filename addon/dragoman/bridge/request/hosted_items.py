@@ -48,21 +48,21 @@ def remark(kind: str, item: RequestObject) -> str:
         if value is None or value in ("", [], {}):
             continue
         picture = kind == "image_generation_call" and name == "result"
-        said.append(f"{name}: {LEFT_OUT if picture else _told(value, item.at(name))}")
+        said.append(f"{name}: {LEFT_OUT if picture else _told(value)}")
     return f"[{kind}: {', '.join(said)}]" if said else ""
 
 
-def _told(value: Any, path: str) -> str:
+def _told(value: Any) -> str:
     """A field as text; strings may be JSON themselves, and hold pictures."""
     if not isinstance(value, str):
-        return without_data(json_text(without_media(value), path))
+        return without_data(json_text(without_media(value)))
     if value.startswith(("[", "{")):
         try:
             inner = loads(value)
         except NotJson:
             inner = None
         if (kept := without_media(inner)) != inner:
-            value = json_text(kept, path)
+            value = json_text(kept)
     return without_data(value)
 
 

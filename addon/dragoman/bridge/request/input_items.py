@@ -76,7 +76,7 @@ class Reader:
         if value is None or value == "":
             return "{}"
         if isinstance(value, dict):
-            return json_text(value, item.at("arguments"))
+            return json_text(value)
         text = item.required_string("arguments")
         try:
             if isinstance(loads(text), dict):
@@ -180,7 +180,7 @@ def _shell_call(_: Reader, item: RequestObject) -> ConversationItem:
 
 def _apply_patch_call(_: Reader, item: RequestObject) -> ConversationItem:
     operation = item.plain_object("operation") or {}
-    return ToolCall(_call_id(item), "apply_patch", json_text(operation, item.at("operation")))
+    return ToolCall(_call_id(item), "apply_patch", json_text(operation))
 
 
 def _tool_search_call(reader: Reader, item: RequestObject) -> ConversationItem | None:
@@ -193,31 +193,31 @@ def _tool_search_call(reader: Reader, item: RequestObject) -> ConversationItem |
 
 
 def _output(reader: Reader, item: RequestObject) -> ConversationItem:
-    text, media = output_content(*_returned(item), reader.evidence)
+    text, media = output_content(_returned(item), reader.evidence)
     return ToolOutput(_call_id(item), text, media)
 
 
 def _shell_call_output(reader: Reader, item: RequestObject) -> ConversationItem:
-    text, media = shell_output(*_returned(item), reader.evidence)
+    text, media = shell_output(_returned(item), reader.evidence)
     return ToolOutput(_call_id(item), text, media)
 
 
 def _local_shell_call_output(reader: Reader, item: RequestObject) -> ConversationItem:
     """Its reference has an ``id`` alone, which is the call's; clients send ``call_id``."""
-    text, media = output_content(*_returned(item), reader.evidence)
+    text, media = output_content(_returned(item), reader.evidence)
     return ToolOutput(_call_id(item) or item.string("id") or "", text, media)
 
 
-def _returned(item: RequestObject) -> tuple[Any, str]:
-    """What a tool returned, and where it stands: clients put it under ``content``, too."""
-    name = "output" if item.get("output") is not None else "content"
-    return item.get(name), item.at(name)
+def _returned(item: RequestObject) -> Any:
+    """What a tool returned: clients put it under ``content``, too."""
+    output = item.get("output")
+    return item.get("content") if output is None else output
 
 
 def _apply_patch_call_output(_: Reader, item: RequestObject) -> ConversationItem:
     report = {name: item.string(name) for name in ("status", "output")}
     report = {name: value for name, value in report.items() if value is not None}
-    return ToolOutput(_call_id(item), json_text(report, item.path))
+    return ToolOutput(_call_id(item), json_text(report))
 
 
 def _tool_search_output(reader: Reader, item: RequestObject) -> ConversationItem | None:

@@ -22,7 +22,7 @@ _MARKS = ('"image', '"input_image', '"data:image')
 """One of these is in the JSON text of every image; other strings need not be read."""
 
 
-def output_content(value: object, path: str, evidence: Evidence) -> tuple[str, list[ContentPart]]:
+def output_content(value: object, evidence: Evidence) -> tuple[str, list[ContentPart]]:
     """The text of an output, and the parts only a user message can hold.
 
     What is neither text nor media that can be sent is kept as JSON text, without the
@@ -36,15 +36,15 @@ def output_content(value: object, path: str, evidence: Evidence) -> tuple[str, l
             return value, []
     parts = _parts(value)
     if parts is None:
-        return _as_json(value, path, evidence), []
-    return _read(parts, path, evidence)
+        return _as_json(value, evidence), []
+    return _read(parts, evidence)
 
 
-def shell_output(value: object, path: str, evidence: Evidence) -> tuple[str, list[ContentPart]]:
+def shell_output(value: object, evidence: Evidence) -> tuple[str, list[ContentPart]]:
     """The output of `shell`: what its commands printed, one JSON text a line."""
     if not isinstance(value, list):
-        return output_content(value, path, evidence)
-    return "\n".join(json_text(part, path) for part in value), []
+        return output_content(value, evidence)
+    return "\n".join(json_text(part) for part in value), []
 
 
 def _structure(text: str) -> object:
@@ -91,18 +91,18 @@ def _is_image(part: object) -> bool:
     return image_url(part) is not None
 
 
-def _read(parts: list[Any], path: str, evidence: Evidence) -> tuple[str, list[ContentPart]]:
+def _read(parts: list[Any], evidence: Evidence) -> tuple[str, list[ContentPart]]:
     """Texts follow each other as they came; JSON text stands on lines of its own."""
     text = ""
     after_json = False
     media: list[ContentPart] = []
-    for index, part in enumerate(parts):
+    for part in parts:
         read = _part(part)
         if isinstance(read, dict):
             media.append(read)
             continue
         as_json = read is None
-        said = _as_json(part, f"{path}[{index}]", evidence) if read is None else read
+        said = _as_json(part, evidence) if read is None else read
         if text and (as_json or after_json):
             text += "\n"
         text += said
@@ -121,9 +121,9 @@ def _part(part: object) -> str | ContentPart | None:
     return read
 
 
-def _as_json(value: object, path: str, evidence: Evidence) -> str:
-    whole = json_text(value, path)
-    kept = without_data(json_text(without_media(value), path))
+def _as_json(value: object, evidence: Evidence) -> str:
+    whole = json_text(value)
+    kept = without_data(json_text(without_media(value)))
     if kept != whole:
         evidence.note("left out", "data in a tool output")
     return kept

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...wire.errors import Refused
-from ...wire.json_codec import NotJson, dumps
 
 MAX_PAIRS, MAX_KEY, MAX_TEXT = 16, 64, 512
 """The API's limits of ``metadata``: pairs, and the characters of each of their halves."""
@@ -58,18 +57,6 @@ def previous_not_found(response_id: str) -> Refused:
         param="previous_response_id",
         code="previous_response_not_found",
     )
-
-
-def plain(value: object, path: str) -> Any:
-    """The same value, known to survive `jsonio.dumps`; refused if it would not.
-
-    It can be read and yet be nested too deeply to be written.
-    """
-    try:
-        dumps(value)
-    except NotJson:
-        raise Refused(f"'{path}' cannot be written as JSON.", param=path) from None
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +170,9 @@ class RequestObject:
                 )
         return pairs
 
-    def plain(self, name: str) -> Any:
-        """Any JSON value that can be sent on; None if absent."""
-        value = self.values.get(name)
-        return None if value is None else plain(value, self.at(name))
-
     def plain_object(self, name: str) -> dict[str, Any] | None:
-        """An object that can be sent on; None if absent."""
-        value = self.plain(name)
+        """An object as it is, to be sent on; None if absent."""
+        value = self.values.get(name)
         if value is None or isinstance(value, dict):
             return value
         raise wrong_type(value, "an object", self.at(name))

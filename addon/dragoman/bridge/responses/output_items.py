@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...wire.json_codec import NotJson, dumps, loads
+from ...wire.json_codec import NotJson, loads
 from ..turn import Tool, ToolKind
 from .dialects import Dialect
 
@@ -99,7 +99,6 @@ def structured_call(kind: ToolKind, arguments: str) -> Json | None:
     """
     try:
         values = loads(arguments.strip() or "{}")
-        dumps(values)
     except NotJson:
         return None
     return _STRUCTURED[kind](values) if isinstance(values, dict) else None

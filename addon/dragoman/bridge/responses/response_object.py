@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...wire.json_codec import NotJson, dumps
 from ..turn import TurnContext
 
 Json = dict[str, Any]
@@ -59,15 +58,6 @@ def snapshot(turn: TurnContext, response_id: str, created_at: int) -> Json:
     }
 
 
-def _plain(value: Any) -> bool:
-    """Whether the value can be written back as JSON: not if it is nested too deeply."""
-    try:
-        dumps(value)
-    except NotJson:
-        return False
-    return True
-
-
 def _string(ask: Mapping[str, Any], name: str) -> str | None:
     value = ask.get(name)
     return value if isinstance(value, str) else None
@@ -97,18 +87,18 @@ def _flag(ask: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 def _object(ask: Mapping[str, Any], name: str) -> Json:
     value = ask.get(name)
-    return value if isinstance(value, dict) and _plain(value) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _instructions(ask: Mapping[str, Any]) -> str | list[Any] | None:
     value = ask.get("instructions")
-    return value if isinstance(value, str | list) and _plain(value) else None
+    return value if isinstance(value, str | list) else None
 
 
 def _tools(ask: Mapping[str, Any]) -> list[Json]:
     """The declared tools; of a function all four fields, null where the client had none."""
     tools = ask.get("tools")
-    if not isinstance(tools, list) or not _plain(tools):
+    if not isinstance(tools, list):
         return []
     return [_function(tool) | tool for tool in tools if isinstance(tool, dict)]
 
@@ -121,7 +111,7 @@ def _function(tool: Json) -> Json:
 
 def _tool_choice(ask: Mapping[str, Any]) -> str | Json:
     value = ask.get("tool_choice")
-    return value if isinstance(value, str | dict) and value and _plain(value) else "auto"
+    return value if isinstance(value, str | dict) and value else "auto"
 
 
 def _text(ask: Mapping[str, Any]) -> Json:

@@ -121,22 +121,15 @@ def _text(value: object) -> str:
         return "\n".join(_part(part) for part in value)
     if value is None or value == {}:
         return ""
-    return _json(value)
+    return dumps(value).decode()
 
 
 def _part(part: Json) -> str:
     for name in _TEXT_NAMES:
         if isinstance(part.get(name), str):
             return string(part[name])
-    kind, written = string(part.get("type")) or "part", _json(part)
+    kind, written = string(part.get("type")) or "part", dumps(part).decode()
     return f"[{kind[:40]}: {len(written):,} characters]" if len(written) > 300 else written
-
-
-def _json(value: object) -> str:
-    try:
-        return dumps(value).decode()
-    except NotJson:
-        return "(nested too deeply to be shown)"
 
 
 def _tool(value: Json) -> list[str]:

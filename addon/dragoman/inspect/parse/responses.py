@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...wire.json_codec import NotJson, dumps
+from ...wire.json_codec import dumps
 from ...wire.usage import Counts, counts
 from .values import (
     Failure,
@@ -228,7 +228,4 @@ def _call(item: Json, kind: str, streamed: str) -> ParsedCall:
 def _json_text(value: object) -> str:
     if isinstance(value, str) or not value:
         return string(value)
-    try:
-        return dumps(value).decode()
-    except NotJson:
-        return ""
+    return dumps(value).decode()
