@@ -46,7 +46,7 @@ def litellm(bench: Bench) -> Iterator[Row | Missing]:
         found = bench.rounds("LiteLLM", sides, rounds=10)
     for column, what, unit, times in (
         (0, f"CPU per event: {WHAT}", "µs", 25),
-        (1, "memory between streams: bridge", "MB", 5),
+        (1, "memory between streams: bridge", "MB", 4),
     ):
         baseline, measured = (
             Samples([figures[column] for figures in found[side]])

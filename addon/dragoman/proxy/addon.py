@@ -28,13 +28,11 @@ from .flows.bridge_flow import BridgeFlow
 from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
-from .mitm import gc_tuning
 from .observe import views
 from .observe.commands import Commands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import recorder_of
-from .observe.refresh import watched_by_somebody
 from .routes import ResponsesRoute, beside, is_chat, is_upgrade, responses_route, unserved
 
 logger = logging.getLogger(__name__)
@@ -108,14 +106,11 @@ class Dragoman:
     def running(self) -> None:
         """From now on mitmproxy refuses invalid options, and shows why."""
         self._running = True
-        if not watched_by_somebody():
-            gc_tuning.spare_what_is_loaded()
 
     def done(self) -> None:
         """mitmproxy ends, or the script is loaded anew.  Streams still run: what they have to
         keep is kept until the process ends."""
         self._metrics.stop()
-        self._witness.done()
 
     def client_connected(self, client: Client) -> None:
         """A client has come."""

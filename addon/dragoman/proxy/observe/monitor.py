@@ -20,9 +20,8 @@ from ...inspect.stats import Stats, Summary, counted
 from ...inspect.summary import ReplySummary, summarize
 from ...notes import Evidence, printable
 from ..flows.live_stream import LiveStream, WatchedStream
-from ..mitm.gc_tuning import Collector
 from .byte_budget import Ledger
-from .recorder import FlowRecorder, nothing_runs, readable, recorder_of
+from .recorder import FlowRecorder, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
 logger = logging.getLogger(__name__)
@@ -40,7 +39,6 @@ class FlowMonitor:
 
     def __init__(self) -> None:
         self.stats = Stats()
-        self._collector = Collector(nothing_runs)
         self._ledgers = (Ledger(0), Ledger(0))
         self._unread: Counter[str] = Counter()
 
@@ -109,18 +107,12 @@ class FlowMonitor:
             record.end(flow, self._ledgers)
             if record.growth is not None:
                 show(flow)
-            if not watched_by_somebody():
-                self._collector.ended()
         except Exception:
             logger.exception("%s: what was done could not be told", name_of(flow))
         finally:
             if flow.response and isinstance(flow.response.stream, LiveStream | WatchedStream):
                 # mitmweb keeps flows; they need not keep all that worked on them.
                 flow.response.stream = True
-
-    def done(self) -> None:
-        """mitmproxy ends."""
-        self._collector.stop()
 
     @staticmethod
     def _look(flow: http.HTTPFlow, record: FlowRecorder) -> ReplySummary:

@@ -246,11 +246,6 @@ def recorder_of(flow: Flow) -> FlowRecorder | None:
     return _running.get(flow)
 
 
-def nothing_runs() -> bool:
-    """Whether no flow has a record that still runs."""
-    return not _running
-
-
 def is_watched(flow: Flow) -> bool:
     """Whether there is, or was, a record of this flow."""
     return isinstance(flow, http.HTTPFlow) and isinstance(flow.metadata.get(KEY), dict)
