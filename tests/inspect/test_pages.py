@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import CODEX
 from dragoman.inspect.exchange import Exchange
-from dragoman.inspect.pages.diff import diff_page
+from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page
 from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
@@ -133,19 +135,52 @@ def test_every_frame_that_differs_is_shown_once_and_no_other() -> None:
     assert "  … 5 identical frames …" in lines
 
 
-def test_an_event_stands_behind_the_chunk_that_it_came_of() -> None:
+def test_frames_that_carry_the_same_text_stand_side_by_side() -> None:
     says_ = [line.text[9:53].strip() for line in diff_page(bridged())[2:]]
-    assert says_[:2] == ["created", "in_progress"]
     at = says_.index('"A new file. "')
-    assert says_[at : at + 4] == [
+    assert says_[at : at + 6] == [
         '"A new file. "',
+        "created",
+        "in_progress",
         "output_item.added",
         "reasoning_summary_part.added",
         '"A new file. "',
     ]
-    at = says_.index('"atch\\\\n*** A"')
-    assert says_[at + 1] == '"atch\\n*** A"'
+    at = says_.index('"*** Begin P"')
+    assert says_[at + 5 : at + 7] == ['"*** Begin P"', '"atch\\\\n*** A"']
     assert says_[-1] == "completed"
+
+
+def of_texts(texts: list[str], more: str = "") -> bytes:
+    """A stream in which each of them is a delta."""
+    deltas = ({"choices": [{"delta": {"content": text}}]} for text in texts)
+    return "".join(f"data: {json.dumps(delta)}{more}\n\n" for delta in deltas).encode()
+
+
+sequences = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=20)
+
+
+@given(sequences, sequences, st.sampled_from(["", " "]))
+def test_all_frames_are_shown_once_and_in_order(
+    left: list[str], right: list[str], more: str
+) -> None:
+    exchange = replace(same(of_texts(left)), client_reply=of_texts(right, more))
+    lines = [line.text for line in diff_page(exchange)[2:]]
+    identical = sum(int(line.split()[1]) for line in lines if "identical" in line)
+    for sign, texts in (("-", left), ("+", right)):
+        shown = [(int(line[1:7]), line[10:11]) for line in lines if line.startswith(sign)]
+        expected = list(enumerate(texts, 1))
+        assert shown == [numbered for numbered in expected if numbered in shown]
+        assert left == right or len(shown) + identical == len(texts)
+
+
+def test_what_is_too_much_to_be_compared_is_said() -> None:
+    texts = [f"{n} " for n in range(3_000)]
+    exchange = replace(same(of_texts(texts)), client_reply=of_texts([*texts[:500], *"ab" * 1_500]))
+    lines = [line.text for line in diff_page(exchange)]
+    assert "  … 500 identical frames …" in lines
+    assert sum(line.startswith("- ") for line in lines[2:]) == MAX_COMPARED
+    assert f"… {2_500 - MAX_COMPARED:,} further frames of the upstream are not compared …" in lines
 
 
 def test_a_whole_reply_is_compared_line_by_line() -> None:

@@ -1,21 +1,22 @@
 """The page of both sides of a reply, frame by frame: what the upstream sent and what the
 client received in its place.
 
-``-`` is a frame only of the upstream, ``+`` one only of the client; each client frame
-stands behind the upstream frame that caused it.
+``-`` is a frame only of the upstream, ``+`` one only of the client; frames that carry the
+same text stand side by side.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from difflib import SequenceMatcher
+from itertools import groupby
 
 from ...wire import chat_delta
 from ...wire.chat_calls import read_delta
 from ...wire.json_codec import NotJson, loads
 from ...wire.sse import is_event_stream
-from ..align import Stretch, behind, stretches
 from ..exchange import Exchange
 from ..parse.frames import NumberedFrame, head_and_tail
 from ..parse.responses import delta_kind
@@ -23,8 +24,9 @@ from ..parse.values import Json, objects, string
 from .page import Line, Page, Style, clean, count, joined, nothing, one_line, size
 from .upstream import line_text
 
-MAX_COMPARED = 5_000
-"""Frames of each side."""
+MAX_COMPARED = 1_000
+"""Frames, or lines, of each side, behind those that both begin with: `difflib` takes half a
+second for them where every other one differs, and four times as long for twice as many."""
 MAX_LINES = 40_000
 """Of each side of a reply that is not streamed."""
 MAX_JSON = 1024 * 1024
@@ -36,7 +38,6 @@ MAX_TEXT_LINE = 2_000
 _SAYS = 44
 _CONTEXT = 3
 MAX_PAGE_LINES = 12_000
-_FIRST = ("response.created", "response.in_progress")
 
 
 def diff_page(exchange: Exchange) -> Page:
@@ -62,44 +63,64 @@ def diff_page(exchange: Exchange) -> Page:
 
 
 def _frames(upstream: bytes, client: bytes) -> Page:
-    looked = head_and_tail(upstream, MAX_COMPARED), head_and_tail(client, MAX_COMPARED)
-    left, right = looked[0].head, looked[1].head
+    looked = head_and_tail(upstream), head_and_tail(client)
+    heads = looked[0].head, looked[1].head
     title = joined(
         "- upstream " + count(looked[0].total, "frame"),
         "+ client " + count(looked[1].total, "frame"),
     )
-    page = [Line(title, "highlight"), Line()]
-    for stretch in stretches([x.frame.raw for x in left], [x.frame.raw for x in right]):
-        if stretch.same:
-            page.append(_same(stretch))
-        else:
-            page += _different(left[stretch.a : stretch.b], right[stretch.c : stretch.d])
-    for side, found in zip(("upstream", "client"), looked, strict=True):
-        if found.skipped or found.tail:
-            rest = count(found.skipped + len(found.tail), "further frame")
-            page.append(Line(f"… {rest} of the {side} are not compared …", "key"))
+    start = _common(*([placed.frame.raw for placed in head] for head in heads))
+    left, right = (head[start : start + MAX_COMPARED] for head in heads)
+    page = [Line(title, "highlight"), Line(), *_same(start), *_compared(left, right)]
+    for side, found, compared in zip(("upstream", "client"), looked, (left, right), strict=True):
+        page += _not_compared(found.total - start - len(compared), "frame", side)
     return page
 
 
-def _same(stretch: Stretch) -> Line:
-    number = stretch.b - stretch.a
-    return Line(f"  … {count(number, 'identical frame')} …", "key")
+def _common(left: Sequence[object], right: Sequence[object]) -> int:
+    """How many elements both begin with."""
+    pairs = zip(left, right, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
 
 
-def _different(left: list[NumberedFrame], right: list[NumberedFrame]) -> Page:
-    """Frames of both sides, each of the client's behind the upstream's that it came of."""
-    if not left or not right:
-        return [*(_frame("-", x) for x in left), *(_frame("+", x) for x in right)]
-    values = [placed.value for placed in right]
-    places = behind([carried(x.value) for x in left], [carried(value) for value in values])
+def _same(number: int) -> Page:
+    return [Line(f"  … {count(number, 'identical frame')} …", "key")] if number else []
+
+
+def _not_compared(number: int, what: str, side: str) -> Page:
+    further = count(number, f"further {what}")
+    return [Line(f"… {further} of the {side} are not compared …", "key")] if number else []
+
+
+def _compared(left: list[NumberedFrame], right: list[NumberedFrame]) -> Page:
+    """Frames of both sides, those that carry the same text side by side; what the client
+    received before one of its own stands behind the upstream's that it came with."""
     page: Page = []
-    done = 0
-    for placed, value, place in zip(right, values, places, strict=True):
-        if not (isinstance(value, dict) and value.get("type") in _FIRST):
-            page += [_frame("-", x) for x in left[done:place]]
-            done = max(done, place)
-        page.append(_frame("+", placed))
-    return page + [_frame("-", x) for x in left[done:]]
+    came: Page = []
+    matcher = SequenceMatcher(None, [_key(x) for x in left], [_key(x) for x in right])
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag != "equal":
+            page += [_frame("-", x) for x in left[a:b]]
+            came += [_frame("+", x) for x in right[c:d]]
+            continue
+        for same, run in groupby(zip(left[a:b], right[c:d], strict=True), _are_identical):
+            pairs = list(run)
+            if same:
+                page += [*came, *_same(len(pairs))]
+                came = []
+                continue
+            for one, other in pairs:
+                page += [_frame("-", one), *came, _frame("+", other)]
+                came = []
+    return page + came
+
+
+def _key(placed: NumberedFrame) -> bytes | str:
+    return carried(placed.value) or placed.frame.raw
+
+
+def _are_identical(pair: tuple[NumberedFrame, NumberedFrame]) -> bool:
+    return pair[0].frame.raw == pair[1].frame.raw
 
 
 def _frame(sign: str, placed: NumberedFrame) -> Line:
@@ -155,15 +176,19 @@ def _carried_by_delta(delta: Json) -> str:
 
 
 def _lines(upstream: bytes, client: bytes) -> Page:
-    left, right = _laid_out(upstream), _laid_out(client)
+    laid_out = _laid_out(upstream), _laid_out(client)
     title = joined(f"- upstream {size(len(upstream))}", f"+ client {size(len(client))}")
-    page = [Line(title, "highlight"), Line()]
-    for stretch in stretches(left, right):
-        if stretch.same:
-            page += _context(left[stretch.a : stretch.b])
+    start = _common(*laid_out)
+    left, right = (lines[start : start + MAX_COMPARED] for lines in laid_out)
+    page = [Line(title, "highlight"), Line(), *_context(laid_out[0][:start])]
+    for tag, a, b, c, d in SequenceMatcher(None, left, right).get_opcodes():
+        if tag == "equal":
+            page += _context(left[a:b])
         else:
-            page += [_line("- ", text, "error") for text in left[stretch.a : stretch.b]]
-            page += [_line("+ ", text, "header") for text in right[stretch.c : stretch.d]]
+            page += [_line("- ", text, "error") for text in left[a:b]]
+            page += [_line("+ ", text, "header") for text in right[c:d]]
+    for side, lines in zip(("upstream", "client"), laid_out, strict=True):
+        page += _not_compared(max(0, len(lines) - start - MAX_COMPARED), "line", side)
     return page
 
 
