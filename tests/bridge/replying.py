@@ -10,8 +10,12 @@ from typing import Any
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.whole_body import feed_body
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
+from dragoman.bridge.responses.event_writer import Writer
+from dragoman.bridge.retelling import retelling
 from dragoman.bridge.turn import Tool, TurnContext
 from dragoman.notes import Evidence
+from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
 
 from .grammar import Story, check
@@ -148,7 +152,14 @@ def run_bytes(
     frames += reply.close()
     story = check(frames, dialect)
     assert story.response == reply.response
+    assert_told_again(frames, reply)
     return Run(story, evidence, frames)
+
+
+def assert_told_again(frames: list[Frame], reply: ReplyConverter | Writer) -> None:
+    """From what is kept the same events are told, byte for byte."""
+    response = loads(dumps(reply.response))
+    assert drained(retelling(response, reply.cuts)) == frames
 
 
 def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: TurnContext | None = None) -> Run:
@@ -159,4 +170,5 @@ def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: TurnContext | None 
     frames = feed_body(reply, data)
     story = check(frames, dialect)
     assert story.response == reply.response
+    assert_told_again(frames, reply)
     return Run(story, evidence, frames)

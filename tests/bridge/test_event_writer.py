@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.bridge.responses.event_writer import Writer
+from dragoman.bridge.responses.response_object import snapshot
 from dragoman.bridge.turn import Tool
 from dragoman.wire.errors import failure
 
 from .grammar import check, check_prefix
-from .replying import CREATED_AT, NOW, turn
+from .replying import CREATED_AT, NOW, assert_told_again, turn
 
 USAGE = {
     "input_tokens": 1,
@@ -31,7 +32,7 @@ SHELL = {
 
 
 def new(dialect: Dialect = OPENAI) -> Writer:
-    return Writer(turn(), dialect, response_id="resp_1", created_at=CREATED_AT, clock=lambda: NOW)
+    return Writer(snapshot(turn(), "resp_1", CREATED_AT), dialect, clock=lambda: NOW)
 
 
 words = st.text(min_size=1, max_size=8)
@@ -40,12 +41,19 @@ steps = st.one_of(
     st.tuples(st.sampled_from(["function", "custom"]), st.lists(words, max_size=3)),
     st.tuples(st.sampled_from(["structure", "annotate", "heartbeat", "close"]), st.none()),
 )
+cut_steps = st.one_of(
+    steps,
+    st.tuples(st.just("cut"), st.none()),
+    st.tuples(st.just("logprobs"), st.lists(st.just({}), min_size=1, max_size=3)),
+)
 
 
 def tell(writer: Writer, what: str, value: Any) -> None:
     match what:
         case "text" | "refusal" | "reasoning":
             writer.prose(what, value)
+        case "logprobs":
+            writer.prose("text", "two", value)
         case "function" | "custom":
             blank = "" if what == "custom" else "{}"
             first, *rest = value if "".join(value).strip() else [blank]
@@ -60,6 +68,36 @@ def tell(writer: Writer, what: str, value: Any) -> None:
             writer.heartbeat()
         case "close":
             writer.close_item()
+        case "cut":
+            writer.close_item("incomplete")
+
+
+def conclude(writer: Writer, end: str) -> None:
+    match end:
+        case "complete":
+            writer.complete(USAGE)
+        case "incomplete":
+            writer.incomplete("max_output_tokens", USAGE)
+        case "cancel":
+            writer.cancel(USAGE)
+        case "fail":
+            writer.fail(failure("server_error", "no"), USAGE)
+
+
+@given(
+    st.sampled_from(list(DIALECTS.values())),
+    st.lists(cut_steps, max_size=12),
+    st.sampled_from(["complete", "incomplete", "cancel", "fail"]),
+)
+def test_whatever_was_told_can_be_told_again(
+    dialect: Dialect, told: list[tuple[str, Any]], end: str
+) -> None:
+    writer = new(dialect)
+    writer.start()
+    for what, value in told:
+        tell(writer, what, value)
+    conclude(writer, end)
+    assert_told_again(writer.drain(), writer)
 
 
 @given(
@@ -74,12 +112,7 @@ def test_any_order_of_telling_is_a_legal_stream(
     writer.start()
     for what, value in told:
         tell(writer, what, value)
-    if end == "complete":
-        writer.complete(USAGE)
-    elif end == "incomplete":
-        writer.incomplete("max_output_tokens", USAGE)
-    else:
-        writer.fail(failure("server_error", "no"), USAGE)
+    conclude(writer, end)
     story = check(writer.drain(), dialect)
     assert story.response == writer.response
     for kind, holder in (("text", "message"), ("reasoning", "reasoning")):
@@ -92,6 +125,19 @@ def test_any_order_of_telling_is_a_legal_stream(
             if "text" in part
         )
         assert heard == said
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning", "function", "custom"])
+def test_two_lone_surrogates_that_meet_are_told_again_as_two(kind: str) -> None:
+    writer = new()
+    writer.start()
+    halves = ["a\ud83d", "\ude00"]
+    for value in halves if kind in ("text", "reasoning") else [halves]:
+        tell(writer, kind, value)
+    writer.heartbeat()
+    tell(writer, "text", "x" * 40_000)
+    writer.complete(USAGE)
+    assert_told_again(writer.drain(), writer)
 
 
 def test_nothing_is_told_before_the_start_or_after_the_end() -> None:
@@ -207,7 +253,7 @@ def test_a_heartbeat_is_a_numbered_ping_where_the_dialect_has_them(name: str) ->
 def test_a_heartbeat_does_not_repeat_what_is_large(size: int) -> None:
     tools = [{"type": "function", "name": "f", "description": "x" * size}]
     asked = turn({"tools": tools, "instructions": "Be brief."})
-    writer = Writer(asked, OPENAI, response_id="resp_1", created_at=1, clock=lambda: 2.0)
+    writer = Writer(snapshot(asked, "resp_1", 1), OPENAI, clock=lambda: 2.0)
     writer.start()
     writer.prose("text", "x")
     writer.close_item()

@@ -22,8 +22,7 @@ PASSWORD = "hunter2-and-more"
 
 
 def redis_store(url: str, days: float = 30) -> Store:
-    store = open_store(url, confdir=Path("/nonexistent"), days=days, max_bytes=1000)
-    return store
+    return open_store(url, confdir=Path("/nonexistent"), days=days, max_bytes=1000)
 
 
 def test_a_redis_that_restarts_between_two_calls_is_not_noticed(own_redis: RedisServer) -> None:

@@ -42,8 +42,7 @@ def fast_busy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def file_store(path: Path | str, **bounds: float) -> Store:
     days, size = bounds.get("days", 30), int(bounds.get("max_bytes", 64 * MB))
-    store = open_store(str(path), confdir=Path("/nonexistent"), days=days, max_bytes=size)
-    return store
+    return open_store(str(path), confdir=Path("/nonexistent"), days=days, max_bytes=size)
 
 
 class Writer:

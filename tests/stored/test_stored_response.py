@@ -42,7 +42,7 @@ KEPT = st.builds(
     trail=st.lists(IDS, max_size=4).map(lambda ids: " ".join(ids).encode()),
     references=st.dictionaries(st.text(max_size=4), OBJECTS, max_size=2),
     said=st.none() | st.lists(OBJECTS, max_size=2),
-    events=st.binary(max_size=40),
+    retelling=st.text(max_size=40).map(str.encode),
 )
 NOW = 1_700_000_000.0
 
@@ -98,8 +98,9 @@ def test_what_is_packed_is_read_again(
     fields: Any, snapshot: Any, style: Any, inherited: list[str]
 ) -> None:
     request = json.dumps(dict(fields), **style).encode()
-    events = b"data: " + dumps({"response": snapshot, "sequence_number": 0}) + b"\n\n"
-    kept = StoredResponse(snapshot, request, b"resp_0", {}, events=events, inherited=inherited)
+    kept = StoredResponse(
+        snapshot, request, b"resp_0", {}, retelling=b'{"c":[[1]]}', inherited=inherited
+    )
     blob, parts = kept.packed()
     assert parts_of(blob) == list(parts)
     whole = StoredResponse.decoded(blob, parts)
@@ -115,10 +116,23 @@ def test_tools_and_instructions_are_no_part_of_what_is_packed() -> None:
     tools = [{"name": "x", "parameters": {"instructions": "i", "tools": 1}, "d": "t" * 5000}]
     ask = {"model": "m", "tools": tools, "instructions": "b" * 5000, "input": "c" * 1000}
     response = {"id": "resp_1", "output": [], "tools": tools, "instructions": "b" * 5000}
-    events = b"data: " + dumps(response) + b"\n\n"
-    blob, parts = StoredResponse(response, dumps(ask), events=events * 3).packed()
+    blob, parts = StoredResponse(response, dumps(ask)).packed()
     assert len(blob) < 2000
     assert sorted(parts.values()) == sorted([dumps(tools), dumps("b" * 5000)])
+
+
+def test_the_events_that_an_earlier_version_kept_are_read() -> None:
+    """They stood at the end, with their parts cut out."""
+    tools = dumps([{"name": "x", "d": "t" * 5000}])
+    event = b'data: {"type":"a","sequence_number":%d,"tools":%b}\n\n'
+    blob, parts = StoredResponse(
+        {"id": "resp_1", "output": []}, b'{"tools":' + tools + b"}"
+    ).packed()
+    kept = StoredResponse.decoded(
+        blob + event % (0, b"\0%d\0" % 0) + event % (1, b"\0%d\0" % 0), parts
+    )
+    assert kept.events == event % (0, tools) + event % (1, tools)
+    assert drained(events_after(kept, 0)) == event % (1, tools)
 
 
 @given(blob=st.binary(max_size=200) | KEPT.map(StoredResponse.encoded).map(lambda blob: blob[:-20]))
@@ -195,8 +209,8 @@ def test_events_that_quote_numbers_are_counted_by_their_own() -> None:
         for n in range(3)
     ]
     kept = StoredResponse(response={}, request=b"{}", events=b"".join(frames))
-    assert events_after(kept, 0) == b"".join(frames[1:])
-    assert events_after(kept, 2) == b""
+    assert drained(events_after(kept, 0)) == b"".join(frames[1:])
+    assert drained(events_after(kept, 2)) == b""
 
 
 def test_a_listing_asks_for_nothing_that_items_need_not_have() -> None:

@@ -185,7 +185,7 @@ class Dragoman:
 
     async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> None:
         """Answer what asks for nothing to be generated."""
-        flow.response = await self._bridge.recall.answer(flow.request, address)
+        flow.response = await self._bridge.recall.answer(flow, address)
         flow.comment = flow.comment or "answered from the stored responses"
 
     # The response

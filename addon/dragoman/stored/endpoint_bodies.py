@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..bridge.request.validation import label
+from ..bridge.retelling import retelling
 from ..wire.errors import Refused
 from ..wire.json_codec import dumps
+from ..wire.slices import Slices
 from ..wire.sse import FrameSplitter
 from .stored_response import Json, StoredResponse
 
@@ -30,14 +32,17 @@ def deleted(response_id: str) -> bytes:
     return dumps({"id": response_id, "object": "response", "deleted": True})
 
 
-def events_after(kept: StoredResponse, number: int) -> bytes:
+def events_after(kept: StoredResponse, number: int) -> Slices[bytes]:
     """The stream again, from behind the event with this sequence number (-1: all of it).
 
     Raises `Refused` if there is none.
     """
-    if not kept.events:
-        raise Refused("This response was not streamed, or is too long to be streamed again.")
-    frames = FrameSplitter().feed(kept.events)
+    if kept.retelling:
+        frames = yield from retelling(kept.response, kept.retelling)
+    elif kept.events:
+        frames = FrameSplitter().feed(kept.events)
+    else:
+        raise Refused("This response was not streamed.")
     behind = []
     for frame in frames:
         found = _NUMBER.search(frame.raw)

@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 from .continuation import Continuation
 from .stored_response import Json, StoredResponse
 
-MAX_EVENTS = 16 * 1024 * 1024
-"""Bytes of a stream that are kept; one that is longer cannot be replayed."""
-
 
 def asker(credentials: Iterable[str], upstream: str) -> bytes:
     """Who asks, in a form that lives in memory alone: a hash of the `credentials` and of the
@@ -48,9 +45,10 @@ class SaveContext:
         """The items that the response had before."""
         return self.resumes.response["output"] if self.resumes else ()
 
-    def kept(self, response: Json, events: bytes) -> StoredResponse | None:
-        """What is to be kept of the ended `response`; `events` is its stream.  None if it
-        could not be resumed: then it stays as it was, and the outputs can be sent again."""
+    def kept(self, response: Json, cuts: bytes) -> StoredResponse | None:
+        """What is to be kept of the ended `response`; `cuts` are its
+        writer's, if it was streamed.  None if it could
+        not be resumed: then it stays as it was, and the outputs can be sent again."""
         said = None
         if self.resumes is not None:
             if response["status"] == "failed":
@@ -63,6 +61,6 @@ class SaveContext:
             trail=" ".join(self.earlier.before).encode(),
             references=self.earlier.references,
             said=said,
-            events=events if len(events) <= MAX_EVENTS else b"",
+            retelling=cuts,
             inherited=self.earlier.parts,
         )

@@ -1,8 +1,8 @@
 """A response as it is kept, and its bytes.
 
-The stream is kept as it was sent, and so is the request, but for what it has in common with
-others of its conversation: tools and instructions are kept once (`StoredResponse.packed`), however
-often a client sends them.
+The request is kept as it was sent, but for what it has in common with others of its
+conversation: tools and instructions are kept once (`StoredResponse.packed`), however often a client
+sends them.  Of the stream only that is kept by which it can be told again.
 
 What a response adds to its conversation is its own input and what came of it; a
 conversation is read off a chain of responses, oldest first, and is never kept whole.
@@ -61,8 +61,11 @@ class StoredResponse:
     said: Sequence[Json] | None = None
     """What came of the input, if that is more than the response's output: the outputs of
     tools that were submitted stand between the output items."""
+    retelling: bytes = b""
+    """With this the response's events can be told again (`bridge.retelling`); empty if it was
+    not streamed."""
     events: bytes = b""
-    """The stream as the client got it; empty if it was not streamed, or too long."""
+    """The stream itself, which earlier versions kept instead."""
     inherited: Sequence[str] = ()
     """The parts (see `packed`) of the responses it goes on from."""
 
@@ -114,7 +117,7 @@ class StoredResponse:
 
     def encoded(self) -> bytes:
         """The bytes to keep, with all that is in them."""
-        return self._joined(dumps(self.response), self.request, self.events)
+        return self._joined(dumps(self.response), self.request)
 
     def packed(self) -> tuple[bytes, dict[str, bytes]]:
         """The bytes to keep without what many turns have in common, tools and instructions;
@@ -134,20 +137,19 @@ class StoredResponse:
             "fields": {name: texts.index(text) for name, text in fields.items()},
             "cuts": [[place, texts.index(text)] for place, text in cuts],
         }
-        events = self.events
-        for index, text in enumerate(texts):
-            events = events.replace(text, b"\0%d\0" % index)
-        return self._joined(dumps(response), request, events, **packed), parts
+        return self._joined(dumps(response), request, **packed), parts
 
-    def _joined(self, response: bytes, request: bytes, events: bytes, **packed: Any) -> bytes:
+    def _joined(self, response: bytes, request: bytes, **packed: Any) -> bytes:
         head = {
             "version": PACKED if packed else WHOLE,
             "sizes": [len(self.trail), len(response), len(request)],
             "references": self.references,
             "said": self.said,
+            # A text, which is read sooner than what is in it.
+            "retelling": self.retelling.decode(),
             **packed,
         }
-        return b"".join((dumps(head), b"\n", self.trail, response, request, events))
+        return b"".join((dumps(head), b"\n", self.trail, response, request))
 
     @classmethod
     def decoded(cls, blob: bytes, parts: Mapping[str, bytes] | None = None) -> StoredResponse:
@@ -168,6 +170,7 @@ class StoredResponse:
                 trail=rest[:answer],
                 references=head["references"],
                 said=head["said"],
+                retelling=str(head.get("retelling", "")).encode(),
                 events=_CUT.sub(lambda found: texts[int(found[1])], rest[events:]),
                 inherited=tuple(dict.fromkeys([*head.get("inherited", []), *own])),
             )

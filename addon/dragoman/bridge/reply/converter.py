@@ -31,6 +31,7 @@ from ...wire.usage import Counts, counts, usage
 from ..request.validation import label
 from ..responses.dialects import Dialect
 from ..responses.event_writer import Writer
+from ..responses.response_object import snapshot
 from ..turn import TurnContext
 from .choices import Choices, Finish
 from .sequencer import PIECE, OutputSequencer
@@ -65,14 +66,8 @@ class ReplyConverter:
         items of a response that goes on."""
         self._turn = turn
         self._evidence = evidence
-        self._writer = Writer(
-            turn,
-            dialect,
-            response_id=response_id,
-            created_at=created_at,
-            clock=clock,
-            prior=prior,
-        )
+        opened = snapshot(turn, response_id, created_at)
+        self._writer = Writer(opened, dialect, clock=clock, prior=prior)
         self._line = OutputSequencer(turn, self._writer, evidence)
         self._think = ThinkSplitter()
         self._moved = False
@@ -99,6 +94,11 @@ class ReplyConverter:
     def response(self) -> dict[str, Any]:
         """The response object so far; after the terminal, the body of a reply not streamed."""
         return self._writer.response
+
+    @property
+    def cuts(self) -> bytes:
+        """What the response does not say about its events; see `Writer.cuts`."""
+        return self._writer.cuts
 
     @property
     def error(self) -> UpstreamError | None:

@@ -17,11 +17,13 @@ be expressed:
 
 Events are bytes as soon as they are told, so nothing that happens later changes them.
 The text of a part is kept in pieces, and a delta costs no more than its own length.
+From the response and its `Writer.cuts` the same events can be told again: `retelling`.
 """
 
 from __future__ import annotations
 
 import enum
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
@@ -31,17 +33,17 @@ from ...wire import sse
 from ...wire.errors import UpstreamError, official_code
 from ...wire.json_codec import dumps, quoted
 from ...wire.sse import Frame
+from ..cuts import ANNOTATION, HEARTBEAT, LOGPROBS, Cuts
 from ..envelope import seal
-from ..turn import Tool, TurnContext
+from ..turn import Tool
 from . import output_items as items
 from .dialects import Dialect
 from .output_items import ARGUMENTS, INPUT, REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
-from .response_object import Json, snapshot
+from .response_object import Json
 
 Prose = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
 IncompleteReason = Literal["max_output_tokens", "content_filter"]
-
 
 LARGE = 64 * 1024
 """Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
@@ -68,6 +70,7 @@ class _Open:
     """A delta event is ``before`` number ``between`` delta ``after``."""
     text: StringIO = field(default_factory=lambda: StringIO(newline=""))
     """What was told.  As a list of deltas it would take ten times as much memory."""
+    cuts: Cuts = field(default_factory=Cuts)
     logprobs: list[Json] = field(default_factory=list)
     annotations: list[Json] = field(default_factory=list)
 
@@ -77,21 +80,21 @@ class Writer:
 
     def __init__(
         self,
-        turn: TurnContext,
+        response: Json,
         dialect: Dialect,
         *,
-        response_id: str,
-        created_at: int,
         clock: Callable[[], float],
         prior: Sequence[Json] = (),
     ) -> None:
-        """`prior` are the items that the response has already, if it goes on."""
+        """`response` is its `snapshot` before anything has come, `prior` are the items that it
+        has already, if it goes on."""
         self._dialect = dialect
         self._clock = clock
-        self._response = snapshot(turn, response_id, created_at)
-        self._output: list[Json] = self._response["output"]
+        self._response = response
+        self._output: list[Json] = response["output"]
         self._output += prior
-        self._id = response_id.removeprefix("resp_")
+        self._prior = len(prior)
+        self._id = response["id"].removeprefix("resp_")
         self._life = _Life.NEW
         self._sequence_number = 0
         self.characters = 0
@@ -99,6 +102,9 @@ class Writer:
         self._snapshot_size = 0
         """Bytes of the event that opened the response."""
         self._open: _Open | None = None
+        self._cuts: list[Any] = []
+        """Those of each text; a structured call's name and arguments; heartbeats in between."""
+        self._error: Json | None = None
         self._frames: list[Frame] = []
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
@@ -117,6 +123,13 @@ class Writer:
     def response(self) -> Json:
         """The response object as it stands; its ``output`` holds the items that have ended."""
         return self._response | {"output": list(self._output)}
+
+    @property
+    def cuts(self) -> bytes:
+        """What `retelling` has to know beside the `response`, once that has ended: JSON."""
+        cuts = [list(cut) if isinstance(cut, array) else cut for cut in self._cuts]
+        told = {"dialect": self._dialect.name, "prior": self._prior, "error": self._error}
+        return dumps(told | {"cuts": cuts})
 
     @property
     def in_text(self) -> bool:
@@ -143,6 +156,8 @@ class Writer:
         client sent, and may be megabytes of tools, comes back with the terminal."""
         if self._life is not _Life.OPEN:
             return
+        if self._dialect.ping or self._open is None:
+            self._open.cuts.add(HEARTBEAT) if self._open else self._cuts.append(HEARTBEAT)
         if self._dialect.ping:
             self._tell("ping")
         elif self._open is not None:
@@ -179,6 +194,8 @@ class Writer:
 
     def fail(self, error: UpstreamError, usage: Json) -> None:
         """The turn failed: an `error` event in both shapes clients read, then the terminal."""
+        self._error = {"type": error.type, "code": error.code, "param": error.param}
+        self._error["open"] = self._open is not None
         self._leave_item()
         told = {"code": error.code, "message": error.message, "param": error.param}
         self._tell("error", **told, error={"type": error.type, **told})
@@ -213,6 +230,7 @@ class Writer:
             annotation=annotation,
         )
         self._open.annotations.append(annotation)
+        self._open.cuts.add(ANNOTATION)
 
     def _enter(self, part: StreamedPart) -> _Open:
         """Open `part`: in the open item if that is of its kind, else in a new one."""
@@ -248,6 +266,7 @@ class Writer:
         status = fields.get("status", "completed")
         item = self._add_item(fields | {"call_id": call_id, "status": "in_progress"})
         self.characters += len(arguments)
+        self._cuts.append({"name": tool.name, "arguments": arguments})
         self._require(call_id, tool.name, arguments)
         self._item_done(item, status)
 
@@ -309,6 +328,7 @@ class Writer:
             item[part.holder].append(part.empty())
             self._tell(f"{part.envelope}.added", **opened.where, part=part.empty())
         self._open = opened
+        self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
         event = f"{part.events}.delta"
         opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
         opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
@@ -318,9 +338,11 @@ class Writer:
     def _delta(self, opened: _Open, delta: str, logprobs: list[Json]) -> None:
         """The path of nearly every event: one frame from prepared bytes, nothing else."""
         opened.text.write(delta)
+        opened.cuts.add(len(delta))
         after = opened.after
         if logprobs:
             opened.logprobs += logprobs
+            opened.cuts.add(LOGPROBS - len(logprobs))
             after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
         number = b"%d" % self._sequence_number
         self._sequence_number += 1
@@ -345,6 +367,7 @@ class Writer:
         """Put what was told of the part into its item; returns its whole text."""
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
+        self._cuts[-1] = opened.cuts.of(text)
         if part.holder:
             whole = part.empty() | {part.text: text}
             if part is TEXT:

@@ -133,7 +133,7 @@ class BridgeFlow:
         stream = flow.response.stream if flow.response else None
         bridged = _bridged.get(flow)
         if bridged is not None and bridged.keeping is not None and isinstance(stream, BridgeStream):
-            kept = bridged.keeping.kept(stream.response, stream.events)
+            kept = bridged.keeping.kept(stream.response, stream.cuts)
             await self._keep(flow, bridged.keeping, kept)
             _running.ended(flow)  # before the client hears of its end, and goes on from it
 

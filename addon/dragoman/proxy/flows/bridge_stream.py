@@ -15,7 +15,6 @@ from typing import Any
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.reply.whole_body import feed_document
 from ...repair.chat_stream import ChatStreamRepair
-from ...stored.save_context import MAX_EVENTS
 from ...wire.chat_end import broken_off, error_frame
 from ...wire.sse import Frame, FrameSplitter
 from ..content_decoding import Decoder, DecodingError
@@ -60,8 +59,6 @@ class BridgeStream(LiveStream):
         reply is to be kept, and before the client hears of its end."""
         super().__init__(name, record, heartbeat)
         self._keeps = keeps
-        self._sent: list[bytes] = []
-        self._sent_size = 0
         self._farewell = b""
         self._cancelled = False
         self._over = False
@@ -93,11 +90,9 @@ class BridgeStream(LiveStream):
         return self._reply.response
 
     @property
-    def events(self) -> bytes:
-        """The whole stream; empty if it was not held, or has become too long to be kept."""
-        if not self._keeps or self._sent_size + len(self._farewell) > MAX_EVENTS:
-            return b""
-        return b"".join([*self._sent, self._farewell])
+    def cuts(self) -> bytes:
+        """What the response does not say about its events; see `Writer.cuts`."""
+        return self._reply.cuts
 
     def cancel(self) -> None:
         """End the reply now; `layer` sends the end, and lets go of the upstream."""
@@ -118,7 +113,6 @@ class BridgeStream(LiveStream):
 
     def farewell(self) -> bytes:
         said, self._farewell = self._farewell, b""
-        self._keep(said)
         return self._say(said)
 
     def _given(self, out: list[Frame]) -> bytes:
@@ -135,15 +129,7 @@ class BridgeStream(LiveStream):
             begins = next((n for n, f in enumerate(out) if f.raw.startswith(_ENDS)), 0)
             self._farewell += _joined(out[begins:])
             joined = _joined(out[:begins])
-        self._keep(joined)
         return joined
-
-    def _keep(self, sent: bytes) -> None:
-        self._sent_size += len(sent)
-        if self._sent_size > MAX_EVENTS:
-            self._sent.clear()
-        elif sent:
-            self._sent.append(sent)
 
     def _open(self) -> bytes:
         return self._told(self._reply.open)

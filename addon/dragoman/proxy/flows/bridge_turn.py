@@ -357,4 +357,4 @@ def give_whole(
     response.content = given.body
     if bridged.keeping is None or not reply.finished or given.status >= 400:
         return None
-    return bridged.keeping.kept(reply.response, given.body if given.stream else b"")
+    return bridged.keeping.kept(reply.response, reply.cuts if given.stream else b"")

@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +27,7 @@ from ...stored.continuation import (
 )
 from ...stored.conversations import Conversation, Conversations
 from ...stored.save_context import owner
-from ...stored.store import NotOpened, Parts, Store, StoreError
+from ...stored.store import Parts, Store, StoreError
 from ...stored.stored_response import Json, StoredResponse, Unreadable, parts_of
 from ...wire.errors import Refused
 from ..credentials import is_anonymous
@@ -188,28 +187,18 @@ class AsyncStore:
         return Conversation(items, size)
 
     async def keep(self, asker: bytes, kept: StoredResponse) -> None:
-        """Safe when this returns, but for the events, which are written behind it: a replay
-        of them is not worth waiting for.  Raises `StoreError`."""
+        """Safe when this returns.  Raises `StoreError`."""
         now = time.time()
         response_id: str = kept.response["id"]
         self._ready.changed(asker, response_id)
         needed = [*kept.before, *sorted(response_ids_of(kept.references))]
         inherited: Parts = dict.fromkeys(kept.inherited)
 
-        def put(store: Store, owner: str, kept: StoredResponse, keeps: Sequence[str]) -> None:
+        def put(store: Store, owner: str) -> None:
             blob, parts = kept.packed()
-            store.put(owner, response_id, blob, now, keeps, parts={**inherited, **parts})
+            store.put(owner, response_id, blob, now, needed, parts={**inherited, **parts})
 
-        bare = replace(kept, events=b"")
-        await self._run(asker, lambda store, owner: put(store, owner, bare, needed))
-        if kept.events:
-            self._later(asker, lambda store, owner: put(store, owner, kept, ()))
-
-    def _later(self, asker: bytes, call: Callable[[Store, str], None]) -> None:
-        """In the store's thread, in front of all that is asked from now on."""
-        if self._thread is not None:
-            written = self._thread.later(lambda store: call(store, owner(store.secret(), asker)))
-            written.add_done_callback(_told_if_failed)
+        await self._run(asker, put)
 
     async def delete(self, asker: bytes, response_id: str) -> bool:
         """Whether it was there.  Raises `StoreError`."""
@@ -263,12 +252,6 @@ def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:
         )
     except TimeoutError:
         logger.warning("The store of responses does not answer yet; it is used as soon as it does.")
-
-
-def _told_if_failed(written: Future[None]) -> None:
-    error = written.exception()
-    if error is not None and not isinstance(error, NotOpened):
-        logger.error("The events of a response are not kept: %s", error)
 
 
 def _readable(

@@ -21,6 +21,7 @@ from ..credentials import asker_of
 from ..error_responses import error_response, refusal
 from ..http_headers import set_event_stream
 from ..routes import ResponsesRoute
+from ..slicing import ClientLeft, in_slices
 from .async_store import AsyncStore
 from .running import Run, Running
 
@@ -57,17 +58,20 @@ class StoredEndpoints:
             return False
         return kept is not None
 
-    async def answer(self, request: http.Request, address: ResponsesRoute) -> http.Response:
+    async def answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> http.Response:
         """The answer to a request that generates nothing."""
         try:
-            return await self._answer(request, address)
+            return await self._answer(flow, address)
+        except ClientLeft:
+            return error_response(500, "The client has left.", type="server_error")
         except (Refused, StoreError) as error:
             return refusal(error)
         except Exception:
             logger.exception("A request about a kept response could not be answered")
             return error_response(500, "Dragoman could not answer this.", type="server_error")
 
-    async def _answer(self, request: http.Request, address: ResponsesRoute) -> http.Response:
+    async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> http.Response:
+        request = flow.request
         asker, response_id = asker_of(request), address.response_id
         streams = request.query.get("stream") == "true"
         plain = request.method == "GET" and not address.action and not streams
@@ -86,7 +90,8 @@ class StoredEndpoints:
         if address.action == "cancel" and kept.response["status"] != "cancelled":
             raise Refused("Cannot cancel a synchronous response.", param="response_id")
         if streams and not address.action:
-            return _stream(endpoint_bodies.events_after(kept, _starting_after(request)))
+            again = endpoint_bodies.events_after(kept, _starting_after(request))
+            return _stream(await in_slices(again, flow))
         return _json(dumps(kept.response))
 
 

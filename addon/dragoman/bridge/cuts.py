@@ -1,0 +1,47 @@
+"""Where a text was cut into deltas, and what else was told among them.
+
+It is kept as numbers: the lengths of the deltas, and of the rest the ones below.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+
+ANNOTATION, HEARTBEAT, LOGPROBS = -1, -2, -2
+"""An annotation; a ping; so many less than `LOGPROBS`, the log probabilities of a delta."""
+
+
+class Cuts:
+    """Those of one text."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self) -> None:
+        self._numbers = array("h")
+
+    def add(self, number: int) -> None:
+        try:
+            self._numbers.append(number)
+        except OverflowError:  # two bytes are enough for all but a text that comes whole
+            self._numbers = array("i", [*self._numbers, number])
+
+    def of(self, text: str) -> Sequence[int | str]:
+        """To be kept with the whole text; the deltas themselves if that has lone surrogates: JSON
+        makes one character of two that meet, and lengths would mean something else."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return [*pieces(text, self._numbers)]
+        return self._numbers
+
+
+def pieces(text: str, cuts: Sequence[int | str]) -> Iterator[int | str]:
+    """The deltas of a text, and as numbers what was told among them."""
+    at = 0
+    for cut in cuts:
+        if isinstance(cut, int) and cut >= 0:
+            yield text[at : at + cut]
+            at += cut
+        else:
+            yield cut

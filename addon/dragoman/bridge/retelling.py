@@ -1,0 +1,131 @@
+"""The events of a response that has ended, told once more by the writer.
+
+The response has all that was said; how often, and where its texts were cut, is in
+`Writer.cuts`.  From both come the same events with the same sequence numbers, so that a client
+can go on after any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ..wire.errors import UpstreamError
+from ..wire.json_codec import loads
+from ..wire.slices import Slices
+from ..wire.sse import Frame
+from .cuts import ANNOTATION, HEARTBEAT, LOGPROBS, pieces
+from .responses.dialects import DIALECTS
+from .responses.event_writer import Prose, Writer
+from .responses.response_object import Json
+from .turn import Tool
+
+_NOT_YET: Json = {
+    "completed_at": None,
+    "status": "in_progress",
+    "incomplete_details": None,
+    "error": None,
+    "usage": None,
+}
+_PROSE: dict[str, Prose] = {
+    "output_text": "text",
+    "refusal": "refusal",
+    "summary_text": "reasoning",
+    "reasoning_text": "reasoning",
+}
+_AT_ONCE = 500
+"""Deltas that are told in one step, of about a millisecond."""
+
+
+def retelling(response: Json, cuts: bytes) -> Slices[list[Frame]]:
+    """The whole stream of a response, in slices; `cuts` are the writer's."""
+    how = loads(cuts)
+    prior = response["output"][: how["prior"]]
+    parts = _parts(response["output"][how["prior"] :])
+    opened = {**response, **_NOT_YET, "output": []}
+    opened.pop("required_action", None)
+    ended_at = response["completed_at"] or 0
+    writer = Writer(opened, DIALECTS[how["dialect"]], clock=lambda: ended_at, prior=prior)
+    writer.start()
+    item: Json = {}
+    for cut in how["cuts"]:
+        if cut == HEARTBEAT:
+            _close(writer, item)
+            writer.heartbeat()
+            continue
+        following, part = next(parts)
+        if following is not item:
+            _close(writer, item)
+            item = following
+        if part is not None:
+            yield from _prose(writer, part, cut)
+        elif isinstance(cut, dict):
+            tool = Tool("function", cut["name"])
+            fields = {name: value for name, value in item.items() if name != "id"}
+            writer.whole_call(fields, tool, item["call_id"], cut["arguments"])
+        else:
+            yield from _call(writer, item, cut)
+    _end(writer, response, how["error"], item)
+    return writer.drain()
+
+
+def _parts(output: Sequence[Json]) -> Iterator[tuple[Json, Json | None]]:
+    """Each part of each item; None for what a call holds."""
+    for item in output:
+        if item["type"] in ("message", "reasoning"):
+            for part in item.get("content") or item["summary"]:
+                yield item, part
+        else:
+            yield item, None
+
+
+def _close(writer: Writer, item: Json) -> None:
+    if item:
+        writer.close_item("incomplete" if item.get("status") == "incomplete" else "completed")
+
+
+def _prose(writer: Writer, part: Json, cuts: Sequence[int | str]) -> Slices[None]:
+    kind = _PROSE[part["type"]]
+    annotations = iter(part.get("annotations", ()))
+    logprobs, known = part.get("logprobs", []), 0
+    told = pieces(part["refusal" if kind == "refusal" else "text"], cuts)
+    for number, (piece, following) in enumerate(pairwise([*told, ""])):
+        if isinstance(piece, str):
+            more = LOGPROBS - following if isinstance(following, int) else 0
+            writer.prose(kind, piece, logprobs[known : known + max(0, more)])
+            known += max(0, more)
+        elif piece == ANNOTATION:
+            writer.annotate(next(annotations))
+        elif piece == HEARTBEAT:
+            writer.heartbeat()
+        if number % _AT_ONCE == 0:
+            yield
+
+
+def _call(writer: Writer, item: Json, cuts: Sequence[int | str]) -> Slices[None]:
+    holder = item.get("function", item)
+    custom = item["type"] == "custom_tool_call"
+    tool = Tool("custom" if custom else "function", holder["name"], item.get("namespace"))
+    writer.begin_call(tool, item["call_id"], "")
+    for number, piece in enumerate(pieces(holder["input" if custom else "arguments"], cuts)):
+        if isinstance(piece, str):
+            writer.call_delta(piece)
+        else:
+            writer.heartbeat()
+        if number % _AT_ONCE == 0:
+            yield
+
+
+def _end(writer: Writer, response: Json, error: Json | None, item: Json) -> None:
+    usage = response["usage"]
+    if error is None or not error["open"]:
+        _close(writer, item)
+    if error is not None:
+        told = response["error"]["message"], error["type"], error["code"], error["param"]
+        writer.fail(UpstreamError(*told), usage)
+    elif response["status"] == "cancelled":
+        writer.cancel(usage)
+    elif response["incomplete_details"]:
+        writer.incomplete(response["incomplete_details"]["reason"], usage)
+    else:
+        writer.complete(usage)
