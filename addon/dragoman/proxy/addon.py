@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _ID = re.compile("resp_[0-9a-f]{32}")
 
 try:
-    from .mitm.http_stream import adopt, close_what_is_left
+    from .mitm.http_layer import adopt, close_what_is_left
     from .mitm.lazy_connect import connect_when_asked
 except (ImportError, AttributeError) as missing:
     LAYER_MISSING = str(missing)

@@ -8,32 +8,27 @@ replaced by `Stream`, which also acts when nothing does, or when all is over:
 * it has a reply kept before the client hears of its end, and ends one that is cancelled;
 * when the upstream's connection breaks, or nothing comes over it for too long, it sends
   what a reply still has to say, and ends it well or breaks it off, as the reply wants;
-* it closes what mitmproxy leaves open of an upstream's connection;
 * it keeps the option ``stream_large_bodies`` off what has to be converted as a whole,
   which that option would stream past every hook, and bounds a reply of that kind.
 
 This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are
-used here, in `joining` and in `connecting` alone; where one is missing they cannot be
-imported, and all else works without them.
+used here, in `http_layer`, in `joining` and in `connecting` alone; where one is missing they
+cannot be imported, and all else works without them.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
-from weakref import WeakKeyDictionary, WeakSet
 
-from mitmproxy import ctx, flow, http
-from mitmproxy.connection import Client, Connection, ConnectionState
+from mitmproxy import flow, http
 from mitmproxy.net.http import status_codes
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import (
-    GetHttpConnection,
     HttpLayer,
     HttpStream,
     SendHttp,
@@ -48,12 +43,9 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseProtocolError,
     ResponseTrailers,
 )
-from mitmproxy.proxy.server import ConnectionHandler
-from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from ..content_decoding import MAX_REPLY
 from ..flows.live_stream import LiveStream
-from .coalesce import CoalescingConnection
 from .lazy_connect import OptionsOverlay
 
 LOOK_AGAIN = 5.0
@@ -119,119 +111,11 @@ class Interpreter(Protocol):
         """The reply to such a flow, whose upstream failed before any of its reply was sent."""
 
 
-def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
-    """Have the HTTP layers of a connection make `Stream`s.
-
-    A script's `next_layer` hook runs before that of mitmproxy's own addon, which decides;
-    so that one is asked here, and not again by mitmproxy.
-    """
-    decides = ctx.master.addons.get("nextlayer")
-    if decides is not None:
-        decides.next_layer(next_layer)
-    for found in next_layer.context.layers:
-        if type(found) is HttpLayer:
-            found.__class__ = _Layer
-            adopted = cast(_Layer, found)
-            adopted.interpreter, adopted.ended = interpreter, WeakSet()
-            _adopted.setdefault(found.context.client, WeakSet()).add(adopted)
-
-
 @dataclass
 class DragomanKeepHook(commands.StartHook):
     """The reply to a flow is about to end: time to keep it."""
 
     flow: http.HTTPFlow
-
-
-def wake(flow: http.HTTPFlow, live: LiveStream) -> None:
-    """Have the `Stream` of a flow look after its reply now, not when its timer is due."""
-    server = ctx.master.addons.get("proxyserver")
-    handler = server.connections.get(flow.client_conn.id) if server else None
-    if handler is not None and live.timer is not None:
-        _bring(handler, events.Wakeup(live.timer))
-
-
-def _bring(handler: ConnectionHandler, event: events.Event) -> None:
-    task = asyncio.get_running_loop().create_task(handler.server_event(event))
-    _bringing.add(task)
-    task.add_done_callback(_bringing.discard)
-
-
-_bringing: set[asyncio.Task[None]] = set()
-
-
-def close_what_is_left(ended: ServerConnectionHookData) -> None:
-    """Close the socket of an upstream connection that has ended, and tell the streams of it.
-
-    mitmproxy does so, unless it cancels the connection's task while that waits for another
-    event of the same client to be handled, such as a timer's: then the upstream would go on
-    sending what nobody reads, and no stream would hear that nothing comes any more.
-    """
-    proxyserver = ctx.master.addons.get("proxyserver")
-    handler = proxyserver.connections.get(ended.client.id) if proxyserver else None
-    left = handler.transports.get(ended.server) if handler else None
-    if left is not None and left.writer is not None:
-        left.writer.close()
-    layers = _adopted.get(ended.client, ())
-    if handler and any(each.has_missed_end(ended.server) for each in layers):
-        ended.server.state = ConnectionState.CLOSED
-        _bring(handler, events.ConnectionClosed(ended.server))
-
-
-_adopted: WeakKeyDictionary[Client, WeakSet[_Layer]] = WeakKeyDictionary()
-
-
-class _Layer(HttpLayer):
-    interpreter: Interpreter
-    ended: WeakSet[Connection]
-    """The connections of which this has been told that they have ended."""
-
-    def has_missed_end(self, connection: Connection) -> bool:
-        """Whether it uses a connection, and does not know that it has ended."""
-        return connection in self.connections and connection not in self.ended
-
-    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """As its parent does, which is told only of timers it knows: `wake` comes first."""
-        if isinstance(event, events.Wakeup) and event.command not in self.command_sources:
-            return
-        if isinstance(event, events.ConnectionClosed):
-            self.ended.add(event.connection)
-        yield from super()._handle_event(event)
-
-    def event_to_child(
-        self, child: layer.Layer, event: events.Event
-    ) -> layer.CommandGenerator[None]:
-        """As its parent does, but what one read of an upstream's socket brings of a live reply
-        comes in one piece: mitmproxy makes one of each chunk of HTTP/1."""
-        if isinstance(event, events.DataReceived) and event.connection != self.context.client:
-            child = cast(layer.Layer, CoalescingConnection(child, self._is_live))
-        yield from super().event_to_child(child, event)
-
-    def _is_live(self, stream_id: int) -> bool:
-        stream = self.streams.get(stream_id)
-        return isinstance(stream, Stream) and stream.live is not None
-
-    def forget(self, timer: commands.RequestWakeup | None) -> None:
-        """A timer that means nothing any more; mitmproxy cannot stop it."""
-        if timer is not None:
-            self.command_sources.pop(timer, None)
-
-    def get_connection(
-        self, event: GetHttpConnection, *, reuse: bool = True
-    ) -> layer.CommandGenerator[None]:
-        """As its parent does, but one that failed for an earlier request is tried again: the
-        client's connection has stayed open, and clients ask again over the same."""
-        for connection in [each for each in self.connections if each.error]:
-            del self.connections[connection]
-        if self.context.server.error and self.context.server not in self.connections:
-            self.context.server.error = None
-        yield from super().get_connection(event, reuse=reuse)
-
-    def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
-        """As its parent does."""
-        stream = Stream(self.context.fork(), stream_id, self.interpreter, self.forget)
-        self.streams[stream_id] = stream
-        yield from self.event_to_child(stream, events.Start())
 
 
 class Stream(HttpStream):

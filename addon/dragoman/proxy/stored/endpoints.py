@@ -28,7 +28,7 @@ from .running import Run, Running
 logger = logging.getLogger(__name__)
 
 try:
-    from ..mitm.http_stream import wake
+    from ..mitm.http_layer import wake
 except (ImportError, AttributeError):
     wake = None  # type: ignore[assignment]  # the reply then ends with what comes next
 
