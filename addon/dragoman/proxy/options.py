@@ -96,8 +96,9 @@ _OPTIONS = (
     (
         "dragoman_store_max",
         "1g",
-        "How large a store may become: the oldest responses go first. Redis has a limit of its "
-        "own.",
+        "How large a store may become. When it is full, the oldest responses go of the owner who "
+        "keeps another, if that one has more than an equal share, else of the owner who has the "
+        "most. Redis has a limit of its own.",
     ),
     (
         "dragoman_keep",
