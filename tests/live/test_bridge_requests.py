@@ -322,6 +322,35 @@ def test_at_a_host_that_is_not_bridged_it_passes(
     assert [request.path.endswith(path) for request in exchange.sent] == [True]
 
 
+@pytest.mark.parametrize(
+    ("chosen", "method", "refused"),
+    [
+        ("~all", "POST", False),
+        ("~all", "GET", False),
+        ("~m POST & ~u conversations", "POST", False),
+        ("~all & !~d example.com", "POST", False),
+        ("~d localhost", "POST", True),
+        ("~d localhost | ~d example.com", "GET", True),
+        ("~dst localhost", "POST", True),
+    ],
+)
+def test_conversations_of_a_site_that_nobody_chose_pass(
+    plain_upstream: Upstream,
+    mitmdump: Callable[..., Mitmdump],
+    chosen: str,
+    method: str,
+    refused: bool,
+) -> None:
+    proxy = mitmdump("--set", f"dragoman_bridge={chosen}")
+    site = plain_upstream.url.replace("127.0.0.1", "localhost")
+    body = json.dumps({"subject": "Hello"}).encode()
+    path = "/v1/conversations"
+    got = wire.exchange(f"{site}{path}", body, method=method, headers=(JSON,), proxy=proxy.url)
+    assert (got.status, b"unsupported_endpoint" in got.body) == (
+        (400, True) if refused else (404, False)
+    )
+
+
 @pytest.mark.parametrize("path", ["/v1/conversations/a/b/c", "/v1/my/conversations.json"])
 def test_other_addresses_of_a_bridged_host_pass(bridge: Bridge, path: str) -> None:
     exchange = bridge.ask("clean_text", path=path)

@@ -22,7 +22,7 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from . import error_responses, options
-from .chat_only_hosts import ASKING_MISSING, Hosts, is_question
+from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
 from .flows.bridge_flow import BridgeFlow
 from .flows.live_stream import LiveStream
@@ -291,7 +291,8 @@ class Dragoman:
         """Why this request is the bridge's, in words; nothing if it is not."""
         request = flow.request
         if self.settings.bridge is not None:
-            return "dragoman_bridge says so" if self.settings.bridge(flow) else ""
+            chosen = self._bridges(flow, address or beside(request))
+            return "dragoman_bridge says so" if chosen else ""
         if address is not None or is_upgrade(request):
             try:
                 await self._hosts.find_out(flow, address)
@@ -318,7 +319,14 @@ class Dragoman:
     def _bridges(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> bool:
         """Whether the upstream of this request is to be bridged, as far as is known."""
         test = self.settings.bridge
-        return bool(self._hosts.why_bridged(flow.request, address)) if test is None else test(flow)
+        if test is None:
+            return bool(self._hosts.why_bridged(flow.request, address))
+        return test(flow) and (
+            # Many sites have an address of this name, for something else.
+            unserved(flow.request) != "conversations"
+            or bool(self._hosts.why_bridged(flow.request, address))
+            or is_chosen(flow, test)
+        )
 
     def _converts(self, flow: http.HTTPFlow) -> bool:
         """Whether this request is one that the bridge converts."""

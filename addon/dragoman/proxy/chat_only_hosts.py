@@ -19,11 +19,13 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from enum import StrEnum
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
+from mitmproxy.proxy.mode_specs import ReverseMode
 
 from ..stored.store import StoreError
 from ..wire.errors import Refused
@@ -66,6 +68,8 @@ KNOWN = (
 _NATIVE = ("openai.com", "chatgpt.com", "azure.com", "azure.us", "azure.cn")
 """OpenAI's and Azure's domains: never asked, and nothing is learned of them."""
 
+_NOBODY = "somewhere-else.invalid"
+"""No host has this name (RFC 2606)."""
 MAX_ADDRESSES = 4096
 """That are in memory: the one that was used the longest ago goes first."""
 _ABOUT_ONE = {
@@ -245,6 +249,19 @@ class Hosts:
             return  # it may be there for others
         if name and not _names_something(flow.request, response):
             self._learn(name, Speaks.UNKNOWN)
+
+
+def is_chosen(flow: http.HTTPFlow, test: Callable[[http.HTTPFlow], bool]) -> bool:
+    """Whether the user has chosen the upstream of a flow that passes `test`: by a reverse proxy
+    for it alone, or by a filter that does not take every other one as well."""
+    if isinstance(flow.client_conn.proxy_mode, ReverseMode):
+        return True
+    other = flow.copy()
+    other.request.host = other.request.headers["host"] = _NOBODY
+    if other.request.authority:
+        other.request.authority = _NOBODY
+    other.server_conn.address = other.server_conn.peername = (_NOBODY, other.request.port)
+    return not test(other)
 
 
 def is_question(flow: http.HTTPFlow) -> bool:
