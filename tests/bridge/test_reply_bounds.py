@@ -78,7 +78,8 @@ def new() -> ReplyConverter:
 def test_whatever_comes_without_end_ends_the_turn(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_OUTPUT", BOUND)
+    monkeypatch.setattr(module, "MAX_TEXT", BOUND)
+    monkeypatch.setattr(module, "MAX_ENTRIES", BOUND)
     reply = new()
     for value in BEGINS.get(what, []):
         reply.feed(encode(dumps(value)))

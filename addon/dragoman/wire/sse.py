@@ -100,10 +100,10 @@ def _field(line: bytes) -> tuple[bytes, bytes]:
     return name, value.removeprefix(b" ")
 
 
-def encode(data: bytes, *, event: str = "", other_lines: bytes = b"") -> Frame:
-    """A frame that carries `data` (which must not contain a line end), LF line ends."""
+def encode(*data: bytes, event: str = "", other_lines: bytes = b"") -> Frame:
+    """A frame that carries `data`, in pieces (no line end may be in them), LF line ends."""
     head = b"event: " + event.encode() + b"\n" if event else b""
-    return Frame(head + other_lines + b"data: " + data + b"\n\n")
+    return Frame(b"".join((head, other_lines, b"data: ", *data, b"\n\n")))
 
 
 def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:

@@ -22,6 +22,10 @@ from ..responses.output_items import structured_call, unfit_call
 from ..turn import Tool
 from .custom_input import CustomInputReader
 
+CHECKED = 256 * 1024
+"""Characters of arguments that are read once more at their end, by one call: a millisecond.  Of
+longer ones it counts that their brackets and strings are closed, which is known by then."""
+
 
 class CallEmitter:
     """Tells `call` to `writer`; made when the call's name is known and its turn has come."""
@@ -64,7 +68,7 @@ class CallEmitter:
         if self._input is not None:
             self._end_input(self._input, evidence)
         elif self.opened:
-            self._check(self._call.arguments, evidence)
+            self._check(evidence)
             if not self._begun:
                 self._tell("{}")
         else:
@@ -83,11 +87,18 @@ class CallEmitter:
             fields = unfit_call(self._tool.kind, arguments)
         self._writer.whole_call(fields, self._tool, self._call.id, arguments)
 
-    def _check(self, arguments: str, evidence: Evidence) -> None:
+    def _check(self, evidence: Evidence) -> None:
         """Before the item is done, as that is when Codex runs the tool."""
-        try:
-            fits = isinstance(loads(arguments.strip() or "{}"), dict)
-        except NotJson:
-            fits = False
-        if not fits:
+        if not _is_object(self._call):
             evidence.note("invalid arguments", f"of {label(self._tool.name)}")
+
+
+def _is_object(call: Call) -> bool:
+    """Whether the arguments are a JSON object, or nothing, which stands for one."""
+    arguments = call.arguments
+    if len(arguments) > CHECKED:
+        return call.whole and arguments.lstrip().startswith("{")
+    try:
+        return isinstance(loads(arguments.strip() or "{}"), dict)
+    except NotJson:
+        return False

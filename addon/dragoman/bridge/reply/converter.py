@@ -42,10 +42,14 @@ _EARLY = "The upstream closed the stream before it ended the turn."
 _NOTHING = "The upstream's answer held no part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
 
-MAX_OUTPUT = 32 * 1024 * 1024
-"""Characters of a reply, told or waiting; what is no text counts by what it takes.  No model
-writes a tenth of it.  It takes up to three times as much memory until the turn ends, and its end
-repeats it all, several times: six such replies at once leave room on a machine with 4 GB."""
+MAX_TEXT = 8 * 1024 * 1024
+"""Characters of a reply, told or waiting: twice what a million tokens are.  A string is written
+by one call, and the end of a reply repeats it all three times; that takes 5 ms a megabyte, in
+which no other stream hears anything."""
+MAX_ENTRIES = 24 * 1024 * 1024
+"""Bytes that log probabilities and annotations take, told or waiting.  Both together take up to
+three times as much memory until the turn ends, and its end repeats them, several times: six such
+replies at once leave room on a machine with 4 GB."""
 
 
 class ReplyConverter:
@@ -120,7 +124,8 @@ class ReplyConverter:
         if not self._writer.ended:
             self._writer.start()
             self._read(frame)
-            if self._line.size > MAX_OUTPUT and not self._writer.ended:
+            long = self._line.size > MAX_TEXT or self._line.entries > MAX_ENTRIES
+            if long and not self._writer.ended:
                 self._fail(failure("server_error", "The reply is longer than can be kept."))
         return self._writer.drain()
 

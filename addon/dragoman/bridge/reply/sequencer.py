@@ -45,7 +45,9 @@ class OutputSequencer:
         self._writer = writer
         self._evidence = evidence
         self.size = 0
-        """Characters of all that came, and what it takes to hold what is no text."""
+        """Characters of all that came, and what it takes to hold them in pieces and items."""
+        self.entries = 0
+        """What it takes to hold log probabilities and annotations."""
         self._waiting: deque[Call | _Waiting] = deque()
         self._calls = {0: CallAssembler(self._names)}
         """By the choice in which they come: each numbers its own."""
@@ -109,7 +111,7 @@ class OutputSequencer:
 
     def logprobs(self, logprobs: list[dict[str, Any]]) -> None:
         """Log probabilities of the text that comes next."""
-        self.size += _size(logprobs)
+        self.entries += _size(logprobs)
         self._logprobs += logprobs
 
     def drop_logprobs(self) -> None:
@@ -118,7 +120,7 @@ class OutputSequencer:
 
     def annotate(self, annotations: list[dict[str, Any]]) -> None:
         """Annotations of the text; they wait until a text is open that they can belong to."""
-        self.size += _size(annotations)
+        self.entries += _size(annotations)
         self._annotations += annotations
         self._write_annotations()
 

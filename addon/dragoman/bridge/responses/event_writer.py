@@ -35,6 +35,7 @@ from ...wire.json_codec import dumps, quoted
 from ...wire.sse import Frame
 from ..cuts import ANNOTATION, HEARTBEAT, LOGPROBS, Cuts
 from ..envelope import seal
+from ..reply.long_texts import LongTexts
 from ..turn import Tool
 from . import output_items as items
 from .dialects import Dialect
@@ -106,6 +107,7 @@ class Writer:
         """Those of each text; a structured call's name and arguments; heartbeats in between."""
         self._error: Json | None = None
         self._frames: list[Frame] = []
+        self._long = LongTexts()
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
         self._prose: dict[Prose, StreamedPart] = {
@@ -368,6 +370,7 @@ class Writer:
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
         self._cuts[-1] = opened.cuts.of(text)
+        self._long.add(text)
         if part.holder:
             whole = part.empty() | {part.text: text}
             if part is TEXT:
@@ -392,7 +395,8 @@ class Writer:
         """One event, with the next sequence number; ``event:`` equals ``type``."""
         body = {"type": event, "sequence_number": self._sequence_number, **fields}
         self._sequence_number += 1
-        self._frames.append(sse.encode(dumps(body), event=event))
+        pieces = self._long.pieces(body) if self._long else (dumps(body),)
+        self._frames.append(sse.encode(*pieces, event=event))
 
 
 def _name(item: Json) -> str:

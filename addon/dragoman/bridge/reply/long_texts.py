@@ -1,0 +1,78 @@
+"""Events in which long texts lie, written without writing these again.
+
+The end of a reply repeats a text three times: by itself, in its item, and in the response.  To
+write a string takes several milliseconds a megabyte, to copy what was written a fraction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...wire.json_codec import dumps, quoted
+
+LONG = 64 * 1024
+"""Characters of a text that is not written again."""
+_HOLDERS = frozenset({"response", "output", "item", "content", "summary", "part", "function"})
+"""The fields below which the texts of a reply lie."""
+
+
+class LongTexts:
+    """Those of one response, and what is written for each.  They have to live as long as this:
+    they are known by their identity."""
+
+    def __init__(self) -> None:
+        self._written: dict[int, bytes] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._written)
+
+    def add(self, text: str) -> None:
+        """One that will be told, if it is long."""
+        if len(text) > LONG:
+            self._written[id(text)] = quoted(text)
+
+    def pieces(self, fields: Mapping[str, Any]) -> list[bytes]:
+        """What `dumps` writes for an object, in pieces.  A lone surrogate is escaped where it
+        stands, and `dumps` then escapes all else that is not ASCII as well."""
+        out: list[bytes] = []
+        self._object(fields, out)
+        return out
+
+    def _object(self, fields: Mapping[str, Any], out: list[bytes]) -> None:
+        mark = b"{"
+        for name, value in fields.items():
+            out.append(mark + quoted(name) + b":")
+            self._value(value, out, holds=name in _HOLDERS)
+            mark = b","
+        out.append(b"}" if fields else b"{}")
+
+    def _value(self, value: Any, out: list[bytes], *, holds: bool) -> None:
+        written = self._written.get(id(value))
+        if written is not None:
+            out.append(written)
+        elif holds and isinstance(value, dict):
+            self._object(value, out)
+        elif holds and isinstance(value, list) and value:
+            mark = b"["
+            for member in value:
+                out.append(mark)
+                self._value(member, out, holds=self._is_in(member))
+                mark = b","
+            out.append(b"]")
+        else:
+            out.append(dumps(value))
+
+    def _is_in(self, member: Any) -> bool:
+        """Whether a long text lies in an item or a part; a response may have thousands."""
+        if not isinstance(member, dict):
+            return False
+        return any(
+            id(value) in self._written
+            or (name in _HOLDERS and any(map(self._is_in, _members(value))))
+            for name, value in member.items()
+        )
+
+
+def _members(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
