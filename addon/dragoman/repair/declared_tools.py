@@ -12,11 +12,11 @@ A header that is a name is never read as another one.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from ..kimi.declared import Declared
 from ..wire.json_codec import NotJson, loads
 from ..wire.slices import Slices, drained
 from .schema import OutOfSteps, Steps, accepts
@@ -37,6 +37,7 @@ AT_END = re.compile(r"[\w.\-()]+:\d+\s*\Z")
 _ID = re.compile(r"[A-Za-z0-9_.:\-]{2,128}\Z")
 _WORD = r"[A-Za-z0-9_.:/()@-]"
 _SO_FAR = re.compile(rf"\s*{_WORD}*(?:\s*:\s*{_WORD}*)*\s*\Z")
+_FUNCTIONS = "functions."
 HEADER_LIMIT = 256
 """Characters between a call's begin marker and its arguments, blanks included."""
 WORD_LIMIT = 128
@@ -82,19 +83,21 @@ class DeclaredTools:
         model: str = "",
         forbidden: bool = False,
         called: Mapping[str, str] | None = None,
+        declared: Declared | None = None,
     ) -> None:
         """`schemas` are those of the declared tools, none if they are not known; `model` is
         the name that was asked for; `forbidden`: no call is wanted (``tool_choice``);
-        `called` gives the tool of each call id in the history."""
+        `called` gives the tool of each call id in the history; `declared` is the index of the
+        schemas, if it was made already."""
         self._schemas = schemas
+        if declared is None:
+            declared = Declared(schemas)
+            drained(declared.indexing())
+        self._declared = declared
         self.model = model
         self.forbidden = forbidden
         self._called = called or {}
-        self._prefixes = sorted(f"{p}{name}:" for name in schemas for p in ("", "functions."))
         self._steps = Steps()
-        self._by_shape: dict[str, list[str]] = {}
-        for name in schemas:
-            self._by_shape.setdefault(_shape(name), []).append(name)
 
     @classmethod
     def of_request(cls, request: object) -> DeclaredTools:
@@ -116,8 +119,10 @@ class DeclaredTools:
                 nothing = {"type": "object", "additionalProperties": False}
                 schemas[name] = function.get("parameters", nothing)
             yield
+        index = Declared(schemas)
+        yield from index.indexing()
         if not isinstance(request, dict):
-            return cls(schemas)
+            return cls(schemas, declared=index)
         called = yield from _called(request.get("messages"))
         model = request.get("model")
         return cls(
@@ -125,6 +130,7 @@ class DeclaredTools:
             model=model if isinstance(model, str) else "",
             forbidden=request.get("tool_choice") == "none",
             called=called,
+            declared=index,
         )
 
     def __contains__(self, name: object) -> bool:
@@ -142,7 +148,11 @@ class DeclaredTools:
             value = loads(arguments or "{}")
             if not isinstance(value, dict):
                 return None
-            accepting = [n for n, s in self._schemas.items() if accepts(s, value, self._steps)]
+            accepting = [
+                name
+                for name in self._declared.may_take(value)
+                if accepts(self._schemas[name], value, self._steps)
+            ]
         except (NotJson, OutOfSteps):
             return None
         if len(accepting) > 1:
@@ -159,14 +169,12 @@ class DeclaredTools:
         if not text:
             return False
         head, colon, index = text.rstrip().partition(":")
-        # Of what is sorted, the first that is not less begins with it, if any does.
-        sought = f"{head}:" if colon else text
-        place = bisect_left(self._prefixes, sought)
-        if place == len(self._prefixes):
-            return False
         if colon:
-            return self._prefixes[place] == sought and (index.isdigit() or not index)
-        return self._prefixes[place].startswith(text)
+            name = head if head in self else head.removeprefix(_FUNCTIONS)
+            return name in self and (index.isdigit() or not index)
+        if _FUNCTIONS.startswith(text):
+            return bool(self)
+        return any(map(self._declared.may_begin, (text, text.removeprefix(_FUNCTIONS))))
 
     def named_by(self, header: str) -> bool:
         """Whether `header` leads to a declared tool; always true if none is known."""
@@ -174,8 +182,7 @@ class DeclaredTools:
 
     def alike(self, name: str) -> str | None:
         """The one declared tool that differs from `name` only in ``-`` and ``_``."""
-        found = self._by_shape.get(_shape(name), [])
-        return found[0] if len(found) == 1 else None
+        return self._declared.alike(name)
 
     def longest_suffix(self, dotted: str) -> str | None:
         """The longest declared name that `dotted` ends in, at a dot."""
@@ -204,10 +211,6 @@ def _properties(schema: object) -> AbstractSet[str]:
     """The names of the arguments that a schema declares."""
     declared = schema.get("properties") if isinstance(schema, dict) else None
     return declared.keys() if isinstance(declared, dict) else frozenset()
-
-
-def _shape(name: str) -> str:
-    return name.replace("-", "_")
 
 
 def _suffixes(dotted: str) -> Iterable[str]:
