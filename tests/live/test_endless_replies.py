@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -57,6 +58,9 @@ class Endless:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.status, self.kind = 200, "application/json"
         self.start, self.again = JSON_START, b"x" * 65536
+        self.sent_on: threading.Event | None = None
+        """If it is there, the reply has a length, and after its start nothing comes before this
+        is set."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -74,6 +78,13 @@ class Endless:
                     length = int(header.partition(b":")[2])
             stream.read(length)
             head = f"HTTP/1.1 {self.status} X\r\ncontent-type: {self.kind}\r\n"
+            if self.sent_on is not None:
+                length = f"content-length: {len(self.start) + LONG}\r\n\r\n"
+                connection.sendall((head + length).encode() + self.start)
+                self.sent_on.wait()
+                for _ in range(LONG // MEGABYTE):
+                    connection.sendall(b"x" * MEGABYTE)
+                return
             connection.sendall(head.encode() + b"transfer-encoding: chunked\r\n\r\n")
             again = self.again * max(1, 65536 // len(self.again))
             for piece in itertools.chain([self.start], itertools.repeat(again, LONG // len(again))):
@@ -123,6 +134,41 @@ def test_the_bridge_refuses_what_is_too_large(
     got = ask(chat, "/v1/responses", responses.REQUEST | {"stream": stream})
     assert (got.status, got.complete) == (502, True)
     assert json.loads(got.body)["error"]["code"] == "upstream_too_large"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_bridge_refuses_what_announces_that_it_is_too_large(
+    chat: Chat, endless: Endless, stream: bool
+) -> None:
+    endless.status = 500 if stream else 200
+    endless.sent_on = threading.Event()
+    try:
+        got = ask(chat, "/v1/responses", responses.REQUEST | {"stream": stream})
+        assert (got.status, got.complete) == (502, True)
+        assert json.loads(got.body)["error"]["code"] == "upstream_too_large"
+    finally:
+        endless.sent_on.set()
+
+
+def test_repair_passes_on_what_announces_that_it_is_too_large(chat: Chat, endless: Endless) -> None:
+    endless.sent_on = threading.Event()
+    body = json.dumps(CHAT_REQUEST | {"stream": False}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    address = "127.0.0.1", urlsplit(chat.proxy.url).port
+    try:
+        with socket.create_connection(address, 20) as connection:
+            connection.sendall(head.encode() + body)
+            stream = connection.makefile("rb")
+            while stream.readline().strip():
+                pass
+            assert stream.read(len(JSON_START)) == JSON_START
+            endless.sent_on.set()
+            rest = stream.read(LONG)
+            assert len(rest) == rest.count(b"x") == LONG
+    finally:
+        endless.sent_on.set()
+    chat.proxy.wait_for_log("not repaired")
+    assert int(chat.control("memory").body) < MEMORY_LIMIT
 
 
 def test_json_without_end_for_a_stream(chat: Chat) -> None:

@@ -63,7 +63,7 @@ def test_no_schema_however_wrong_raises(schema: object, value: object) -> None:
 
 
 def test_one_turn_looks_at_so_much_and_then_infers_nothing_more() -> None:
-    declared = {f"tool{n}": {"properties": {"path": {"const": n}}} for n in range(3_000)}
+    declared = {f"tool{n}": {"properties": {"path": {"const": n}}} for n in range(1_500)}
     tools = DeclaredTools(declared | {"read": {**PATH, "additionalProperties": False}})
     meant = [tools.meant_by('{"path": "a"}') for _ in range(20)]
     assert meant[0] == "read"

@@ -15,9 +15,10 @@ from typing import Any
 
 MAX_DEPTH = 64
 """Nesting of schema and value beyond which nothing is accepted."""
-MAX_STEPS = 20_000
-"""Values and keywords that are looked at for one turn: some 20 ms.  Fifty calls of
-ordinary size, each held against a hundred tools, take half of that."""
+MAX_STEPS = 10_000
+"""Values and keywords that are looked at for one turn: some 10 ms.  Fifty calls of
+ordinary size, each held against a hundred tools, take all of that, where the tools require the
+same."""
 
 
 class OutOfSteps(Exception):  # noqa: N818 - it is no error of anybody's

@@ -25,8 +25,8 @@ from .toolbox import Toolbox
 from .validation import RequestObject, label, missing, previous_not_found
 
 MAX_TOOLS = 20_000
-"""Tools of a request: each is looked at again where its reply is repaired, all of them at once
-(20,000: 50 ms); hosts take a few hundred."""
+"""Tools of a request: those that the reply may call are looked at all at once; hosts take a few
+hundred."""
 MAX_ITEMS = 800_000
 """Items of a request's ``input``: each takes a kilobyte of memory until it has been sent."""
 

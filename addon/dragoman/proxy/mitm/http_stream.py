@@ -25,6 +25,7 @@ from typing import Any, Protocol, cast
 
 from mitmproxy import flow, http
 from mitmproxy.net.http import status_codes
+from mitmproxy.net.http.http1 import expected_http_body_size
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
@@ -161,6 +162,8 @@ class Stream(HttpStream):
             return
         if isinstance(event, (RequestEndOfMessage, ResponseHeaders)):
             self._heard_at = time.monotonic()
+        if isinstance(event, ResponseHeaders) and self._announces_too_much:
+            yield from self._give_up_whole()
         if self.server_state in (self.state_done, self.state_errored):
             self._forget(self._timer)
         elif isinstance(event, RequestEndOfMessage) and self._unanswered:
@@ -335,13 +338,26 @@ class Stream(HttpStream):
             yield from self._give_up_whole()
         return ended
 
+    @property
+    def _announces_too_much(self) -> bool:
+        """Whether the headers of a response that is read as a whole say that it is too large."""
+        if self.server_state != self.state_consume_response_body:
+            return False
+        try:
+            size = expected_http_body_size(self.flow.request, self.flow.response)
+        except ValueError:
+            return False
+        too_much = size is not None and size > MAX_REPLY
+        return too_much and self._interpreter.needs_whole(self.flow, False)
+
     def _give_up_whole(self) -> layer.CommandGenerator[None]:
         came = bytes(self.response_body_buf)
         self.response_body_buf.clear()
         self._interpreter.give_up_whole(self.flow)
         if self.flow.response and self.flow.response.stream:
             yield from self.start_response_stream()
-            yield from self.server_state(ResponseData(self.stream_id, came))
+            if came:
+                yield from self.server_state(ResponseData(self.stream_id, came))
         else:
             yield from self._let_go("The reply is too large.")
             yield from self.send_response()
