@@ -35,7 +35,7 @@ from ...wire.json_codec import dumps, quoted
 from ...wire.sse import Frame
 from ..cuts import ANNOTATION, HEARTBEAT, LOGPROBS, Cuts
 from ..envelope import seal
-from ..reply.long_texts import LongTexts
+from ..long_texts import LongTexts
 from ..turn import Tool
 from . import output_items as items
 from .dialects import Dialect

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...wire.json_codec import dumps, quoted
+from ..wire.json_codec import dumps, quoted
 
 LONG = 64 * 1024
 """Characters of a text that is not written again."""
