@@ -77,11 +77,19 @@ def _short_stream(_: int) -> Json:
     return {"input": "x", "stream": True}
 
 
+def _short_chat(_: int) -> Json:
+    return {"messages": [{"role": "user", "content": "x"}]}
+
+
 CASES = {
     "nameless": Case("300 nameless calls, 20,000 tools", CHAT, "nameless", _many_tools),
     "enum": Case("one nameless call, an enum of 8,000", CHAT, "enum", _long_enum),
     "items": Case("gzip of 760,000 items", RESPONSES, "clean-1", _many_items, packed=True),
     "document": Case("a JSON reply of 50 MB", RESPONSES, "document", _short),
+    "calls": Case("a JSON reply of 30 MB, 300,000 calls", RESPONSES, "calls", _short),
+    "values": Case("a JSON reply of 30 MB, 130,000 tokens", RESPONSES, "values", _short),
+    "streamed": Case("such a reply where a stream was asked", RESPONSES, "values", _short_stream),
+    "leaked": Case("a JSON reply of 30 MB, 150,000 leaked calls", CHAT, "leaked", _short_chat),
     "arguments": Case("50 MB of arguments", RESPONSES, "arguments", _short_stream),
     "chain": Case("turn 40 of a chain of 1.4 MB", RESPONSES, "clean-1", _turn, turns=TURNS),
 }
@@ -119,8 +127,28 @@ def _arguments(size: int) -> bytes:
 
 def _document(size: int) -> bytes:
     call = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
-    message = {"role": "assistant", "content": "x", "tool_calls": [call] * (size // 100)}
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    return _completion({"content": "x", "tool_calls": [call] * (size // 100)}, "tool_calls")
+
+
+def _values(size: int) -> bytes:
+    token = {"token": "x", "logprob": -0.25, "bytes": [120]}
+    content = [token | {"top_logprobs": [token, token]}] * (size // 225)
+    return _completion({"content": "x" * len(content)}, "stop", logprobs={"content": content})
+
+
+def _leaked(size: int) -> bytes:
+    call = (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"
+        "{}<|tool_call_end|><|tool_calls_section_end|>\n"
+    )
+    calls = [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}]
+    content = call * (size // 200)
+    return _completion({"content": content, "tool_calls": calls * (size // 2000)}, "stop")
+
+
+def _completion(message: Json, finish: str, **fields: Any) -> bytes:
+    said = {"role": "assistant", **message}
+    choice = {"index": 0, "message": said, "finish_reason": finish, **fields}
     return json.dumps({"id": "c", "object": "chat.completion", "choices": [choice]}).encode()
 
 
@@ -129,6 +157,8 @@ def document(name: str) -> tuple[str, bytes] | None:
     """The label and the body of a reply that is sent at once; None for the name of a stream."""
     name, _, part = name.partition("~")
     size = 50_000_000 // int(part or 1)
+    most = 30_000_000 // int(part or 1)
+    """Of a reply that is within the bound of what is read as a whole."""
     match name:
         case "nameless":
             return "text/event-stream", _nameless(*({f"key_{n}": "x"} for n in range(300)))
@@ -137,6 +167,12 @@ def document(name: str) -> tuple[str, bytes] | None:
             return "text/event-stream", _nameless({"all": values})
         case "document":
             return "application/json", _document(size)
+        case "calls":
+            return "application/json", _document(most)
+        case "values":
+            return "application/json", _values(most)
+        case "leaked":
+            return "application/json", _leaked(most)
         case "arguments":
             return "text/event-stream", _arguments(size)
         case _:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.reply.whole_body import answer, feed_body
+from dragoman.bridge.reply.whole_body import answering, feed_body
 from dragoman.bridge.request.convert import Conversion, convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn import TurnContext
@@ -23,6 +23,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.errors import Refused, error_body, error_json
 from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
 from tests.bridge.grammar import check
 
@@ -188,7 +189,8 @@ def a_whole_reply_is_repaired_and_bridged(body: bytes, dialect: Dialect = OPENAI
     check(feed_body(reply, repaired), dialect)
     told(evidence)
     for status in (200, 307, 400, 500):
-        given = answer(_reply(dialect, None), body, status=status, stream=False)
+        work = answering(_reply(dialect, None), body, status=status, stream=False)
+        given = drained(work)
         loads(given.body)
         assert given.status in (status, 502)
 

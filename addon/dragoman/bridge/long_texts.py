@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..wire.json_codec import dumps, quoted
+from ..wire.json_codec import quoted
+from ..wire.json_slices import writing
+from ..wire.slices import Slices
 
 LONG = 64 * 1024
 """Characters of a text that is not written again."""
@@ -32,36 +34,39 @@ class LongTexts:
         if len(text) > LONG:
             self._written[id(text)] = quoted(text)
 
-    def pieces(self, fields: Mapping[str, Any]) -> list[bytes]:
-        """What `dumps` writes for an object, in pieces.  A lone surrogate is escaped where it
+    def writing(self, value: Any) -> Slices[bytes]:
+        """What `dumps` writes for a value, in slices.  A lone surrogate is escaped where it
         stands, and `dumps` then escapes all else that is not ASCII as well."""
+        if not self:
+            return (yield from writing(value))
         out: list[bytes] = []
-        self._object(fields, out)
-        return out
+        yield from self._value(value, out, holds=True)
+        return b"".join(out)
 
-    def _object(self, fields: Mapping[str, Any], out: list[bytes]) -> None:
+    def _object(self, fields: Mapping[str, Any], out: list[bytes]) -> Slices[None]:
         mark = b"{"
         for name, value in fields.items():
             out.append(mark + quoted(name) + b":")
-            self._value(value, out, holds=name in _HOLDERS)
+            yield from self._value(value, out, holds=name in _HOLDERS)
             mark = b","
         out.append(b"}" if fields else b"{}")
 
-    def _value(self, value: Any, out: list[bytes], *, holds: bool) -> None:
+    def _value(self, value: Any, out: list[bytes], *, holds: bool) -> Slices[None]:
         written = self._written.get(id(value))
         if written is not None:
             out.append(written)
         elif holds and isinstance(value, dict):
-            self._object(value, out)
+            yield from self._object(value, out)
         elif holds and isinstance(value, list) and value:
             mark = b"["
             for member in value:
                 out.append(mark)
-                self._value(member, out, holds=self._is_in(member))
+                yield from self._value(member, out, holds=self._is_in(member))
                 mark = b","
             out.append(b"]")
         else:
-            out.append(dumps(value))
+            out.append((yield from writing(value)))
+        yield
 
     def _is_in(self, member: Any) -> bool:
         """Whether a long text lies in an item or a part; a response may have thousands."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from ..bridge.reply.converter import ReplyConverter
-from ..bridge.reply.whole_body import answer
+from ..bridge.reply.whole_body import answering
 from ..bridge.request.convert import Conversion, convert
 from ..bridge.responses.dialects import DIALECTS, OPENAI
 from ..bridge.responses.output_items import ID_PREFIXES
@@ -35,6 +35,7 @@ from ..wire.chat_end import (
 )
 from ..wire.errors import Refused, error_json
 from ..wire.json_codec import NotJson, dumps, loads
+from ..wire.slices import drained
 from ..wire.sse import HEARTBEAT, Frame, FrameSplitter, encode, is_event_stream
 from .exchange import Exchange
 from .fixture import require_whole
@@ -194,7 +195,7 @@ class _Bridge:
         body, status = exchange.upstream_reply, exchange.upstream_status
         if status < 300 and self._turn.stream and is_event_stream(body):
             return _Through(exchange, self._repair()).bridged(self._reply())
-        given = answer(
+        work = answering(
             self._reply(),
             body,
             status=status,
@@ -202,7 +203,7 @@ class _Bridge:
             retry_after=exchange.retry_after,
             repair=self._repair(),
         )
-        return (given.body,)
+        return (drained(work).body,)
 
     def _reply(self) -> ReplyConverter:
         return ReplyConverter(

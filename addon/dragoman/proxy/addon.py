@@ -245,7 +245,7 @@ class Dragoman:
             self._witness.of(flow, "watch").evidence.note("refused:", "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif self._is_repairable(flow):
-            self._repair.whole(flow, response, self.settings)
+            await self._repair.whole(flow, response, self.settings)
         self._witness.close(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:

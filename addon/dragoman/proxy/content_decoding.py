@@ -17,6 +17,8 @@ from typing import Any, Protocol
 
 from mitmproxy.net import encoding as mitmproxy_encoding
 
+from ..wire.slices import Slices, drained
+
 STEP = 64 * 1024
 """Bytes that one piece of what comes out may hold."""
 ALLOWED_RATIO = 256
@@ -170,23 +172,25 @@ def _zstandard(decompressor: Any) -> _Member:
 def decode_whole(body: bytes, content_encoding: str, limit: int = MAX_REPLY) -> bytes:
     """A body that was received whole, `limit` bytes at most.  Raises `DecodingError`, also
     for other encodings."""
-    decoded = body
-    if content_encoding.strip().lower() not in ("", "identity"):
-        decoder = decoder_for(content_encoding)
-        if decoder is None:
-            raise DecodingError(f"there is no decoder for {content_encoding[:40]!r}")
-        decoded = _joined(decoder.feed(body), limit)
-        if not decoder.complete:
-            raise DecodingError("it ends too early")
-    if len(decoded) > limit:
-        raise DecodingError("it is too large")
-    return decoded
+    return drained(decoding_whole(body, content_encoding, limit))
 
 
-def _joined(pieces: Iterator[bytes], limit: int) -> bytes:
+def decoding_whole(body: bytes, content_encoding: str, limit: int = MAX_REPLY) -> Slices[bytes]:
+    """The same in slices."""
     decoded = bytearray()
-    for piece in pieces:
-        decoded += piece
-        if len(decoded) > limit:
+    if content_encoding.strip().lower() in ("", "identity"):
+        if len(body) > limit:
             raise DecodingError("it is too large")
+        return body
+    decoder = decoder_for(content_encoding)
+    if decoder is None:
+        raise DecodingError(f"there is no decoder for {content_encoding[:40]!r}")
+    for begin in range(0, len(body), STEP):
+        for piece in decoder.feed(body[begin : begin + STEP]):
+            decoded += piece
+            if len(decoded) > limit:
+                raise DecodingError("it is too large")
+            yield
+    if not decoder.complete:
+        raise DecodingError("it ends too early")
     return bytes(decoded)

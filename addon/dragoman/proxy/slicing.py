@@ -27,9 +27,10 @@ class ClientLeft(Exception):  # noqa: N818 - the name says what has happened
     """Nobody waits for the result any more."""
 
 
-async def in_slices(work: Slices[T], flow: http.HTTPFlow) -> T:
+async def in_slices(work: Slices[T], flow: http.HTTPFlow | None) -> T:
     """The result of work for a flow; short work is done at once.  Raises `ClientLeft`, as
-    mitmproxy lets a hook run on when its client has left."""
+    mitmproxy lets a hook run on when its client has left.  Without a flow it is work that is
+    done whoever waits for it."""
     pause = time.perf_counter() + SLICE
     try:
         while time.perf_counter() < pause:
@@ -37,7 +38,7 @@ async def in_slices(work: Slices[T], flow: http.HTTPFlow) -> T:
         with _few_collections:
             while True:
                 await asyncio.sleep(0)
-                if _has_left(flow):
+                if flow is not None and _has_left(flow):
                     work.close()
                     raise ClientLeft
                 pause = time.perf_counter() + SLICE

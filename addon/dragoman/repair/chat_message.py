@@ -13,31 +13,46 @@ from ..wire.chat_text import (
     CONTENT,
     Span,
     by_field,
+    let_go,
     passages,
     text_of_fields,
     without_text,
     written,
 )
-from ..wire.json_codec import NotJson, dumps, loads
-from ..wire.sse import is_event_stream
+from ..wire.json_codec import NotJson
+from ..wire.json_slices import reading, writing
+from ..wire.slices import Slices, drained
+from ..wire.sse import FrameSplitter, is_event_stream
 from .call_builder import CallBuilder
 from .call_rule import rule_for
 from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
-from .formats.kimi_k2.markers import may_hold_marker
+from .formats.kimi_k2.markers import at_markers, holding_marker
 from .pending import Policy, finish_after, is_whole, note_piece
 from .scanner import Scanner
+
+AT_ONCE = 4096
+"""Characters of a text in which there are markers that are scanned by one call."""
+_READ = 64 * 1024
+"""Bytes of an event stream that are split by one call."""
 
 
 def repair_body(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> bytes | None:
     """The repaired JSON body; None if nothing in it needs repair."""
-    if not may_hold_marker(body):
+    return drained(repairing_body(body, tools, policy, evidence, now))
+
+
+def repairing_body(
+    body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
+) -> Slices[bytes | None]:
+    """The same in slices."""
+    if not (yield from holding_marker(body)):
         return None
     try:
-        reply = loads(body)
+        reply = yield from reading(body)
     except NotJson:
         return None
     choices = reply.get("choices") if isinstance(reply, dict) else None
@@ -47,8 +62,11 @@ def repair_body(
             model = reply.get("model")
             rule = rule_for(tools, model if isinstance(model, str) else "")
             scanner = Scanner(tools, rule)
-            touched |= _MessageRepair(choice, scanner, policy, evidence, now).run()
-    return dumps(reply) if touched else None
+            touched |= yield from _MessageRepair(choice, scanner, policy, evidence, now).run()
+        yield
+    repaired = (yield from writing(reply)) if touched else None
+    yield from let_go(reply)
+    return repaired
 
 
 def repair_whole(
@@ -56,9 +74,34 @@ def repair_whole(
 ) -> bytes:
     """A reply that was received whole, repaired: JSON, or from an upstream that streams
     whatever it is asked for, an event stream."""
+    return drained(repairing_whole(body, tools, policy, evidence, now))
+
+
+def repairing_whole(
+    body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
+) -> Slices[bytes]:
+    """The same in slices."""
     if is_event_stream(body):
-        return ChatStreamRepair(tools, policy, evidence, now).whole(body)
-    return repair_body(body, tools, policy, evidence, now) or body
+        return (yield from _repairing_stream(body, ChatStreamRepair(tools, policy, evidence, now)))
+    return (yield from repairing_body(body, tools, policy, evidence, now)) or body
+
+
+def _repairing_stream(stream: bytes, repair: ChatStreamRepair) -> Slices[bytes]:
+    splitter = FrameSplitter()
+    repaired: list[bytes] = []
+    for begin in range(0, len(stream), _READ):
+        frames = splitter.feed(stream[begin : begin + _READ])
+        together = b"".join(frame.raw for frame in frames)
+        if repair.ignores(together):
+            repaired.append(together)
+            frames = []
+        for frame in frames:
+            repaired += [each.raw for each in repair.feed(frame)]
+            yield
+        yield
+    for frame in splitter.close():
+        repaired += [each.raw for each in repair.feed(frame)]
+    return b"".join([*repaired, *(each.raw for each in repair.close())])
 
 
 class _MessageRepair:
@@ -80,11 +123,13 @@ class _MessageRepair:
         self._scanner = scanner
         self._texts: dict[tuple[str, ...], list[str]] = {}
         self._new_calls: list[dict[str, Any]] = []
+        self._arguments: list[str] = []
+        """Those of the last of them."""
         self._spans: list[Span] = []
         self._plain = 0  # characters that came out as text
         self._touched = self._cut = False
 
-    def run(self) -> bool:
+    def run(self) -> Slices[bool]:
         """Whether anything was repaired."""
         message = self._message
         native = message.get("tool_calls")
@@ -92,18 +137,22 @@ class _MessageRepair:
         for index, call in enumerate(native):
             self._calls.native_index(index)
             self._calls.native_id(call.get("id") if isinstance(call, dict) else None, index)
+            yield
         end = 0
         for passage in passages(message):
             self._texts.setdefault(passage.fields, [])
             self._spans.append(Span(end, end + len(passage.text), passage.fields))
             end += len(passage.text)
             self._place(self._scanner.enter(text_of_fields(passage.fields)))
-            self._place(self._scanner.feed(passage.text))
+            for text in at_markers(passage.text, AT_ONCE):
+                self._place(self._scanner.feed(text))
+                yield
         whole = is_whole(self._choice.get("finish_reason"))
         self._place(self._scanner.close(whole=whole))
         if not self._touched and self._plain == end:
             return False
         self._cut = self._cut or self._scanner.cut_in_header
+        self._end_call()
         self._write([*native, *self._new_calls])
         return True
 
@@ -132,9 +181,15 @@ class _MessageRepair:
     def _merge(self, deltas: list[dict[str, Any]]) -> None:
         for delta in deltas:
             if "id" in delta:
+                self._end_call()
                 self._new_calls.append({key: delta[key] for key in ("id", "type", "function")})
             else:
-                self._new_calls[-1]["function"]["arguments"] += delta["function"]["arguments"]
+                self._arguments.append(delta["function"]["arguments"])
+
+    def _end_call(self) -> None:
+        if self._arguments:
+            self._new_calls[-1]["function"]["arguments"] += "".join(self._arguments)
+            self._arguments.clear()
 
     def _write(self, calls: list[dict[str, Any]]) -> None:
         message = self._message

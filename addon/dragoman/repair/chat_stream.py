@@ -16,7 +16,7 @@ from ..notes import Evidence
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, passages, text_of_fields
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
-from ..wire.sse import BLANK_LINE_ENDS, Frame, split
+from ..wire.sse import BLANK_LINE_ENDS, Frame
 from .call_builder import CallBuilder
 from .call_rule import rule_for
 from .declared_tools import DeclaredTools
@@ -165,15 +165,6 @@ class ChatStreamRepair:
         """The stream has ended: what was held, and a finish reason if none came."""
         self._end()
         return self._take()
-
-    def whole(self, stream: bytes) -> bytes:
-        """A stream that was received whole, repaired."""
-        if self.ignores(stream):
-            return stream
-        repaired = bytearray()
-        for frame in split(stream):
-            repaired += b"".join(out.raw for out in self.feed(frame))
-        return bytes(repaired) + b"".join(out.raw for out in self.close())
 
     def has_taken_in(self, frame: Frame) -> bool:
         """Whether the latest frame is this one, and all it said has left or would with

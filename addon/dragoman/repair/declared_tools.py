@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ..kimi.declared import Declared
 from ..wire.json_codec import NotJson, loads
 from ..wire.slices import Slices, drained
 from .schema import OutOfSteps, Steps, accepts
+from .tool_index import ToolIndex
 
 _NATIVE = re.compile(r"functions\.(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
 _K3 = re.compile(r"(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
@@ -83,7 +83,7 @@ class DeclaredTools:
         model: str = "",
         forbidden: bool = False,
         called: Mapping[str, str] | None = None,
-        declared: Declared | None = None,
+        declared: ToolIndex | None = None,
     ) -> None:
         """`schemas` are those of the declared tools, none if they are not known; `model` is
         the name that was asked for; `forbidden`: no call is wanted (``tool_choice``);
@@ -91,7 +91,7 @@ class DeclaredTools:
         schemas, if it was made already."""
         self._schemas = schemas
         if declared is None:
-            declared = Declared(schemas)
+            declared = ToolIndex(schemas)
             drained(declared.indexing())
         self._declared = declared
         self.model = model
@@ -119,7 +119,7 @@ class DeclaredTools:
                 nothing = {"type": "object", "additionalProperties": False}
                 schemas[name] = function.get("parameters", nothing)
             yield
-        index = Declared(schemas)
+        index = ToolIndex(schemas)
         yield from index.indexing()
         if not isinstance(request, dict):
             return cls(schemas, declared=index)

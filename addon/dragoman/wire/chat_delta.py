@@ -21,7 +21,7 @@ TEXT_FIELDS = {
     "reasoning": (*_REASONING_FIELDS, "reasoning_details"),
 }
 """The fields of a delta by what stands in them: the answer, and the thoughts before it."""
-_KNOWN_FIELDS = frozenset(
+KNOWN_FIELDS = frozenset(
     {
         *("role", "name", "tool_calls", "function_call", "annotations", "citations"),
         *TEXT_FIELDS["text"],
@@ -134,7 +134,7 @@ def content_parts(content: list[Any]) -> tuple[list[DeltaPart], int]:
 
 def unknown_fields(delta: Json) -> bool:
     """Whether the delta says something in a field that no part of this package reads."""
-    return any(delta[name] for name in delta.keys() - _KNOWN_FIELDS)
+    return any(delta[name] for name in delta.keys() - KNOWN_FIELDS)
 
 
 def logprobs(choice: Json) -> list[Json]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .slices import Slices, emptied
+
 TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "content")
 CONTENT = ("content",)
 
@@ -59,6 +61,17 @@ def passages(delta: dict[str, Any]) -> list[Passage]:
 def text_of_fields(fields: tuple[str, ...]) -> str:
     """Which text these fields carry: what the model answers and what it thinks are two."""
     return "content" if fields == CONTENT else "reasoning"
+
+
+def let_go(completion: object) -> Slices[None]:
+    """Let go of the long lists of a completion that has been read: see `emptied`."""
+    choices = completion.get("choices") if isinstance(completion, dict) else None
+    for choice in choices if isinstance(choices, list) else ():
+        for holder in choice.values() if isinstance(choice, dict) else ():
+            for member in holder.values() if isinstance(holder, dict) else ():
+                if isinstance(member, list):
+                    yield from emptied(member)
+        yield
 
 
 def _text(name: str, value: object) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 from .json_codec import MAX_NESTING, MAX_VALUES, NotJson, dumps, dumps_ascii, loads, nesting_exceeds
@@ -24,6 +25,9 @@ MAX_ITEM_VALUES = 50_000
 one call: some 50 ms.  A long conversation has as many in all of its items."""
 _SAFE = 16
 """Characters in front of a window's end in which a number may end that goes on behind it."""
+WRITTEN_VALUES = 1000
+"""JSON values that are written by one call, each of which is no container of more: some tenths
+of a millisecond, but for what their strings take."""
 _COUNTED = 1024 * 1024
 """Bytes in which brackets and commas are counted by one call."""
 _BLOCK = 1024 * 1024
@@ -180,21 +184,19 @@ def _values_exceed(value: Any, limit: int) -> bool:
     """Whether there are more values in this one; its own and all that it holds."""
     values = [value]
     for one in values:  # which grows
-        if isinstance(one, dict):
-            values += one.values()
-        elif isinstance(one, list):
-            values += one
-        if len(values) > limit:
+        if not isinstance(one, (dict, list)):
+            continue
+        if len(values) + len(one) > limit:
             return True
+        values += one.values() if isinstance(one, dict) else one
     return False
 
 
 # Writing
 
 
-def writing(value: dict[str, Any]) -> Slices[bytes]:
-    """What `dumps` writes for an object; each of its members, and each member of those that
-    are arrays, by a call of its own."""
+def writing(value: Any) -> Slices[bytes]:
+    """What `dumps` writes; each member of what holds many values by a call of its own."""
     try:
         return (yield from _joined(value, _unescaped))
     except _LoneSurrogateError:
@@ -216,24 +218,27 @@ def _unescaped(value: Any) -> bytes:
     return written
 
 
-def _joined(value: dict[str, Any], write: Callable[[Any], bytes]) -> Slices[bytes]:
-    blocks, block = [], bytearray(b"{")  # one array that grows is copied each time
-    mark = b""
-    for name, member in value.items():
-        block += mark + write(name) + b":"
+def _joined(value: Any, write: Callable[[Any], bytes]) -> Slices[bytes]:
+    blocks = [bytearray()]  # one array that grows is copied each time
+    yield from _written(value, write, blocks)
+    return b"".join(blocks)
+
+
+def _written(value: Any, write: Callable[[Any], bytes], blocks: list[bytearray]) -> Slices[None]:
+    """Append a value to the last of the blocks."""
+    if not _values_exceed(value, WRITTEN_VALUES):
+        blocks[-1] += write(value)
+        return
+    opening, closing = (b"{", b"}") if isinstance(value, dict) else (b"[", b"]")
+    mark = opening
+    for name, member in value.items() if isinstance(value, dict) else zip(repeat(None), value):
+        if len(blocks[-1]) > _BLOCK:
+            blocks.append(bytearray())
+        blocks[-1] += mark if name is None else mark + write(name) + b":"
         mark = b","
-        if isinstance(member, list) and member:
-            before = b"["
-            for each in member:
-                block += before
-                block += write(each)
-                before = b","
-                if len(block) > _BLOCK:
-                    blocks.append(block)
-                    block = bytearray()
-                yield
-            block += b"]"
+        if isinstance(member, (dict, list)):
+            yield from _written(member, write, blocks)
         else:
-            block += write(member)
-            yield
-    return b"".join([*blocks, block, b"}"])
+            blocks[-1] += write(member)
+        yield
+    blocks[-1] += closing

@@ -26,12 +26,14 @@ from ...wire.chat_calls import CallDelta, read_delta
 from ...wire.errors import UpstreamError, failure, stream_error
 from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import NotJson, loads
+from ...wire.slices import Slices, drained
 from ...wire.sse import Frame
 from ...wire.usage import Counts, counts, usage
 from ..request.validation import label
 from ..responses.dialects import Dialect
 from ..responses.event_writer import Writer
 from ..responses.response_object import snapshot
+from ..runs import choice_in_runs, runs
 from ..turn import TurnContext
 from .choices import Choices, Finish
 from .sequencer import PIECE, OutputSequencer
@@ -121,21 +123,7 @@ class ReplyConverter:
 
     def feed(self, frame: Frame) -> list[Frame]:
         """One frame of the upstream's stream."""
-        if not self._writer.ended:
-            self._writer.start()
-            self._read(frame)
-            long = self._line.size > MAX_TEXT or self._line.entries > MAX_ENTRIES
-            if long and not self._writer.ended:
-                self._fail(failure("server_error", "The reply is longer than can be kept."))
-        return self._writer.drain()
-
-    def message(self, value: Any) -> list[Frame]:
-        """A whole ``chat.completion`` in place of a stream; the reply ends with it."""
-        if not self._writer.ended:
-            self._writer.start()
-            self._chunk(value, named=False)
-        if not self._writer.ended:
-            self._end(whole=True)
+        self._take(frame)
         return self._writer.drain()
 
     def feed_repaired(self, repaired: list[Frame], frame: Frame) -> list[Frame]:
@@ -148,15 +136,7 @@ class ReplyConverter:
         """The upstream has ended, or broken off.  `held` is what repair gives out only now; a
         finish reason in it is repair's, with which it ends a chat stream that has none, and
         its text ends no call."""
-        self._body_ended = True
-        self._line.hold()
-        for frame in held:
-            if not self._writer.ended:
-                self._writer.start()
-                self._read(frame)
-        if not self._writer.ended:
-            self._writer.start()
-            self._end(whole=False)
+        drained(self.closing(held))
         return self._writer.drain()
 
     def fail(self, code: str, message: str) -> list[Frame]:
@@ -175,7 +155,67 @@ class ReplyConverter:
             self._writer.cancel(self._usage())
         return self._writer.drain()
 
+    # A reply that came whole: in slices, in between and behind which it is `draining`.
+
+    def draining(self) -> Slices[list[Frame]]:
+        """The frames that are to be sent now."""
+        return self._writer.draining()
+
+    def message(self, value: Any) -> Slices[None]:
+        """A whole ``chat.completion`` in place of a stream; the reply ends with it."""
+        self._writer.start()
+        citations = value.get("citations") if isinstance(value, dict) else None
+        for choice in self._choices_of(value, named=False):
+            for run in choice_in_runs(choice):
+                finish = self._said_in(run)
+                yield
+            if not self._writer.ended:
+                yield from self._citing(citations)
+                citations = None
+            if finish is not None:
+                yield from self._finishing(*finish)
+            if self._writer.ended:
+                return
+        if not self._writer.ended:
+            yield from self._citing(citations)
+            yield from self._ending(whole=True)
+
+    def _citing(self, citations: Any) -> Slices[None]:
+        for run in runs(citations) if isinstance(citations, list) else ():
+            self._cite({"citations": run})
+            yield
+
+    def taking(self, repaired: Sequence[Frame], frame: Frame) -> Slices[None]:
+        """What repair made of one frame, as `feed_repaired`."""
+        if len(repaired) > 1 and chat_delta.is_done(frame):
+            yield from self.closing(repaired)
+            return
+        for each in repaired:
+            self._take(each)
+            yield
+
+    def closing(self, held: Sequence[Frame] = ()) -> Slices[None]:
+        """The end of the upstream, as `close`."""
+        self._body_ended = True
+        self._line.hold()
+        for frame in held:
+            if not self._writer.ended:
+                self._writer.start()
+                self._read(frame)
+                yield
+        if not self._writer.ended:
+            self._writer.start()
+            yield from self._ending(whole=False)
+
     # The upstream's frames.
+
+    def _take(self, frame: Frame) -> None:
+        if not self._writer.ended:
+            self._writer.start()
+            self._read(frame)
+            long = self._line.size > MAX_TEXT or self._line.entries > MAX_ENTRIES
+            if long and not self._writer.ended:
+                self._fail(failure("server_error", "The reply is longer than can be kept."))
 
     def _read(self, frame: Frame) -> None:
         """Most frames are like the one before, with another text for the same field."""
@@ -205,7 +245,7 @@ class ReplyConverter:
         if data is None:
             return
         if chat_delta.is_done(frame):
-            self._end(whole=True)
+            drained(self._ending(whole=True))
             return
         try:
             value = loads(data)
@@ -217,29 +257,40 @@ class ReplyConverter:
             self._patterns.learn(frame, said.text, said.times, chat_delta.text_of, said)
 
     def _chunk(self, value: Any, *, named: bool) -> None:
+        for choice in self._choices_of(value, named=named):
+            if self._writer.ended:
+                return
+            finish = self._said_in(choice, value)
+            if finish is not None:
+                drained(self._finishing(*finish))
+        if isinstance(value, dict) and not self._writer.ended:
+            self._cite(value)
+
+    def _choices_of(self, value: Any, *, named: bool) -> list[dict[str, Any]]:
+        """The choices of a chunk, all of which but its citations is read here."""
         error = stream_error(value, named=named)
         if error is not None:
             self._fail(error)
-            return
+            return []
         if not isinstance(value, dict):
             self._evidence.note("skipped", "event that is no chunk")
-            return
+            return []
         self._count(value)
-        choices = value.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if not isinstance(choice, dict):
-                self._evidence.note("skipped", "choice that is no object")
-            elif not self._writer.ended:
-                self._choice(choice, value)
-        if not self._writer.ended:
-            self._cite(value)
+        given = value.get("choices")
+        given = given if isinstance(given, list) else []
+        choices = [choice for choice in given if isinstance(choice, dict)]
+        self._note_if("skipped", "choice that is no object", len(given) - len(choices))
+        return choices
 
     def _count(self, holder: dict[str, Any]) -> None:
         """The usage at the top of a chunk, or (Moonshot) in its choice; the last one counts."""
         if holder.get("usage"):
             self._counts = counts(holder["usage"]) or self._counts
 
-    def _choice(self, choice: dict[str, Any], chunk: dict[str, Any]) -> None:
+    def _said_in(
+        self, choice: dict[str, Any], chunk: dict[str, Any] | None = None
+    ) -> tuple[Finish | Literal["failed"], Any] | None:
+        """Pass on what a choice says; returns its finish, and the reason as it came."""
         self._heard = True
         place = choice.get("index")
         index = place if type(place) is int and place > 0 else 0
@@ -254,12 +305,14 @@ class ReplyConverter:
                 self._line.logprobs(chat_delta.logprobs(choice))
             self._delta(said, index, whole=whole)
         self._count(choice)
-        self._cite(chunk)
+        if chunk is not None:
+            self._cite(chunk)
         reason = choice.get("finish_reason")
         if error := stream_error({"error": choice.get("error")}):
             self._fail(error)
         elif not self._body_ended and (finish := self._choices.finished(index, reason)):
-            self._finished(finish, reason)
+            return finish, reason
+        return None
 
     # What the model says.
 
@@ -354,22 +407,22 @@ class ReplyConverter:
 
     # The end.
 
-    def _finished(self, finish: Finish | Literal["failed"], reason: Any) -> None:
+    def _finishing(self, finish: Finish | Literal["failed"], reason: Any) -> Slices[None]:
         """A finish reason: the items are complete now; usage may still come."""
         if finish == "failed":
             message = f"The upstream ended the turn with {label(reason)}."
             self._fail(failure("server_error", message))
         elif self._choices.all_finished:
-            self._settle(cut=self._choices.finish != "completed")
+            yield from self._settling(cut=self._choices.finish != "completed")
 
-    def _settle(self, *, cut: bool) -> None:
+    def _settling(self, *, cut: bool) -> Slices[None]:
         self._end_content()
         if self._line.nameless(cut=cut):
             self._fail(failure("server_error", _NAMELESS))
         else:
-            self._line.settle(cut=cut)
+            yield from self._line.settling(cut=cut)
 
-    def _end(self, *, whole: bool) -> None:
+    def _ending(self, *, whole: bool) -> Slices[None]:
         """The upstream has ended; `whole` if it said so itself."""
         self._end_content()
         finish = self._choices.finish
@@ -380,7 +433,7 @@ class ReplyConverter:
             return
         if finish is None:
             self._evidence.note("inferred", "finish reason from the end of the stream")
-        self._settle(cut=cut)
+        yield from self._settling(cut=cut)
         if self._writer.ended:
             return
         if not self._writer.response["output"]:
@@ -394,7 +447,7 @@ class ReplyConverter:
         """A turn whose finish reason came is whole: all that is lost is its usage."""
         if self._choices.all_finished and self._line.empty:
             self._evidence.note("ignored", "failure after the finish reason")
-            self._end(whole=True)
+            drained(self._ending(whole=True))
             return
         self._evidence.note("failed", error.code)
         self._error = error

@@ -16,6 +16,7 @@ from typing import Any
 from ...notes import Evidence
 from ...wire.chat_calls import Call, CallAssembler, CallDelta
 from ...wire.json_codec import dumps
+from ...wire.slices import Slices
 from ..request.validation import label
 from ..responses.event_writer import Prose, Writer
 from ..turn import Tool, TurnContext
@@ -156,9 +157,10 @@ class OutputSequencer:
         """Whatever still comes ends no call: how the turn ends decides over those."""
         self._held = True
 
-    def settle(self, *, cut: bool) -> None:
+    def settling(self, *, cut: bool) -> Slices[None]:
         """The turn is over: everything is told and closed; `cut` if it was cut short."""
-        self._advance(final=True, cut=cut)
+        while self._waiting and self._step(final=True, cut=cut):
+            yield
         if repeated := sum(calls.take_repeated() for calls in self._calls.values()):
             self._evidence.note("skipped", "head of a call like the one before", repeated)
         if self._called:
@@ -181,20 +183,25 @@ class OutputSequencer:
         self._logprobs.clear()
         self._annotations.clear()
 
-    def _advance(self, *, final: bool = False, cut: bool = False) -> None:
-        """Tell the head what it has; while it may end, end it and go on with the next.  A
-        call without a name may not: it comes yet, or the turn fails."""
-        while self._waiting:
-            head = self._waiting[0]
-            if isinstance(head, _Waiting):
-                self._write(head.kind, "".join(head.texts))
-            else:
-                self._tell(head)
-                may_end = len(self._waiting) > 1 and not self._held and head.name and head.whole
-                if not (final or may_end):
-                    return
-                self._end(head, cut=cut)
-            self._waiting.popleft()
+    def _advance(self) -> None:
+        """Tell the head what it has; while it may end, end it and go on with the next."""
+        while self._waiting and self._step():
+            pass
+
+    def _step(self, *, final: bool = False, cut: bool = False) -> bool:
+        """Tell the head, and end it if it may end; returns whether it has.  A call without a
+        name may not: it comes yet, or the turn fails."""
+        head = self._waiting[0]
+        if isinstance(head, _Waiting):
+            self._write(head.kind, "".join(head.texts))
+        else:
+            self._tell(head)
+            may_end = len(self._waiting) > 1 and not self._held and head.name and head.whole
+            if not (final or may_end):
+                return False
+            self._end(head, cut=cut)
+        self._waiting.popleft()
+        return True
 
     def _tell(self, call: Call) -> None:
         """Nothing can be told of a call before its name is certain."""

@@ -7,20 +7,23 @@ repaired message could not say what of its text stood before a call and what aft
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ...repair.chat_stream import ChatStreamRepair
-from ...repair.formats.kimi_k2.markers import may_hold_marker
-from ...wire.chat_text import passages, written
+from ...repair.formats.kimi_k2.markers import at_markers, holding_marker
+from ...wire.chat_text import let_go, passages, written
 from ...wire.errors import error_body, error_json
-from ...wire.json_codec import NotJson, dumps, loads
+from ...wire.json_codec import NotJson, dumps
+from ...wire.json_slices import reading, writing
+from ...wire.slices import Slices, drained
 from ...wire.sse import Frame, encode, is_event_stream, split
+from ..runs import choice_in_runs, message_in_runs
 from .converter import ReplyConverter
 
-_MARKER_STARTS = re.compile(r"(?=<\|)")
+Tell = Callable[[list[Frame]], object]
+"""Takes the frames of a reply as they come of it."""
 
 
 def feed_body(
@@ -31,32 +34,51 @@ def feed_body(
     The body is a ``chat.completion``, or, from an upstream that streams whatever it is
     asked for, an event stream; what is neither fails the turn.
     """
-    frames = reply.open()
+    frames: list[Frame] = []
+    drained(_feeding_body(reply, body, repair, frames.extend))
+    return frames
+
+
+def _feeding_body(
+    reply: ReplyConverter, body: bytes, repair: ChatStreamRepair | None, tell: Tell
+) -> Slices[None]:
+    tell(reply.open())
     if is_event_stream(body):
-        return frames + _feed(reply, split(body), repair)
-    return frames + feed_document(reply, body, repair)
+        yield from _feeding(reply, split(body), repair, tell)
+    else:
+        yield from feeding_document(reply, body, repair, tell)
 
 
-def feed_document(
-    reply: ReplyConverter, body: bytes, repair: ChatStreamRepair | None = None
-) -> list[Frame]:
+def feeding_document(
+    reply: ReplyConverter, body: bytes, repair: ChatStreamRepair | None, tell: Tell
+) -> Slices[None]:
     """The same with a body that is no event stream, once the reply is open."""
     try:
-        value = loads(body)
+        value = yield from reading(body)
     except NotJson:
-        return reply.fail("server_error", "The upstream's answer is not JSON.")
-    if repair is None or not may_hold_marker(body) or not _is_completion(value):
-        return reply.message(value)
-    return _feed(reply, _as_stream(value), repair)
+        tell(reply.fail("server_error", "The upstream's answer is not JSON."))
+        return
+    if repair is not None and _is_completion(value) and (yield from holding_marker(body)):
+        yield from _feeding(reply, _as_stream(value), repair, tell)
+    else:
+        yield from _telling(reply, reply.message(value), tell)
+    yield from let_go(value)
 
 
-def _feed(
-    reply: ReplyConverter, arrived: Iterable[Frame], repair: ChatStreamRepair | None
-) -> list[Frame]:
-    frames: list[Frame] = []
+def _feeding(
+    reply: ReplyConverter, arrived: Iterable[Frame], repair: ChatStreamRepair | None, tell: Tell
+) -> Slices[None]:
     for frame in arrived:
-        frames += reply.feed_repaired(repair.feed(frame) if repair else [frame], frame)
-    return frames + reply.close(repair.close() if repair else ())
+        repaired = repair.feed(frame) if repair else [frame]
+        yield from _telling(reply, reply.taking(repaired, frame), tell)
+    yield from _telling(reply, reply.closing(repair.close() if repair else ()), tell)
+
+
+def _telling(reply: ReplyConverter, work: Slices[None], tell: Tell) -> Slices[None]:
+    for _ in work:
+        tell((yield from reply.draining()))
+        yield
+    tell((yield from reply.draining()))
 
 
 def _is_completion(value: Any) -> bool:
@@ -74,7 +96,11 @@ def _as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
         index = {"index": rest["index"]} if "index" in rest else {}
         for delta in _deltas(choice["message"]):
             shared = {"logprobs": rest.pop("logprobs", None)} if "content" in delta else {}
-            yield _chunk({"choices": [index | shared | {"delta": delta}]})
+            said = index | shared | {"delta": delta}
+            # Those of a call must stand where it does: repair drops them.
+            is_marked = str(delta.get("content", "")).startswith("<|")
+            for run in [said] if is_marked else choice_in_runs(said):
+                yield _chunk({"choices": [run]})
         yield _chunk({"choices": [rest | {"delta": {}}]})
     yield encode(b"[DONE]")
 
@@ -85,16 +111,19 @@ def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for passage in passages(message):
         for name in passage.fields:
             del rest[name]
-        for text in _MARKER_STARTS.split(passage.text):
-            if text:
-                yield {name: written(name, text, message[name]) for name in passage.fields}
-    calls = rest.get("tool_calls")
-    if isinstance(calls, list):
-        rest["tool_calls"] = [
-            {"index": index} | call if isinstance(call, dict) else call
-            for index, call in enumerate(calls)
-        ]
-    yield rest
+        for text in at_markers(passage.text):
+            yield {name: written(name, text, message[name]) for name in passage.fields}
+    count = 0
+    for run in message_in_runs(rest):
+        calls = run.get("tool_calls")
+        if isinstance(calls, list):
+            numbered = [
+                {"index": index} | call if isinstance(call, dict) else call
+                for index, call in enumerate(calls, count)
+            ]
+            count += len(calls)
+            run = run | {"tool_calls": numbered}  # noqa: PLW2901
+        yield run
 
 
 def _chunk(value: dict[str, Any]) -> Frame:
@@ -111,7 +140,7 @@ class Answer:
     """Whether the body is an event stream; otherwise it is JSON."""
 
 
-def answer(
+def answering(
     reply: ReplyConverter,
     body: bytes,
     *,
@@ -119,19 +148,25 @@ def answer(
     stream: bool,
     retry_after: str = "",
     repair: ChatStreamRepair | None = None,
-) -> Answer:
+) -> Slices[Answer]:
     """Convert the upstream's `body`, which came with `status`, for a client that asked for
     a `stream` or did not.  `retry_after` is that header of the upstream's."""
     if not 200 <= status < 300:
         # To follow a redirect, a client would send there what it sent here.
         told = status if status >= 400 else 502
         return Answer(told, error_body(status, body, retry_after=retry_after))
-    frames = feed_body(reply, body, repair)
+    raws: list[bytes] = []
+
+    def tell(frames: list[Frame]) -> None:
+        if stream:
+            raws.extend(frame.raw for frame in frames)
+
+    yield from _feeding_body(reply, body, repair, tell)
     if stream:
-        return Answer(200, b"".join(frame.raw for frame in frames), stream=True)
+        return Answer(200, b"".join(raws), stream=True)
     if reply.error is not None:
         return failed(reply.error.message, code=reply.error.code)
-    return Answer(200, dumps(reply.response))
+    return Answer(200, (yield from writing(reply.response)))
 
 
 def failed(message: str, *, code: str = "server_error") -> Answer:

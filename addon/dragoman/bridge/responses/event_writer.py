@@ -15,7 +15,7 @@ be expressed:
 - the terminal's ``output`` is the list of the items that were closed or left, and by
   then all are.
 
-Events are bytes as soon as they are told, so nothing that happens later changes them.
+Nothing that happens later changes an event that was told, see `told`.
 The text of a part is kept in pieces, and a delta costs no more than its own length.
 From the response and its `Writer.cuts` the same events can be told again: `retelling`.
 """
@@ -32,10 +32,11 @@ from typing import Any, Literal
 from ...wire import sse
 from ...wire.errors import UpstreamError, official_code
 from ...wire.json_codec import dumps, quoted
+from ...wire.slices import Slices
 from ...wire.sse import Frame
 from ..cuts import ANNOTATION, HEARTBEAT, LOGPROBS, Cuts
 from ..envelope import seal
-from ..long_texts import LongTexts
+from ..told import Told
 from ..turn import Tool
 from . import output_items as items
 from .dialects import Dialect
@@ -46,6 +47,9 @@ Prose = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
 IncompleteReason = Literal["max_output_tokens", "content_filter"]
 
+
+MANY = 100
+"""Log probabilities of one delta that are written at once."""
 LARGE = 64 * 1024
 """Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
 
@@ -97,7 +101,7 @@ class Writer:
         self._prior = len(prior)
         self._id = response["id"].removeprefix("resp_")
         self._life = _Life.NEW
-        self._sequence_number = 0
+        self._told = Told()
         self.characters = 0
         """How much text the client has been told, for an estimate of its tokens."""
         self._snapshot_size = 0
@@ -106,8 +110,6 @@ class Writer:
         self._cuts: list[Any] = []
         """Those of each text; a structured call's name and arguments; heartbeats in between."""
         self._error: Json | None = None
-        self._frames: list[Frame] = []
-        self._long = LongTexts()
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
         self._prose: dict[Prose, StreamedPart] = {
@@ -140,8 +142,11 @@ class Writer:
 
     def drain(self) -> list[Frame]:
         """The frames told since the last call."""
-        frames, self._frames = self._frames, []
-        return frames
+        return self._told.drain()
+
+    def draining(self) -> Slices[list[Frame]]:
+        """The same in slices."""
+        return self._told.draining()
 
     # The life of the response.
 
@@ -149,9 +154,9 @@ class Writer:
         """`response.created` and `response.in_progress`, the first time."""
         if self._life is _Life.NEW:
             self._life = _Life.OPEN
-            self._tell("response.created", response=self._response)
-            self._snapshot_size = len(self._frames[-1].raw)
-            self._tell("response.in_progress", response=self._response)
+            created = self._told.tell("response.created", response=self._response)
+            self._snapshot_size = len(created.raw)
+            self._told.tell("response.in_progress", response=self._response)
 
     def heartbeat(self) -> None:
         """An event that says nothing new; nothing before the start or after the end.  What the
@@ -161,13 +166,13 @@ class Writer:
         if self._dialect.ping or self._open is None:
             self._open.cuts.add(HEARTBEAT) if self._open else self._cuts.append(HEARTBEAT)
         if self._dialect.ping:
-            self._tell("ping")
+            self._told.tell("ping")
         elif self._open is not None:
             self._delta(self._open, "", [])
         else:
             large = self._snapshot_size + self.characters > LARGE
             without: Json = {"tools": [], "instructions": None} if large else {}
-            self._tell("response.in_progress", response=self._response | without)
+            self._told.tell("response.in_progress", response=self._response | without)
 
     def complete(self, usage: Json) -> None:
         """The turn is whole.  A dialect may want to hear that its calls are waited for."""
@@ -179,7 +184,9 @@ class Writer:
         submit = {"tool_calls": self._required}
         action = {"type": "submit_tool_outputs", "submit_tool_outputs": submit}
         self._response |= {"status": "incomplete", "usage": usage, "required_action": action}
-        self._tell("response.required_action", response=self._response, required_action=action)
+        self._told.tell_end(
+            "response.required_action", response=self._response, required_action=action
+        )
         self._end("response.completed", "incomplete", usage)
 
     def incomplete(self, reason: IncompleteReason, usage: Json) -> None:
@@ -200,16 +207,16 @@ class Writer:
         self._error["open"] = self._open is not None
         self._leave_item()
         told = {"code": error.code, "message": error.message, "param": error.param}
-        self._tell("error", **told, error={"type": error.type, **told})
+        self._told.tell("error", **told, error={"type": error.type, **told})
         code = error.code if self._dialect.every_error_code else official_code(error.code)
         self._response["error"] = {"code": code, "message": error.message}
         self._end("response.failed", "failed", usage)
 
     def _end(self, event: str, status: str, usage: Json) -> None:
         self._response |= {"status": status, "usage": usage}
-        self._tell(event, response=self._response)
+        self._told.tell_end(event, response=self._response)
         if self._dialect.done_marker:
-            self._frames.append(sse.encode(b"[DONE]"))
+            self._told.frames.append(sse.encode(b"[DONE]"))
         self._life = _Life.ENDED
 
     # What the model says.
@@ -225,7 +232,7 @@ class Writer:
     def annotate(self, annotation: Json) -> None:
         """An annotation of the text in the open text part."""
         assert self._open is not None and self._open.part is TEXT
-        self._tell(
+        self._told.tell(
             "response.output_text.annotation.added",
             **self._open.where,
             annotation_index=len(self._open.annotations),
@@ -314,12 +321,12 @@ class Writer:
         else:
             item_id = f"{items.ID_PREFIXES[kind]}_{self._id}_{index}"
         item = {"id": item_id, "type": kind, "status": "in_progress", **fields}
-        self._tell("response.output_item.added", output_index=index, item=item)
+        self._told.tell("response.output_item.added", output_index=index, item=item)
         return item
 
     def _item_done(self, item: Json, status: ItemStatus) -> None:
         item["status"] = status
-        self._tell("response.output_item.done", output_index=len(self._output), item=item)
+        self._told.tell_end("response.output_item.done", output_index=len(self._output), item=item)
         self._output.append(item)
 
     def _open_part(self, item: Json, part: StreamedPart) -> _Open:
@@ -328,7 +335,7 @@ class Writer:
         if part.holder:
             opened.where[part.index] = len(item[part.holder])
             item[part.holder].append(part.empty())
-            self._tell(f"{part.envelope}.added", **opened.where, part=part.empty())
+            self._told.tell(f"{part.envelope}.added", **opened.where, part=part.empty())
         self._open = opened
         self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
         event = f"{part.events}.delta"
@@ -345,11 +352,16 @@ class Writer:
         if logprobs:
             opened.logprobs += logprobs
             opened.cuts.add(LOGPROBS - len(logprobs))
+            if len(logprobs) > MANY:
+                event = f"{opened.part.events}.delta"
+                self._told.tell_end(event, **opened.where, delta=delta, logprobs=logprobs)
+                return
             after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
-        number = b"%d" % self._sequence_number
-        self._sequence_number += 1
+        told = self._told
+        number = b"%d" % told.number
+        told.number += 1
         raw = b"".join((opened.before, number, opened.between, quoted(delta), after))
-        self._frames.append(Frame(raw))
+        told.frames.append(Frame(raw))
 
     def _close_part(self, opened: _Open) -> str:
         """Tell the end of the part; returns its whole text."""
@@ -359,10 +371,10 @@ class Writer:
             done["logprobs"] = opened.logprobs
         elif part is ARGUMENTS:
             done["name"] = _name(opened.item)
-        self._tell(f"{part.events}.done", **opened.where, **done)
+        self._told.tell_end(f"{part.events}.done", **opened.where, **done)
         if part.holder:
             whole = opened.item[part.holder][-1]
-            self._tell(f"{part.envelope}.done", **opened.where, part=whole)
+            self._told.tell_end(f"{part.envelope}.done", **opened.where, part=whole)
         return text
 
     def _fill(self, opened: _Open) -> str:
@@ -370,7 +382,7 @@ class Writer:
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
         self._cuts[-1] = opened.cuts.of(text)
-        self._long.add(text)
+        self._told.long.add(text)
         if part.holder:
             whole = part.empty() | {part.text: text}
             if part is TEXT:
@@ -390,13 +402,6 @@ class Writer:
     def _require(self, call_id: str, name: str, arguments: str) -> None:
         function = {"name": name, "arguments": arguments}
         self._required.append({"id": call_id, "type": "function", "function": function})
-
-    def _tell(self, event: str, **fields: Any) -> None:
-        """One event, with the next sequence number; ``event:`` equals ``type``."""
-        body = {"type": event, "sequence_number": self._sequence_number, **fields}
-        self._sequence_number += 1
-        pieces = self._long.pieces(body) if self._long else (dumps(body),)
-        self._frames.append(sse.encode(*pieces, event=event))
 
 
 def _name(item: Json) -> str:

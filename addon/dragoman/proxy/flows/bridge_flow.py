@@ -142,7 +142,11 @@ class BridgeFlow:
         bridged = _bridged[flow]
         if not response.stream:
             record = self._witness.of(flow, "bridge")
-            kept = give_whole(bridged, response, name_of(flow), record)
+            try:
+                kept = await give_whole(bridged, response, flow, record)
+            except ClientLeft:
+                logger.info("%s: the client has left before its reply was read", name_of(flow))
+                kept = None
             if bridged.keeping is not None:
                 await self._keep(flow, bridged.keeping, kept)
         elif not self._holds:

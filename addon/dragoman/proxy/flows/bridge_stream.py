@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...bridge.reply.converter import ReplyConverter
-from ...bridge.reply.whole_body import feed_document
+from ...bridge.reply.whole_body import feeding_document
 from ...repair.chat_stream import ChatStreamRepair
 from ...wire.chat_end import broken_off, error_frame
+from ...wire.slices import drained
 from ...wire.sse import Frame, FrameSplitter
 from ..content_decoding import Decoder, DecodingError
 from ..observe.recorder import FlowRecorder
@@ -177,7 +178,7 @@ class BridgeStream(LiveStream):
     def _end(self, out: list[Frame]) -> None:
         document = self._form.document()
         if document is not None:
-            out += feed_document(self._reply, document, self._repair)
+            drained(feeding_document(self._reply, document, self._repair, out.extend))
         else:
             self._take(self._splitter.feed(self._form.close()) + self._splitter.close(), out)
             out += self._reply.close(self._repair.close() if self._repair else ())

@@ -17,7 +17,7 @@ from typing import Any
 from mitmproxy import http
 
 from ...bridge.reply.converter import ReplyConverter
-from ...bridge.reply.whole_body import answer, failed
+from ...bridge.reply.whole_body import Answer, answering, failed
 from ...bridge.request.chat_shapes import forming
 from ...bridge.request.convert import converting
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose
@@ -41,10 +41,11 @@ from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import MAX_ITEM_VALUES, TooMuch, reading, writing
 from ...wire.slices import Slices, emptied
-from ..content_decoding import DecodingError, decode_whole, decoder_for
+from ..content_decoding import DecodingError, decoder_for, decoding_whole
 from ..credentials import asker_of
 from ..error_responses import error_response, refusal
 from ..http_headers import set_event_stream, set_json
+from ..observe.monitor import name_of
 from ..observe.recorder import FlowRecorder
 from ..options import Settings
 from ..routes import ResponsesRoute
@@ -323,24 +324,16 @@ def _formed(plain: bytes, evidence: Evidence) -> Slices[Any]:
     return body
 
 
-def give_whole(
-    bridged: BridgedTurn, response: http.Response, name: str, record: FlowRecorder
+async def give_whole(
+    bridged: BridgedTurn, response: http.Response, flow: http.HTTPFlow, record: FlowRecorder
 ) -> StoredResponse | None:
     """Convert a reply that was received whole, whatever the client asked for.  Returns what
-    is to be kept of it, if anything is."""
-    reply = bridged.reply()
+    is to be kept of it, if anything is.  Raises `ClientLeft`."""
+    reply, name = bridged.reply(), name_of(flow)
     try:
-        encoding = response.headers.get("content-encoding", "identity")
-        body = decode_whole(response.raw_content or b"", encoding)
-        record.came(body)
-        given = answer(
-            reply,
-            body,
-            status=response.status_code,
-            stream=bridged.turn.stream,
-            retry_after=response.headers.get("retry-after", ""),
-            repair=bridged.chunk_repair(),
-        )
+        given = await in_slices(_given(bridged, reply, response, record), flow)
+    except ClientLeft:
+        raise
     except DecodingError as error:
         logger.error("%s: the upstream's body is unusable: %s", name, error)
         given = failed(f"The upstream's body is unusable: {error}.")
@@ -358,3 +351,22 @@ def give_whole(
     if bridged.keeping is None or not reply.finished or given.status >= 400:
         return None
     return bridged.keeping.kept(reply.response, reply.cuts if given.stream else b"")
+
+
+def _given(
+    bridged: BridgedTurn, reply: ReplyConverter, response: http.Response, record: FlowRecorder
+) -> Slices[Answer]:
+    """Raises `DecodingError`."""
+    encoding = response.headers.get("content-encoding", "identity")
+    body = yield from decoding_whole(response.raw_content or b"", encoding)
+    record.came(body)
+    return (
+        yield from answering(
+            reply,
+            body,
+            status=response.status_code,
+            stream=bridged.turn.stream,
+            retry_after=response.headers.get("retry-after", ""),
+            repair=bridged.chunk_repair(),
+        )
+    )

@@ -10,16 +10,22 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...notes import Evidence
-from ...repair.chat_message import repair_body, repair_whole
+from ...repair.chat_message import repair_body, repairing_whole
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
 from ...wire.chat_end import EARLY, TAIL, has_ended
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading
-from ...wire.slices import Slices, drained, emptied
+from ...wire.slices import Slices, emptied
 from ...wire.sse import is_event_stream
-from ..content_decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for, is_unreadable
+from ..content_decoding import (
+    MAX_REQUEST,
+    DecodingError,
+    decoder_for,
+    decoding_whole,
+    is_unreadable,
+)
 from ..error_responses import unreachable
 from ..http_headers import EVENT_STREAM, encoding_of, media_type, set_stream_framing
 from ..observe.monitor import FlowMonitor, name_of
@@ -133,10 +139,11 @@ class RepairFlow:
             record.evidence.note("not repaired", "a body too large to be read as a whole")
         self.pass_on(flow, response)
 
-    def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
+    async def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon
-        asked = self._asked.pop(flow) if came else drained(_asking(flow))
+        await self.read(flow)
+        asked = self._asked.pop(flow)
         if asked is None:
             return
         if not is_chat(flow.request) and media_type(response) not in (
@@ -147,7 +154,9 @@ class RepairFlow:
         record = self._witness.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
         try:
-            body = decode_whole(response.raw_content or b"", encoding_of(response))
+            body = await in_slices(
+                decoding_whole(response.raw_content or b"", encoding_of(response)), flow
+            )
             now = int(time.time())
             if came and is_chat(flow.request) and _is_cut(body, asked):
                 logger.error("%s: %s", name_of(flow), EARLY)
@@ -155,7 +164,12 @@ class RepairFlow:
                 record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
-            repaired = repair_whole(body, asked.tools, settings.policy, record.evidence, now)
+            repaired = await in_slices(
+                repairing_whole(body, asked.tools, settings.policy, record.evidence, now), flow
+            )
+        except ClientLeft:
+            logger.info("%s: the client has left before its reply was repaired", name_of(flow))
+            return
         except DecodingError as error:
             logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
             return
@@ -193,7 +207,9 @@ def _asking(flow: http.HTTPFlow) -> Slices[_Asked]:
     """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
-        plain = decode_whole(request.raw_content or b"null", encoding_of(request), MAX_REQUEST)
+        plain = yield from decoding_whole(
+            request.raw_content or b"null", encoding_of(request), MAX_REQUEST
+        )
         value = yield from reading(plain)
     except (NotJson, DecodingError):
         value = None

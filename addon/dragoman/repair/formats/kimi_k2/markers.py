@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterator
+
+from ....wire.slices import Slices
 
 
 class Marker(enum.Enum):
@@ -40,9 +43,34 @@ find_markers = _MARKER.findall
 _BEGINS = re.compile(rb'<[|\\"]|\\u003[cC]')
 
 
+_SEARCHED = 256 * 1024
+"""Bytes that are searched by one call."""
+_STARTS = re.compile(r"(?=<\|)")
+
+
+def at_markers(text: str, at_least: int = 1) -> Iterator[str]:
+    """A text in pieces of so many characters or more, each marker at the start of one."""
+    begin = 0
+    for found in _STARTS.finditer(text, 1):
+        if found.start() - begin >= at_least:
+            yield text[begin : found.start()]
+            begin = found.start()
+    if begin < len(text):
+        yield text[begin:]
+
+
 def may_hold_marker(raw: bytes) -> bool:
     """Whether the JSON text `raw` could hold a marker or a piece of one."""
     return (b"<" in raw or b"\\u003" in raw) and _BEGINS.search(raw) is not None
+
+
+def holding_marker(raw: bytes) -> Slices[bool]:
+    """The same in slices."""
+    for begin in range(0, len(raw), _SEARCHED):
+        if may_hold_marker(raw[begin : begin + _SEARCHED + len(b"\\u003")]):
+            return True
+        yield
+    return False
 
 
 def unfinished_marker(text: str) -> int:

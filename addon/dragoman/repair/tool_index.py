@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..wire.slices import Slices
 
 
-class Declared:
+class ToolIndex:
     """Tools by their names, and by the arguments that they require."""
 
     def __init__(self, schemas: Mapping[str, object]) -> None:

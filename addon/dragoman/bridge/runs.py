@@ -1,0 +1,71 @@
+"""A long message, cut into runs that say the same one after the other.
+
+What a message lists may be long: parts of text, log probabilities, annotations, calls.  Each
+list is cut, and what is read before it (see `ReplyConverter`) comes before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeGuard
+
+from ..wire import chat_delta
+from ..wire.chat_delta import Json
+
+RUN = 200
+"""Members of a list that are read by one call: a few milliseconds."""
+_FIELDS = (
+    *("role", "name", "reasoning_content", "reasoning", "reasoning_details", "content", "refusal"),
+    *("annotations", "citations", "tool_calls", "function_call"),
+)
+"""Those of a message that are read, in that order."""
+
+
+def is_long(value: Any) -> TypeGuard[list[Any]]:
+    """Whether a value is a list that is not read by one call."""
+    return isinstance(value, list) and len(value) > RUN
+
+
+def runs(members: list[Any]) -> Iterator[list[Any]]:
+    """A list in runs; a short one is one."""
+    for begin in range(0, max(1, len(members)), RUN):
+        yield members[begin : begin + RUN]
+
+
+def message_in_runs(message: Json) -> Iterator[Json]:
+    """A message, or a delta; one that is short as it is."""
+    if len(message) <= RUN and not any(map(is_long, message.values())):
+        yield message
+        return
+    run: Json = {}
+    for name in _FIELDS:
+        value = message.get(name)
+        if name == "reasoning_details" and chat_delta.reasoning(run):
+            continue  # the same once more
+        if not is_long(value):
+            run |= {name: value} if name in message else {}
+            continue
+        for some in runs(value):
+            yield run | {name: some}
+            run = {}
+    # That there are others is all that is read of them.
+    others = (name for name in message if name not in chat_delta.KNOWN_FIELDS and message[name])
+    yield run | {name: message[name] for name in [*others][:1]}
+
+
+def choice_in_runs(choice: Json) -> Iterator[Json]:
+    """What a choice of a whole reply says; all that it has beside that in the last run."""
+    name = "delta" if isinstance(choice.get("delta"), dict) else "message"
+    said, logprobs = choice.get(name), choice.get("logprobs")
+    where = {"index": choice["index"]} if "index" in choice else {}
+    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if is_long(tokens):
+        choice = {field: value for field, value in choice.items() if field != "logprobs"}
+        for run in runs(tokens):
+            yield where | {name: {}, "logprobs": {"content": run}}
+    if isinstance(said, dict):
+        *before, last = message_in_runs(said)
+        for some in before:
+            yield where | {name: some}
+        choice = choice | {name: last}
+    yield choice
