@@ -70,6 +70,11 @@ class Told:
         self._unwritten = False
         return self._taken()
 
+    def forget(self) -> None:
+        """Nobody wants those since the last call."""
+        self.frames.clear()
+        self._unwritten = False
+
     def _taken(self) -> list[Frame]:
         frames, self.frames = self.frames, []
         return cast(list[Frame], frames)

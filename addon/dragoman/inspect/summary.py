@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ..notes import printable
+from ..wire.chat_text import let_go
 from ..wire.json_codec import NotJson, loads
+from ..wire.json_slices import reading
+from ..wire.slices import Slices, drained
 from ..wire.sse import is_event_stream
 
 MAX_FIRST_LINES = 64
@@ -52,14 +55,22 @@ class ReplySummary:
     """The code or type of the error that the body reports."""
 
 
-def summarize(body: bytes | bytearray, tail: bytes = b"") -> ReplySummary:
+def summarize(body: bytes, tail: bytes = b"") -> ReplySummary:
     """A look at the body of a reply, streamed or not, perhaps still growing.
 
     `tail` is the end of a body of which `body` is only the beginning.
     """
-    whole = _whole(body)
-    if whole is not None:
-        return _of_whole(whole, len(body))
+    return drained(glancing(body, tail))
+
+
+def glancing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
+    """The same in slices."""
+    if not tail and len(body) <= MAX_WHOLE and not is_event_stream(body):
+        whole = yield from _whole(body)
+        if whole is not None:
+            found = _of_whole(whole, len(body))
+            yield from let_go(whole)
+            return found
     first: int | None = None
     parsed = False
     model = ""
@@ -83,11 +94,9 @@ def summarize(body: bytes | bytearray, tail: bytes = b"") -> ReplySummary:
     )
 
 
-def _whole(body: bytes | bytearray) -> Mapping[str, object] | None:
-    if len(body) > MAX_WHOLE or is_event_stream(body):
-        return None
+def _whole(body: bytes) -> Slices[Mapping[str, object] | None]:
     try:
-        value = loads(body)
+        value = yield from reading(body)
     except NotJson:
         return None
     if isinstance(value, list) and value:

@@ -246,7 +246,7 @@ class Dragoman:
             flow.response = error_responses.no_upgrade()
         elif self._is_repairable(flow):
             await self._repair.whole(flow, response, self.settings)
-        self._witness.close(flow)
+        self._witness.close(flow, await self._witness.look(flow))
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Tell of a flow that ended early."""

@@ -26,6 +26,7 @@ from typing import Any
 
 from .json_codec import dumps
 from .json_progress import JsonProgress, Status
+from .slices import Slices, emptied
 
 MANY = 1024
 """Fragments of a call that are joined."""
@@ -189,6 +190,12 @@ class CallAssembler:
         for call in repeated:
             call.repeated = None
         return len(repeated)
+
+    def letting_go(self) -> Slices[None]:
+        """Nobody asks for them any more: see `emptied`."""
+        self._by_id.clear()
+        self._by_index.clear()
+        yield from emptied(self._all)
 
     def _candidate(self, delta: CallDelta) -> Call | None:
         """The call that the delta continues if it begins none."""

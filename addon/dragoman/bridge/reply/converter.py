@@ -155,11 +155,20 @@ class ReplyConverter:
             self._writer.cancel(self._usage())
         return self._writer.drain()
 
-    # A reply that came whole: in slices, in between and behind which it is `draining`.
+    # A reply that came whole: in slices, between which it is `draining`, or to `forget`.
 
     def draining(self) -> Slices[list[Frame]]:
         """The frames that are to be sent now."""
         return self._writer.draining()
+
+    def forget(self) -> None:
+        """Nobody wants these frames, only the response."""
+        self._writer.forget()
+
+    def letting_go(self) -> Slices[None]:
+        """Nobody wants any of it any more: all at once takes tenths of a second."""
+        yield from self._line.letting_go()
+        yield from self._writer.letting_go()
 
     def message(self, value: Any) -> Slices[None]:
         """A whole ``chat.completion`` in place of a stream; the reply ends with it."""

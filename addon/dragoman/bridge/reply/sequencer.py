@@ -173,6 +173,11 @@ class OutputSequencer:
             self._annotations = []
         self._writer.close_item("incomplete" if cut else "completed")
 
+    def letting_go(self) -> Slices[None]:
+        """The calls are needed no more: see `emptied`."""
+        for calls in self._calls.values():
+            yield from calls.letting_go()
+
     def abandon(self) -> None:
         """The turn has failed: what waits is dropped, what is open is the writer's to close."""
         told = 1 if self._delivery is not None and self._delivery.opened else 0

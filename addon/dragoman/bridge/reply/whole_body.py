@@ -22,8 +22,9 @@ from ...wire.sse import Frame, encode, is_event_stream, split
 from ..runs import choice_in_runs, message_in_runs
 from .converter import ReplyConverter
 
-Tell = Callable[[list[Frame]], object]
-"""Takes the frames of a reply as they come of it."""
+Tell = Callable[[list[Frame]], object] | None
+"""Takes the frames of a reply as they come of it; None where they are not wanted."""
+_ENDED = object()
 
 
 def feed_body(
@@ -42,7 +43,8 @@ def feed_body(
 def _feeding_body(
     reply: ReplyConverter, body: bytes, repair: ChatStreamRepair | None, tell: Tell
 ) -> Slices[None]:
-    tell(reply.open())
+    if tell is not None:
+        tell(reply.open())
     if is_event_stream(body):
         yield from _feeding(reply, split(body), repair, tell)
     else:
@@ -56,7 +58,9 @@ def feeding_document(
     try:
         value = yield from reading(body)
     except NotJson:
-        tell(reply.fail("server_error", "The upstream's answer is not JSON."))
+        frames = reply.fail("server_error", "The upstream's answer is not JSON.")
+        if tell is not None:
+            tell(frames)
         return
     if repair is not None and _is_completion(value) and (yield from holding_marker(body)):
         yield from _feeding(reply, _as_stream(value), repair, tell)
@@ -75,10 +79,14 @@ def _feeding(
 
 
 def _telling(reply: ReplyConverter, work: Slices[None], tell: Tell) -> Slices[None]:
-    for _ in work:
-        tell((yield from reply.draining()))
+    working = True
+    while working:
+        working = next(work, _ENDED) is not _ENDED
+        if tell is None:
+            reply.forget()
+        else:
+            tell((yield from reply.draining()))
         yield
-    tell((yield from reply.draining()))
 
 
 def _is_completion(value: Any) -> bool:
@@ -158,10 +166,9 @@ def answering(
     raws: list[bytes] = []
 
     def tell(frames: list[Frame]) -> None:
-        if stream:
-            raws.extend(frame.raw for frame in frames)
+        raws.extend(frame.raw for frame in frames)
 
-    yield from _feeding_body(reply, body, repair, tell)
+    yield from _feeding_body(reply, body, repair, tell if stream else None)
     if stream:
         return Answer(200, b"".join(raws), stream=True)
     if reply.error is not None:

@@ -32,7 +32,7 @@ from typing import Any, Literal
 from ...wire import sse
 from ...wire.errors import UpstreamError, official_code
 from ...wire.json_codec import dumps, quoted
-from ...wire.slices import Slices
+from ...wire.slices import Slices, emptied
 from ...wire.sse import Frame
 from ..cuts import ANNOTATION, HEARTBEAT, LOGPROBS, Cuts
 from ..envelope import seal
@@ -147,6 +147,15 @@ class Writer:
     def draining(self) -> Slices[list[Frame]]:
         """The same in slices."""
         return self._told.draining()
+
+    def forget(self) -> None:
+        """Nobody wants the frames told since the last call."""
+        self._told.forget()
+
+    def letting_go(self) -> Slices[None]:
+        """Nobody wants any of it any more: see `emptied`."""
+        yield from emptied(self._output)
+        yield from emptied(self._required)
 
     # The life of the response.
 

@@ -15,6 +15,7 @@ from ...stored.store import NotOpened, StoreError
 from ...stored.stored_response import StoredResponse
 from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
+from ...wire.slices import emptied
 from ..content_decoding import is_unreadable
 from ..http_headers import (
     EVENT_STREAM,
@@ -26,7 +27,7 @@ from ..http_headers import (
 from ..observe.monitor import FlowMonitor, name_of
 from ..options import Settings
 from ..routes import ResponsesRoute
-from ..slicing import ClientLeft
+from ..slicing import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 from ..stored.endpoints import StoredEndpoints
 from ..stored.running import Running
@@ -141,17 +142,25 @@ class BridgeFlow:
         """The upstream's reply has ended: convert and keep what was not streamed."""
         bridged = _bridged[flow]
         if not response.stream:
-            record = self._witness.of(flow, "bridge")
-            try:
-                kept = await give_whole(bridged, response, flow, record)
-            except ClientLeft:
-                logger.info("%s: the client has left before its reply was read", name_of(flow))
-                kept = None
-            if bridged.keeping is not None:
-                await self._keep(flow, bridged.keeping, kept)
+            await self._give_whole(flow, response, bridged)
         elif not self._holds:
             await self.keep_stream(flow)
         self.forget(flow)
+
+    async def _give_whole(
+        self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn
+    ) -> None:
+        reply, kept = bridged.reply(), None
+        try:
+            record = self._witness.of(flow, "bridge")
+            kept = await give_whole(bridged, reply, response, flow, record)
+        except ClientLeft:
+            logger.info("%s: the client has left before its reply was read", name_of(flow))
+        if bridged.keeping is not None:
+            await self._keep(flow, bridged.keeping, kept)
+        if kept is not None:
+            await in_slices(emptied(kept.response["output"]), None)
+        await in_slices(reply.letting_go(), None)
 
     async def _keep(
         self, flow: http.HTTPFlow, keeping: SaveContext, kept: StoredResponse | None

@@ -325,11 +325,15 @@ def _formed(plain: bytes, evidence: Evidence) -> Slices[Any]:
 
 
 async def give_whole(
-    bridged: BridgedTurn, response: http.Response, flow: http.HTTPFlow, record: FlowRecorder
+    bridged: BridgedTurn,
+    reply: ReplyConverter,
+    response: http.Response,
+    flow: http.HTTPFlow,
+    record: FlowRecorder,
 ) -> StoredResponse | None:
-    """Convert a reply that was received whole, whatever the client asked for.  Returns what
-    is to be kept of it, if anything is.  Raises `ClientLeft`."""
-    reply, name = bridged.reply(), name_of(flow)
+    """Convert a reply that was received whole, whatever the client asked for; `reply` has not
+    begun.  Returns what is to be kept of it, if anything is.  Raises `ClientLeft`."""
+    name = name_of(flow)
     try:
         given = await in_slices(_given(bridged, reply, response, record), flow)
     except ClientLeft:

@@ -17,9 +17,11 @@ from mitmproxy import http
 from ...inspect.exchange import Job
 from ...inspect.headline import headline
 from ...inspect.stats import Stats, Summary, counted
-from ...inspect.summary import ReplySummary, summarize
+from ...inspect.summary import ReplySummary, glancing, summarize
 from ...notes import Evidence, printable
+from ...wire.slices import Slices, drained
 from ..flows.live_stream import LiveStream, WatchedStream
+from ..slicing import in_slices
 from .byte_budget import Ledger
 from .recorder import FlowRecorder, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
@@ -92,15 +94,25 @@ class FlowMonitor:
         except Exception:
             logger.exception("%s: its growth could not be shown", name_of(flow))
 
-    def close(self, flow: http.HTTPFlow) -> None:
-        """`flow` has ended, well or not."""
+    async def look(self, flow: http.HTTPFlow) -> ReplySummary | None:
+        """What there is to see of a flow that has ended; None if it is not watched."""
+        record = recorder_of(flow)
+        try:
+            return await in_slices(self._looking(flow, record), None) if record else None
+        except Exception:
+            logger.exception("%s: its reply could not be looked at", name_of(flow))
+            return None
+
+    def close(self, flow: http.HTTPFlow, seen: ReplySummary | None = None) -> None:
+        """`flow` has ended, well or not; `seen` is what there was to see of it, if somebody
+        had a `look` already."""
         record = recorder_of(flow)
         if record is None:
             return
         try:
             if record.growth is not None:
                 record.growth.stop()
-            seen = self._look(flow, record)
+            seen = seen or drained(self._looking(flow, record))
             self._log(flow, record, self._sign(flow, record, seen))
             self._warn_if_useless(flow, seen)
             self.stats.add(_summary(flow, record, seen))
@@ -115,11 +127,11 @@ class FlowMonitor:
                 flow.response.stream = True
 
     @staticmethod
-    def _look(flow: http.HTTPFlow, record: FlowRecorder) -> ReplySummary:
+    def _looking(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[ReplySummary]:
         body, tail = record.upstream
         if not body and not record.streamed and flow.response is not None:
-            return summarize(readable(flow.response))
-        return summarize(body, tail)
+            return glancing(readable(flow.response))
+        return glancing(body, tail)
 
     @staticmethod
     def _sign(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> str:
