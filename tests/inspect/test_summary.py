@@ -67,6 +67,11 @@ def test_an_error_is_a_reply_that_failed(error: bytes) -> None:
     assert (seen.parsed, seen.failed) == (True, "overloaded")
 
 
+def test_a_chunk_that_reports_an_error_beside_its_choices_failed() -> None:
+    broken = {**chunk({"content": ""}, "error"), "error": {"code": 502, "type": "overloaded"}}
+    assert summarize(sse([chunk({"content": "Hi"}), broken])).failed == "overloaded"
+
+
 def test_a_responses_stream() -> None:
     call = {"type": "function_call", "id": "fc_1", "name": "bash", "arguments": ""}
     usage = {"input_tokens": 3, "output_tokens": 4}

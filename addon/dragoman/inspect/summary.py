@@ -3,13 +3,14 @@
 A reply of ten thousand events must not cost ten thousand times reading JSON when it
 ends.  So only lines that can matter are read: the first until one carries a token, those
 that name a call, and the last that hold usage.  What is looked for is found by searching
-bytes; text cannot be mistaken for it, because JSON escapes the quotes of text.
+bytes; text cannot be mistaken for it, because JSON escapes the quotes of text.  The readers
+of a whole reply (`reader`) read these lines as if they were all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -19,23 +20,19 @@ from ..wire.json_codec import NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices, drained
 from ..wire.sse import is_event_stream
+from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
+from .parse.values import Failure, Json, ParsedReply, failure, string
 
 MAX_FIRST_LINES = 64
 """Lines that are read in search of the first token."""
 MAX_CALLS = 1000
 """Lines naming a call that are read."""
-MAX_WHOLE = 16 * 1024 * 1024
-"""Bytes of a body in one piece that is read."""
 MAX_LINE = 1024 * 1024
 """Bytes of a line that is read."""
-MAX_COUNT = 2**53
-"""A count of tokens beyond this is none."""
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 _LAST = (b'"usage"', b'"error"', b'"finish_reason"')
-_TEXT_FIELDS = ("content", "reasoning", "reasoning_content", "reasoning_details", "tool_calls")
-_DELTA_TYPES = re.compile(r"response\..*delta$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,109 +57,125 @@ def summarize(body: bytes, tail: bytes = b"") -> ReplySummary:
 
     `tail` is the end of a body of which `body` is only the beginning.
     """
-    return drained(glancing(body, tail))
+    return drained(summarizing(body, tail))
 
 
-def glancing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
+def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
     """The same in slices."""
-    if not tail and len(body) <= MAX_WHOLE and not is_event_stream(body):
-        whole = yield from _whole(body)
-        if whole is not None:
-            found = _of_whole(whole, len(body))
-            yield from let_go(whole)
-            return found
+    if not is_event_stream(body):
+        return (yield from _whole(body))
+    reader = ObjectReader()
     first: int | None = None
     parsed = False
-    model = ""
-    for end, value in _first_values(body):
-        model = model or _model(value)
+    fed: set[int] = set()
+    for start, end, value in _first_lines(body):
+        fed.add(start)
         parsed = parsed or _is_ours(value)
-        if _carries_token(value):
+        if reader.feed(value):
             first = end
             break
-    last = _last_values(tail or body)
-    usage = next(filter(None, map(_usage, last)), (None, None))
-    failed = next(filter(None, map(_error, last[:1])), "")
+    for start, value in _naming(body, max(fed, default=-1)):
+        fed.add(start)
+        reader.feed(value)
+    error: Failure | None = None
+    counted = reader.usage
+    for number, (start, value) in enumerate(_last_lines(tail or body, len(body) if tail else 0)):
+        if not number:
+            error = failure(value) or failure(value.get("response"))
+        parsed = parsed or bool(error) or _is_ours(value)
+        if start not in fed:
+            reader.feed(value)
+        if reader.usage is not counted:
+            break
+    return _glance(reader, error, parsed=parsed, first_token=first)
+
+
+def _glance(
+    seen: ParsedReply | ObjectReader,
+    error: Failure | None,
+    *,
+    parsed: bool,
+    first_token: int | None,
+) -> ReplySummary:
+    calls = (call.name for choice in seen.choices for call in choice.calls)
+    usage = seen.usage
     return ReplySummary(
-        parsed=parsed or bool(failed) or any(map(_is_ours, last)),
-        model=model,
-        calls=tuple(_calls(body)),
-        input_tokens=usage[0],
-        output_tokens=usage[1],
-        first_token=first,
-        failed=failed,
+        parsed=parsed,
+        model=printable(seen.model),
+        calls=tuple(printable(name) for name in calls if name),
+        input_tokens=usage.input if usage else None,
+        output_tokens=usage.output if usage else None,
+        first_token=first_token,
+        failed=_code(error) if error else "",
     )
 
 
-def _whole(body: bytes) -> Slices[Mapping[str, object] | None]:
+def _whole(body: bytes) -> Slices[ReplySummary]:
     try:
-        value = yield from reading(body)
+        value = (yield from reading(body)) if len(body) <= MAX_WHOLE else None
     except NotJson:
-        return None
-    if isinstance(value, list) and value:
-        value = value[0]
-    return value if isinstance(value, dict) else None
-
-
-def _of_whole(value: Mapping[str, object], size: int) -> ReplySummary:
-    tokens = _usage(value) or (None, None)
-    return ReplySummary(
-        parsed=_is_ours(value) or bool(_error(value)),
-        model=_model(value),
-        calls=tuple(_called(value)),
-        input_tokens=tokens[0],
-        output_tokens=tokens[1],
-        first_token=size,
-        failed=_error(value),
+        value = None
+    reply = parse_whole(value)
+    yield from let_go(value)
+    return _glance(
+        reply,
+        reply.error,
+        parsed=bool(reply.shape),
+        first_token=len(body) if reply.ended else None,
     )
 
 
-def _first_values(body: bytes | bytearray) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """The JSON objects of the first ``data`` lines, each with the offset of its end."""
+def _code(error: Failure) -> str:
+    """Not its message: upstreams repeat in it what they were sent, credentials too."""
+    return next(filter(_CODE.match, (error.code, error.type)), "error")
+
+
+def _first_lines(body: bytes) -> Iterator[tuple[int, int, Json]]:
+    """The JSON objects of the first ``data`` lines: where each begins, and where it ends."""
     for line in islice(_DATA.finditer(body), MAX_FIRST_LINES):
         value = _value(line[0][:MAX_LINE])
         if value is not None:
-            yield line.end(), value
+            yield line.start(), line.end(), value
 
 
-def _last_values(body: bytes | bytearray) -> list[Mapping[str, object]]:
-    """The JSON objects of the last lines that hold how it ended, latest first."""
-    found: dict[int, Mapping[str, object]] = {}
+def _last_lines(body: bytes, offset: int) -> Iterator[tuple[int, Json]]:
+    """The JSON objects of the last lines that hold how it ended, latest first, and where they
+    begin."""
+    lines: dict[int, int] = {}
     for what in _LAST:
         end = len(body)
         for _ in range(3):
             end = body.rfind(what, 0, end)
             if end < 0:
                 break
-            start, value = _line_at(body, end)
-            if value is not None:
-                found[start] = value
-    return [found[start] for start in sorted(found, reverse=True)]
+            start, line_end = _line_at(body, end)
+            lines[start] = line_end
+    for start in sorted(lines, reverse=True):
+        value = _value(body[start : lines[start]])
+        if value is not None:
+            yield offset + start, value
 
 
-def _calls(body: bytes | bytearray) -> Iterator[str]:
-    seen = set()
-    end = 0
-    for _ in range(MAX_CALLS):
-        match = _NAME.search(body, end)
-        if match is None:
-            return
-        _, value = _line_at(body, match.start())
-        end = match.end()
-        for key, name in _deltas(value) if value else ():
-            if key not in seen:
-                seen.add(key)
-                yield name
+def _naming(body: bytes, parse_reply: int) -> Iterator[tuple[int, Json]]:
+    """The JSON objects of lines that may name a call, and where they begin: after `parse_reply`."""
+    end = -1
+    for match in islice(_NAME.finditer(body), MAX_CALLS):
+        if match.start() < end:
+            continue
+        start, end = _line_at(body, match.start())
+        value = _value(body[start:end]) if start > parse_reply else None
+        if value is not None:
+            yield start, value
 
 
-def _line_at(body: bytes | bytearray, position: int) -> tuple[int, Mapping[str, object] | None]:
-    """Where the line around `position` begins, and the JSON object of its ``data``."""
+def _line_at(body: bytes, position: int) -> tuple[int, int]:
+    """From where to where the line around `position` goes."""
     start = 1 + max(body.rfind(end, 0, position) for end in (b"\n", b"\r"))
     ends = [end for end in (body.find(b"\n", position), body.find(b"\r", position)) if end >= 0]
-    return start, _value(body[start : min(ends, default=len(body))])
+    return start, min(ends, default=len(body))
 
 
-def _value(line: bytes | bytearray) -> Mapping[str, object] | None:
+def _value(line: bytes) -> Json | None:
     line = line.removeprefix(b"\xef\xbb\xbf")
     if not line.startswith(b"data:") or len(line) > MAX_LINE:
         return None
@@ -175,109 +188,9 @@ def _value(line: bytes | bytearray) -> Mapping[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-def _objects(value: object) -> Iterator[Mapping[str, object]]:
-    """The objects in what should be a list of them."""
-    if isinstance(value, list):
-        yield from (item for item in value if isinstance(item, dict))
-
-
-def _is_ours(value: Mapping[str, object]) -> bool:
-    kind = value.get("type")
+def _is_ours(value: Json) -> bool:
     return (
         isinstance(value.get("choices"), list)
         or value.get("object") == "response"
-        or (isinstance(kind, str) and kind.startswith("response."))
+        or string(value.get("type")).startswith("response.")
     )
-
-
-def _model(value: Mapping[str, object]) -> str:
-    inner = value.get("response")
-    model = value.get("model") or (inner.get("model") if isinstance(inner, dict) else None)
-    return printable(model) if isinstance(model, str) else ""
-
-
-def _carries_token(value: Mapping[str, object]) -> bool:
-    kind = value.get("type")
-    if isinstance(kind, str) and _DELTA_TYPES.match(kind):
-        return True
-    for choice in _objects(value.get("choices")):
-        delta = choice.get("delta")
-        if isinstance(delta, dict) and any(delta.get(name) for name in _TEXT_FIELDS):
-            return True
-    return False
-
-
-def _deltas(value: Mapping[str, object]) -> Iterator[tuple[object, str]]:
-    """The calls that a chunk or event names: (what tells them apart, name)."""
-    for choice in _objects(value.get("choices")):
-        delta = choice.get("delta")
-        for call in _objects(delta.get("tool_calls") if isinstance(delta, dict) else None):
-            function = call.get("function")
-            name = function.get("name") if isinstance(function, dict) else None
-            if isinstance(name, str) and name:
-                yield (str(choice.get("index")), str(call.get("index")), _id(call)), printable(name)
-    item = value.get("item")
-    if value.get("type") == "response.output_item.added" and isinstance(item, dict):
-        yield from ((_id(item), name) for name in _item_name(item))
-
-
-def _id(call: Mapping[str, object]) -> str:
-    value = call.get("id")
-    return value if isinstance(value, str) else ""
-
-
-def _called(value: Mapping[str, object]) -> Iterator[str]:
-    """The calls of a whole reply."""
-    for choice in _objects(value.get("choices")):
-        message = choice.get("message")
-        for call in _objects(message.get("tool_calls") if isinstance(message, dict) else None):
-            function = call.get("function")
-            name = function.get("name") if isinstance(function, dict) else None
-            if isinstance(name, str):
-                yield printable(name)
-    for item in _objects(value.get("output")):
-        yield from _item_name(item)
-
-
-def _item_name(item: Mapping[str, object]) -> Iterator[str]:
-    kind, name = item.get("type"), item.get("name")
-    if isinstance(kind, str) and kind.endswith("_call"):
-        yield printable(name if isinstance(name, str) else kind.removesuffix("_call"))
-
-
-def _usage(value: Mapping[str, object]) -> tuple[int | None, int | None] | None:
-    """(Input, output) tokens, wherever hosts put them."""
-    response = value.get("response")
-    holders = [value, *_objects(value.get("choices"))]
-    holders += [response] if isinstance(response, dict) else []
-    for holder in holders:
-        usage = holder.get("usage")
-        if isinstance(usage, dict):
-            return (
-                _count(usage, "prompt_tokens", "input_tokens"),
-                _count(usage, "completion_tokens", "output_tokens"),
-            )
-    return None
-
-
-def _count(usage: Mapping[str, object], *names: str) -> int | None:
-    for name in names:
-        count = usage.get(name)
-        if type(count) is int and 0 <= count < MAX_COUNT:
-            return count
-    return None
-
-
-def _error(value: Mapping[str, object]) -> str:
-    response = value.get("response")
-    error = value.get("error")
-    if not error and isinstance(response, dict):
-        error = response.get("error")
-    if not error:
-        return ""
-    if isinstance(error, dict):
-        # Not its message: upstreams repeat in it what they were sent, credentials too.
-        for name in ("code", "type"):
-            if isinstance(error.get(name), str) and _CODE.match(error[name]):
-                return str(error[name])
-    return "error"

@@ -12,10 +12,11 @@ from typing import Any
 
 from ...wire.json_codec import NotJson, loads
 from ...wire.sse import is_event_stream
+from ...wire.usage import Counts
 from .chat import ChatReader
 from .frames import MAX_FRAMES, NumberedFrame, frames, head_and_tail
 from .responses import ResponsesReader
-from .values import Failure, Json, ParsedReply, failure, string
+from .values import Failure, Json, ParsedChoice, ParsedReply, Shape, failure, string
 
 MAX_WHOLE = 24 * 1024 * 1024
 """Bytes of a body that is not streamed, to be read at all."""
@@ -44,33 +45,67 @@ def is_event(value: Json) -> bool:
     return kind.startswith("response.") or (kind in ("error", "ping") and "choices" not in value)
 
 
+class ObjectReader:
+    """Reads the JSON objects of a stream, one after another; the first tells its kind."""
+
+    def __init__(self) -> None:
+        self._reader: ChatReader | ResponsesReader | None = None
+        self._error: Failure | None = None
+
+    def feed(self, value: Json) -> bool:
+        """Returns whether it carried a token."""
+        kind = ResponsesReader if is_event(value) else ChatReader
+        self._reader = self._reader or kind()
+        self._error = (failure(value) if "choices" not in value else None) or self._error
+        return isinstance(self._reader, kind) and self._reader.feed(value)
+
+    @property
+    def shape(self) -> Shape:
+        if self._reader is None:
+            return ""
+        return "chat stream" if isinstance(self._reader, ChatReader) else "Responses stream"
+
+    @property
+    def model(self) -> str:
+        return self._reader.model if self._reader else ""
+
+    @property
+    def choices(self) -> tuple[ParsedChoice, ...]:
+        return self._reader.choices if self._reader else ()
+
+    @property
+    def usage(self) -> Counts | None:
+        return self._reader.usage if self._reader else None
+
+    @property
+    def error(self) -> Failure | None:
+        told = self._reader.error if isinstance(self._reader, ResponsesReader) else None
+        return told or self._error
+
+    @property
+    def ended(self) -> bool:
+        return self._reader is not None and self._reader.ended
+
+
 def _stream(body: bytes) -> ParsedReply:
-    reader: ChatReader | ResponsesReader | None = None
-    error: Failure | None = None
+    reader = ObjectReader()
     looked = head_and_tail(body)
     unread = 0
     done = False
     for placed, value in _values([*looked.head, *looked.tail]):
         if placed.done:
             done = True
-        elif not isinstance(value, dict):
-            unread += 1
+        elif isinstance(value, dict):
+            reader.feed(value)
         else:
-            kind = ResponsesReader if is_event(value) else ChatReader
-            reader = reader or kind()
-            if isinstance(reader, kind):
-                reader.feed(value)
-            error = (failure(value) if "choices" not in value else None) or error
-    if reader is None:
-        return ParsedReply(frames=looked.total, unread=unread, skipped=looked.skipped_bytes)
-    responses = isinstance(reader, ResponsesReader)
+            unread += 1
     return ParsedReply(
-        shape="Responses stream" if responses else "chat stream",
+        shape=reader.shape,
         model=reader.model,
         choices=reader.choices,
         usage=reader.usage,
-        error=reader.error if isinstance(reader, ResponsesReader) and reader.error else error,
-        ended=done or reader.ended,
+        error=reader.error,
+        ended=bool(reader.shape) and (done or reader.ended),
         frames=looked.total,
         unread=unread,
         skipped=looked.skipped_bytes,
@@ -84,9 +119,13 @@ def _values(placed: list[NumberedFrame]) -> Iterable[tuple[NumberedFrame, Any]]:
 
 def _whole(body: bytes) -> ParsedReply:
     try:
-        value = loads(body) if len(body) <= MAX_WHOLE else None
+        return parse_whole(loads(body) if len(body) <= MAX_WHOLE else None)
     except NotJson:
-        value = None
+        return ParsedReply()
+
+
+def parse_whole(value: object) -> ParsedReply:
+    """What a reply says that is not streamed, from its JSON value."""
     if isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, dict):

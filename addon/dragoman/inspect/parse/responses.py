@@ -107,7 +107,8 @@ class ResponsesReader:
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
             if isinstance(item, dict):
-                known = self._items.setdefault(index, _Item())
+                known = self._items.get(string(item.get("id")))
+                known = known or self._items.setdefault(index, _Item())
                 if not known.whole:
                     known.told, known.whole = item, item.get("status") != "in_progress"
 

@@ -17,7 +17,7 @@ from mitmproxy import http
 from ...inspect.exchange import Job
 from ...inspect.headline import headline
 from ...inspect.stats import Stats, Summary, counted
-from ...inspect.summary import ReplySummary, glancing, summarize
+from ...inspect.summary import ReplySummary, summarize, summarizing
 from ...notes import Evidence, printable
 from ...wire.slices import Slices, drained
 from ..flows.live_stream import LiveStream, WatchedStream
@@ -130,8 +130,8 @@ class FlowMonitor:
     def _looking(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[ReplySummary]:
         body, tail = record.upstream
         if not body and not record.streamed and flow.response is not None:
-            return glancing(readable(flow.response))
-        return glancing(body, tail)
+            return summarizing(readable(flow.response))
+        return summarizing(body, tail)
 
     @staticmethod
     def _sign(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> str:
