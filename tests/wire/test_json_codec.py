@@ -86,7 +86,11 @@ def test_values_are_nested_so_deeply_and_no_deeper(container: str) -> None:
     text = "[" * rest + "0" + "]" * rest
     for _ in range(times):
         text = container % text
-    assert json_codec.loads(text) == json.loads(text)
+    value = json_codec.loads(text)
+    assert value == json.loads(text)
+    assert json.loads(json_codec.dumps({"written": [value, math.inf]})) == {
+        "written": [value, None]
+    }
     for too_deep in (f"[{text}]", f"[{text}]".encode("utf-16"), "[" * 99_999):
         with pytest.raises(json_codec.NotJson):
             json_codec.loads(too_deep)
