@@ -121,7 +121,7 @@ def _end(writer: Writer, response: Json, error: Json | None, item: Json) -> None
     if error is None or not error["open"]:
         _close(writer, item)
     if error is not None:
-        told = response["error"]["message"], error["type"], error["code"], error["param"]
+        told = (error[name] for name in ("message", "type", "code", "param"))
         writer.fail(UpstreamError(*told), usage)
     elif response["status"] == "cancelled":
         writer.cancel(usage)

@@ -102,6 +102,11 @@ class ReplyConverter:
         return self._writer.response
 
     @property
+    def end_frames(self) -> int:
+        """How many of the frames that were given out last tell the end; 0 before it."""
+        return self._writer.end_frames
+
+    @property
     def cuts(self) -> bytes:
         """What the response does not say about its events; see `Writer.cuts`."""
         return self._writer.cuts

@@ -110,6 +110,7 @@ class Writer:
         self._cuts: list[Any] = []
         """Those of each text; a structured call's name and arguments; heartbeats in between."""
         self._error: Json | None = None
+        self.end_frames = 0  # the last of all; who has got any of them may ask for the response
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
         self._prose: dict[Prose, StreamedPart] = {
@@ -131,9 +132,8 @@ class Writer:
     @property
     def cuts(self) -> bytes:
         """What `retelling` has to know beside the `response`, once that has ended: JSON."""
-        cuts = [list(cut) if isinstance(cut, array) else cut for cut in self._cuts]
         told = {"dialect": self._dialect.name, "prior": self._prior, "error": self._error}
-        return dumps(told | {"cuts": cuts})
+        return dumps(told | {"cuts": [[*x] if isinstance(x, array) else x for x in self._cuts]})
 
     @property
     def in_text(self) -> bool:
@@ -212,10 +212,9 @@ class Writer:
 
     def fail(self, error: UpstreamError, usage: Json) -> None:
         """The turn failed: an `error` event in both shapes clients read, then the terminal."""
-        self._error = {"type": error.type, "code": error.code, "param": error.param}
-        self._error["open"] = self._open is not None
-        self._leave_item()
         told = {"code": error.code, "message": error.message, "param": error.param}
+        self._error = {"type": error.type, **told, "open": self._open is not None}
+        self._leave_item()
         self._told.tell("error", **told, error={"type": error.type, **told})
         code = error.code if self._dialect.every_error_code else official_code(error.code)
         self._response["error"] = {"code": code, "message": error.message}
@@ -226,6 +225,7 @@ class Writer:
         self._told.tell_end(event, response=self._response)
         if self._dialect.done_marker:
             self._told.frames.append(sse.encode(b"[DONE]"))
+        self.end_frames = 1 + self._dialect.done_marker + ("required_action" in self._response)
         self._life = _Life.ENDED
 
     # What the model says.

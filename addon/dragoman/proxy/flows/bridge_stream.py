@@ -24,11 +24,6 @@ from .live_stream import Form, LiveStream, decoded
 
 logger = logging.getLogger(__name__)
 
-_ENDS = tuple(
-    f"event: response.{name}\n".encode()
-    for name in ("required_action", "completed", "incomplete", "failed")
-)
-"""Whoever hears one of these may ask for the response."""
 UPSTREAM_END = 0.1
 """Seconds after its terminal event for which a reply waits for the end of the upstream's: of a
 connection on which that comes, another request can be sent.  Hosts that send it do so at once."""
@@ -60,7 +55,7 @@ class BridgeStream(LiveStream):
         reply is to be kept, and before the client hears of its end."""
         super().__init__(name, record, heartbeat)
         self._keeps = keeps
-        self._farewell = b""
+        self._held = b""
         self._cancelled = False
         self._over = False
         self._ends_at: float | None = None
@@ -98,7 +93,7 @@ class BridgeStream(LiveStream):
     def cancel(self) -> None:
         """End the reply now; `layer` sends the end, and lets go of the upstream."""
         self._cancelled = self._cancelled or not self._reply.finished
-        self._farewell += _joined(self._reply.cancel())
+        self._held += _joined(self._reply.cancel())
 
     @property
     def cancelled(self) -> bool:
@@ -108,29 +103,24 @@ class BridgeStream(LiveStream):
     def ends_at(self) -> float | None:
         return self._ends_at
 
-    @property
-    def ending(self) -> bool:
-        return bool(self._farewell)
-
-    def farewell(self) -> bytes:
-        said, self._farewell = self._farewell, b""
-        return self._say(said)
+    def end(self) -> bytes:
+        if not self._held:
+            return b""
+        end, self._held = self._held, b""
+        return self._say(end)
 
     def _given(self, out: list[Frame]) -> bytes:
         """What is sent of `out`: not the end of a reply that is to be kept first."""
         if self._reply.finished and not self._over:
             self._over = True
             self._ends_at = time.monotonic() + UPSTREAM_END
-        joined = _joined(out)
         if not self._keeps:
             # What was said of a cancelled reply, which nobody else sends then.
-            said, self._farewell = self._farewell, b""
-            return said + joined
-        if self._reply.finished:
-            begins = next((n for n, f in enumerate(out) if f.raw.startswith(_ENDS)), 0)
-            self._farewell += _joined(out[begins:])
-            joined = _joined(out[:begins])
-        return joined
+            said, self._held = self._held, b""
+            return said + _joined(out)
+        begins = len(out) - self._reply.end_frames if out else 0
+        self._held += _joined(out[begins:])
+        return _joined(out[:begins])
 
     def _open(self) -> bytes:
         return self._told(self._reply.open)

@@ -61,13 +61,8 @@ class LiveStream(ABC):
         """The upstream has gone in mid-stream: what is held, and what happened to it."""
         return self._say(self._give_up(error))
 
-    @property
-    def ending(self) -> bool:
-        """Whether the end of the reply is ready, and waits for `farewell`."""
-        return False
-
-    def farewell(self) -> bytes:
-        """The end of the reply."""
+    def end(self) -> bytes:
+        """The end of a reply that has to be kept before it is sent; given out once."""
         return b""
 
     @property

@@ -152,8 +152,8 @@ class Stream(HttpStream):
         if isinstance(event, ResponseData):
             self._heard_at = time.monotonic()
             live = self.live
-            if live is not None and live.ending:
-                yield from self._say_farewell(live)
+            if live is not None and (end := live.end()):
+                yield from self._keep_and_send(end)
             if live is not None and live.broken:
                 yield from self._let_go(live.broken)
                 yield from self._break(live.broken)
@@ -196,7 +196,8 @@ class Stream(HttpStream):
             yield from self._let_go("The client has cancelled this response.")
             yield from self.send_response(already_streamed=True)
             return
-        yield from self._end_if_ready()
+        if live is not None and (end := live.end()):
+            yield from self._keep_and_send(end)
         if live is not None and live.ends_at is not None and live.ends_at <= time.monotonic():
             yield from self._send(live.conclusion())
             yield from self._let_go("The reply is complete.")
@@ -257,23 +258,19 @@ class Stream(HttpStream):
         live = self.live
         if live is not None:
             yield from self._send(live.opening())
-            yield from self._end_if_ready()
+            if end := live.end():
+                yield from self._keep_and_send(end)
             yield from self._wait()
 
-    def _end_if_ready(self) -> layer.CommandGenerator[None]:
-        live = self.live
-        if live is not None and live.ending:
-            yield from self._say_farewell(live)
-
-    def _say_farewell(self, live: LiveStream) -> layer.CommandGenerator[None]:
+    def _keep_and_send(self, end: bytes) -> layer.CommandGenerator[None]:
         yield DragomanKeepHook(self.flow)
-        yield from self._send(live.farewell())
+        yield from self._send(end)
 
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
         """As its parent does, behind the end of the reply, unless that is to break off."""
         live = self.live if already_streamed else None
-        if live is not None and live.ending:
-            yield from self._say_farewell(live)
+        if live is not None and (end := live.end()):
+            yield from self._keep_and_send(end)
         if live is not None and live.broken:
             yield from self._break(live.broken)
             return
