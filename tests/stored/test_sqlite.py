@@ -230,10 +230,7 @@ def test_the_log_is_moved_into_the_file_while_the_store_is_in_use(files: SqliteB
     store = files.open()
     for number in range(120):
         store.put(OWNER, f"resp_{number}", os.urandom(60_000), NOW)
-    deadline = time.monotonic() + 10
-    while (files.confdir / FILE).stat().st_size < 2 * MB:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert (files.confdir / FILE).stat().st_size > 2 * MB
 
 
 def test_the_log_does_not_grow_with_what_is_put(files: SqliteBackend) -> None:
@@ -243,7 +240,7 @@ def test_the_log_does_not_grow_with_what_is_put(files: SqliteBackend) -> None:
     for number in range(2000):
         store.put(OWNER, f"resp_{number}", os.urandom(60_000), NOW)
         largest = max(largest, log.stat().st_size)
-    assert largest < 80 * MB
+    assert largest < 8 * MB
 
 
 def test_a_store_is_used_in_another_thread_than_made_it(files: SqliteBackend) -> None:
@@ -425,8 +422,9 @@ def test_what_is_deleted_is_gone_from_the_files(files: SqliteBackend, size: int)
     assert_whole(files.confdir / FILE)
 
 
-def test_while_another_reads_what_was_deleted_goes_as_soon_as_it_has_read(
-    files: SqliteBackend,
+@pytest.mark.parametrize("use", ["get", "put"])
+def test_while_another_reads_what_was_deleted_goes_with_the_next_use(
+    files: SqliteBackend, use: str
 ) -> None:
     store = files.open()
     store.put(OWNER, "resp_x", SECRET, NOW)
@@ -436,12 +434,14 @@ def test_while_another_reads_what_was_deleted_goes_as_soon_as_it_has_read(
         begun = time.monotonic()
         assert store.delete(OWNER, "resp_x")
         assert time.monotonic() - begun < 2
+        assert store.get(OWNER, ["resp_x"], NOW) == [None]
         assert SECRET in bytes_of(files.confdir)
         other.execute("COMMIT")
-        deadline = time.monotonic() + 10
-        while SECRET in bytes_of(files.confdir):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        if use == "get":
+            store.get(OWNER, ["resp_y"], NOW)
+        else:
+            store.put(OWNER, "resp_y", b"blob", NOW)
+        assert SECRET not in bytes_of(files.confdir)
 
 
 def test_an_old_file_is_opened_counted_and_rid_of_what_was_deleted(tmp_path: Path) -> None:

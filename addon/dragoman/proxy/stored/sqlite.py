@@ -4,34 +4,30 @@ What `put` has returned for is in the file or in its write-ahead log, both writt
 process that is killed loses nothing.  Nothing waits for the disk (synchronous=NORMAL), so
 a power cut may lose the last seconds; it damages nothing.
 
-A put takes less than a millisecond, because moving the log into the file, which does wait
-for the disk, is left to a thread.  Blobs are not compressed: zlib would take several times
-as long as writing does.  Each put removes, of what is too old or too much, about as many
+A put takes less than a millisecond, but for one that finds 4 MB in the log: SQLite then moves
+it into the file, which does wait for the disk.  Blobs are not compressed: zlib would take several
+times as long as writing does.  Each put removes, of what is too old or too much, about as many
 bytes as it brings, and the pages that become free are used again: the file stays at its
 bound.  Should many be free at once, the file is made smaller, some pages at each put.
 
 What is deleted is overwritten (secure_delete) and, before `delete` returns, the log is emptied
-into the file: nothing of it is left in either.
+into the file: nothing of it is left in either.  (While another process reads, it is so as soon
+as one of them uses the file again.)
 """
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...stored.store import NO_PARTS, Parts, StoreError
 from .limits import FULL, MAX_ADDRESSES, Evictions, Limits
-from .sqlite_file import DAMAGED, LOG, SMALL, code, connect, in_words, make, number, transaction
+from .sqlite_file import DAMAGED, SMALL, code, connect, in_words, make, number, transaction
 
 BUSY = 2.0
 """Seconds to wait for another process that writes."""
-STALL = 4 * LOG
-"""Bytes that are put while the log is still being moved: then a put waits, so that it ends."""
 PRUNED = 64
 """How many a put may remove; a large one, as many more as may have to make room for it."""
 AT_ONCE = 500
@@ -40,8 +36,6 @@ BATCH = 16
 """How many of an owner are looked up at once."""
 READING = 500
 """Milliseconds to wait for a process that reads what was deleted."""
-FORGETS = 60
-"""How often, once a second, the log is tried to be emptied of what was deleted."""
 SPARE_PAGES, VACUUMED_PAGES = 1024, 64
 
 
@@ -56,12 +50,8 @@ class Sqlite:
         self._path = path
         self._bounds = bounds
         self._evictions = Evictions(FULL)
-        self._written = 0
-        self._closed = False
-        self._left: Future[int] = Future()
-        """The pages of the log when it was last moved into the file."""
-        self._left.set_result(0)
-        self._forgotten = self._left
+        self._forgets = False
+        """Whether the log may still hold what was deleted."""
         self._damaged = ""
         with self._errors():
             make(path)
@@ -101,7 +91,8 @@ class Sqlite:
             db.execute("INSERT INTO blobs (key, blob) VALUES (?, ?)", (key, blob))
             self._add_parts(mine, key, own)
         self._evictions.note(evicted, now)
-        self._empty_log(len(blob) + self._page_size * (4 + len(keeps)))
+        if self._forgets:
+            self._forget(0)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
         mine, dead = _bytes(owner), self._bounds.dead(now)
@@ -111,6 +102,8 @@ class Sqlite:
         )
         with self._errors(), transaction(self._db, "BEGIN") as db:
             rows = [db.execute(query, (mine, _bytes(name), dead)).fetchone() for name in ids]
+        if self._forgets:
+            self._forget(0)
         return [row[0] if row else None for row in rows]
 
     def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
@@ -138,7 +131,7 @@ class Sqlite:
                 (_bytes(owner), _bytes(response_id)),
             ).rowcount
         if deleted:
-            self._forget()
+            self._forget(READING)
         return deleted > 0
 
     def limit(self, days: float, max_bytes: int) -> None:
@@ -165,8 +158,6 @@ class Sqlite:
         return str(row[0])
 
     def close(self) -> None:
-        self._closed = True
-        self._left.result()
         with contextlib.suppress(sqlite3.Error):
             self._db.close()
 
@@ -232,39 +223,15 @@ class Sqlite:
         pages = number(self._db, "PRAGMA page_count") - number(self._db, "PRAGMA freelist_count")
         return pages * self._page_size
 
-    def _empty_log(self, size: int) -> None:
-        """Have the log moved into the file if enough is in it; `size` is about what came.
-
-        A log begins anew only after all of it was moved.  While much is put without a pause
-        that never is so, unless a put waits.
-        """
-        self._written += size
-        if self._written < (LOG if self._left.done() else STALL):
-            return
-        self._written = 0
-        behind = self._left.result() * self._page_size > STALL
-        self._left = _in_background(lambda: _checkpoint(self._path, "PASSIVE")[1])
-        if behind:
-            self._left.result()
-
-    def _forget(self) -> None:
+    def _forget(self, wait: int) -> None:
         """Have what was deleted gone from the log, too: its place in the file is overwritten
-        when the log is moved there.  While another process reads, that has to wait for it."""
-        with contextlib.suppress(TimeoutError):
-            self._left.result(BUSY)  # our own move of the log would be in the way
+        when the log is moved there.  That has to wait for another process that reads: for so
+        many milliseconds now, and else until this store is used again."""
         with self._errors():
-            self._db.execute(f"PRAGMA busy_timeout = {READING}")
+            self._db.execute(f"PRAGMA busy_timeout = {wait}")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             self._db.execute(f"PRAGMA busy_timeout = {round(BUSY * 1000)}")
-        if busy and self._forgotten.done():
-            self._forgotten = _in_background(self._forget_later)
-
-    def _forget_later(self) -> int:
-        for _ in range(FORGETS):
-            time.sleep(1)
-            if self._closed or not _checkpoint(self._path, "TRUNCATE")[0]:
-                break
-        return 0
+        self._forgets = bool(busy)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -278,35 +245,6 @@ class Sqlite:
             if code(error) in DAMAGED:
                 self._damaged = words
             raise StoreError(words) from None
-
-
-def _checkpoint(path: Path, how: str) -> tuple[int, int]:
-    """Move the log into the file; whether somebody was in the way, and how many pages it had.
-
-    If that cannot be done now, it is tried again; what is wrong shows at the next put.
-    """
-    existing = f"{path.resolve().as_uri()}?mode=rw"
-    with (
-        contextlib.suppress(sqlite3.Error),
-        contextlib.closing(sqlite3.connect(existing, uri=True)) as db,
-    ):
-        busy, pages, _ = db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
-        return int(busy), int(pages)
-    return 1, 0
-
-
-def _in_background(call: Callable[[], int]) -> Future[int]:
-    """In a thread that the end of mitmproxy does not wait for."""
-    future: Future[int] = Future()
-
-    def run() -> None:
-        future.set_result(call())
-
-    try:
-        threading.Thread(target=run, name="dragoman-store-log", daemon=True).start()
-    except RuntimeError:  # the interpreter ends
-        future.set_result(0)
-    return future
 
 
 def _some(ids: Sequence[str]) -> Iterator[list[bytes]]:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from ...stored.store import StoreError
 
-LOG = 4 * 1024 * 1024
-"""Bytes that are put before the log is moved into the file."""
+LOG = 8 * 1024 * 1024
+"""Bytes that the log takes on the disk when all of it has been moved into the file."""
 APPLICATION = 0x44524147  # "DRAG"
 """SQLite's `application_id`: the file is one of ours."""
 VERSION = 1
@@ -121,8 +121,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(f"PRAGMA cache_size = {-CACHE}")
     db.execute("PRAGMA synchronous = NORMAL")
-    db.execute("PRAGMA wal_autocheckpoint = 0")  # the thread does it
-    db.execute(f"PRAGMA journal_size_limit = {2 * LOG}")
+    db.execute(f"PRAGMA journal_size_limit = {LOG}")
     db.execute("PRAGMA secure_delete = ON")
     with transaction(db):  # of an old file, too: it shows whether it can be written
         if not _version(db, path):
