@@ -14,7 +14,6 @@ from mitmproxy.test import taddons, tflow
 
 from dragoman.inspect.stats import Stats
 from dragoman.notes import Evidence
-from dragoman.proxy.observe.byte_budget import Ledger
 from dragoman.proxy.observe.commands import Commands
 from dragoman.proxy.observe.recorder import FlowRecorder
 from fixtures.server import FOLDER
@@ -32,12 +31,11 @@ def recorded(limit: int = 1 << 20) -> http.HTTPFlow:
     request["messages"].append({"role": "user", "content": f"My key is {KEY}."})
     flow.request.content = json.dumps(request).encode()
     flow.request.headers["authorization"] = f"Bearer {KEY}"
-    ledgers = (Ledger(limit), Ledger(limit))
-    record = FlowRecorder(flow, "repair", evidence=Evidence(), ledgers=ledgers)
+    record = FlowRecorder(flow, "repair", evidence=Evidence(), keep=limit)
     record.streamed = True
     record.came((FIXTURE / "upstream.sse").read_bytes())
     record.left((FIXTURE / "chat.sse").read_bytes())
-    record.end(flow, ledgers)
+    record.end(flow)
     return flow
 
 

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import CODEX
-from dragoman.inspect.exchange import Exchange
+from dragoman.inspect.exchange import Exchange, Step, Timing
 from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page
 from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
+from dragoman.report.gap import gap
 from fixtures.server import FOLDER
 from tests.bridge.replying import chunk, sse
 from tests.bridge.replying import text as says
@@ -235,3 +236,18 @@ def test_a_long_conversation_shows_its_ends() -> None:
     page = text(request_page(same(b"", request=request)))
     in_order(page, "number 4", "… 136 messages are not shown here …", "number 141", "number 200")
     assert "number 5\n" not in page
+
+
+def test_what_was_not_kept_is_a_gap_and_times_are_right_behind_it() -> None:
+    body = b"data: 1\n\n" + gap(1000) + b"data: 2\n\ndata: 3\n\n"
+    steps = (Step(0.1, 9, 9), Step(0.5, 1009, 1009), Step(0.6, 1018, 1018), Step(0.7, 1027, 1027))
+    exchange = replace(same(body), upstream_missing=1000, timing=Timing(steps, 1.0, 0.1))
+    page = text(upstream_page(exchange))
+    assert ": 1000 bytes were not kept" in page
+    times = {line[-1]: line.split()[1] for line in page.splitlines() if "data:" in line}
+    assert times == {"1": "0.100", "2": "0.600", "3": "0.700"}
+
+
+def test_an_earlier_dragoman_kept_the_first_bytes_alone() -> None:
+    page = text(upstream_page(replace(same(b"data: 1\n\n"), upstream_missing=1000)))
+    assert page.rstrip().endswith("that came then were not kept …")

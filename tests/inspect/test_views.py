@@ -42,7 +42,7 @@ def flow(*, watched: bool = True) -> http.HTTPFlow:
     made.response.headers["content-type"] = "text/event-stream"
     made.response.content = exchange.client_reply
     if watched:
-        upstream = {"upstream": exchange.upstream_reply, "missing": [0, 0, 0]}
+        upstream = {"upstream": exchange.upstream_reply, "missing": [0, 0]}
         made.metadata[KEY] = {"job": "repair", **upstream}
     return made
 

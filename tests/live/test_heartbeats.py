@@ -22,7 +22,6 @@ from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_stream import BridgeStream
 from dragoman.proxy.flows.repair_stream import RepairStream
-from dragoman.proxy.observe.byte_budget import Ledger
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
@@ -247,9 +246,7 @@ def test_a_client_that_asked_for_no_stream_hears_no_comments(start: Callable[...
 
 
 def record() -> FlowRecorder:
-    return FlowRecorder(
-        tflow.tflow(), "bridge", evidence=Evidence(), ledgers=(Ledger(0), Ledger(0))
-    )
+    return FlowRecorder(tflow.tflow(), "bridge", evidence=Evidence(), keep=0)
 
 
 def repair() -> ChatStreamRepair:

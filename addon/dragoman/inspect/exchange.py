@@ -49,15 +49,13 @@ class Exchange:
     upstream_request: bytes
     """As the upstream received it; the same but for bridged flows."""
     upstream_reply: bytes
-    """As the upstream sent it, from its first byte."""
+    """As the upstream sent it, with a `gap` where bytes are missing."""
     client_reply: bytes
-    """As the client received it, from its first byte."""
+    """As the client received it, with a `gap` where bytes are missing."""
     upstream_missing: int = 0
     """Bytes of the upstream's reply that were not kept."""
     client_missing: int = 0
     """Bytes of the client's reply that were not kept."""
-    request_missing: int = 0
-    """Bytes of the client's request that were not kept."""
     unfinished: bool = False
     """Whether the flow still runs, or its record ended before it did."""
     status: int = 200

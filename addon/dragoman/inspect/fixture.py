@@ -22,7 +22,7 @@ def require_whole(exchange: Exchange) -> None:
     """Raises `IncompleteError` for an exchange that cannot be replayed."""
     if exchange.unfinished:
         raise IncompleteError("it still runs, or was not recorded to its end")
-    missing = exchange.upstream_missing + exchange.client_missing + exchange.request_missing
+    missing = exchange.upstream_missing + exchange.client_missing
     if missing:
         raise IncompleteError(
             f"it was not kept whole: {missing} bytes are missing (see the option dragoman_keep)"

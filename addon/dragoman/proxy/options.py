@@ -103,8 +103,8 @@ _OPTIONS = (
     (
         "dragoman_keep",
         "8m",
-        "How much to keep of what upstreams sent, and of what clients received, over all flows "
-        "and to be looked at: a size such as '8m' or '1g'. The oldest flows are emptied first.",
+        "How much to keep, to be looked at, of what an upstream sent in a flow, and as much of "
+        "what the client received: a size such as '8m'. Of more, the first and the last half.",
     ),
     (
         "dragoman_metrics",

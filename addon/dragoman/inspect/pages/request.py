@@ -11,19 +11,7 @@ from collections import Counter
 from ...notes import printable
 from ..exchange import Exchange
 from ..parse.request import Entry, ParsedRequest, parse_request
-from .page import (
-    Line,
-    Page,
-    block,
-    count,
-    heading,
-    joined,
-    nothing,
-    one_line,
-    pretty,
-    pretty_value,
-    size,
-)
+from .page import Line, Page, block, count, heading, joined, one_line, pretty, pretty_value, size
 
 MAX_FIRST = 4
 MAX_LAST = 60
@@ -67,12 +55,7 @@ def _client(exchange: Exchange) -> Page:
     page = [Line(), heading("The client asked")]
     asked = parse_request(exchange.client_request)
     if asked is None:
-        missing = exchange.request_missing
-        page += [
-            nothing(missing, "the client's request")
-            if missing
-            else Line("  (its request cannot be read)", "error")
-        ]
+        page.append(Line("  (its request cannot be read)", "error"))
     else:
         kinds = Counter(one_line(entry.role, 30) for entry in asked.entries)
         rows = [

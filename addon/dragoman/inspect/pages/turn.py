@@ -213,6 +213,6 @@ def _missing(exchange: Exchange, reading: ParsedReply) -> str:
     kept = exchange.client_missing
     return joined(
         f"{size(reading.skipped)} in the middle of the reply" if reading.skipped else "",
-        f"the last {size(kept)}, which were not kept" if kept else "",
+        f"{size(kept)} that were not kept" if kept else "",
         count(reading.unread, "frame") + " that cannot be read" if reading.unread else "",
     )

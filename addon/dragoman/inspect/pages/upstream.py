@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from ...report.gap import gap_in
 from ...wire.sse import is_event_stream
 from ..exchange import Exchange
 from ..parse.frames import NumberedFrame, head_and_tail, moment
@@ -30,19 +31,20 @@ def upstream_page(exchange: Exchange) -> Page:
     if not is_event_stream(body):
         text = body.decode("utf-8", "replace")
         title = joined("The upstream's reply, not streamed", size(len(body) + missing))
-        return [Line(title, "highlight"), Line(), *pretty(text), *_not_kept(missing)]
+        return [Line(title, "highlight"), Line(), *pretty(text), *_not_kept(body, missing)]
     looked = head_and_tail(body, MAX_SHOWN)
     head = _within(looked.head)
     skipped = looked.skipped + len(looked.head) - len(head)
     title = joined("The upstream's frames", count(looked.total, "frame"), size(len(body) + missing))
     page = [Line(title, "highlight"), Line()]
+    gap_ends, shift = gap_in(body, missing)
     for placed in head:
-        page += _frame(placed, exchange)
+        page += _frame(placed, exchange, shift if placed.end > gap_ends else 0)
     if skipped:
         page.append(Line(f"… {count(skipped, 'frame')} are not shown here …", "key"))
     for placed in looked.tail:
-        page += _frame(placed, exchange)
-    return page + _not_kept(missing)
+        page += _frame(placed, exchange, shift if placed.end > gap_ends else 0)
+    return page + _not_kept(body, missing)
 
 
 def _within(placed: list[NumberedFrame]) -> list[NumberedFrame]:
@@ -56,9 +58,10 @@ def _within(placed: list[NumberedFrame]) -> list[NumberedFrame]:
     return placed[:kept]
 
 
-def _frame(placed: NumberedFrame, exchange: Exchange) -> Page:
-    """The frame's lines; the first has its number and the time of its last byte."""
-    at = moment(exchange.timing, placed.end, "upstream")
+def _frame(placed: NumberedFrame, exchange: Exchange, shift: int) -> Page:
+    """The frame's lines; the first has its number and the time of its last byte, which stood
+    `shift` bytes further in the whole."""
+    at = moment(exchange.timing, placed.end + shift, "upstream")
     time = f"{at:.3f} s" if at is not None else ""
     lines = [line_text(line) for line in _EOL.split(placed.frame.raw) if line] or [""]
     margins = [f"{placed.number:>6}{time:>10}  ", *[" " * _MARGIN] * (len(lines) - 1)]
@@ -73,5 +76,8 @@ def line_text(line: bytes, limit: int = MAX_LINE) -> str:
     return clean(text[:limit]).replace("\n", "\\n") + more
 
 
-def _not_kept(missing: int) -> Page:
-    return [Line(f"… {size(missing)} that came then were not kept …", "key")] if missing else []
+def _not_kept(body: bytes, missing: int) -> Page:
+    """What is missing at the end."""
+    if not missing or gap_in(body, missing)[0] <= len(body):
+        return []
+    return [Line(f"… {size(missing)} that came then were not kept …", "key")]

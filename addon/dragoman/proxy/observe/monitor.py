@@ -22,7 +22,6 @@ from ...notes import Evidence, printable
 from ...wire.slices import Slices, drained
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..slicing import in_slices
-from .byte_budget import Ledger
 from .recorder import FlowRecorder, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
@@ -41,13 +40,12 @@ class FlowMonitor:
 
     def __init__(self) -> None:
         self.stats = Stats()
-        self._ledgers = (Ledger(0), Ledger(0))
+        self._keep = 0
         self._unread: Counter[str] = Counter()
 
     def keep(self, limit: int) -> None:
-        """Keep at most `limit` bytes of each side of the flows."""
-        for ledger in self._ledgers:
-            ledger.limit = limit
+        """Keep at most `limit` bytes of each side of a flow that begins from now on."""
+        self._keep = limit
 
     def open(
         self,
@@ -63,7 +61,7 @@ class FlowMonitor:
             flow,
             job,
             evidence=evidence,
-            ledgers=self._ledgers,
+            keep=self._keep,
             model=model,
             client_request=client_request,
         )
@@ -116,7 +114,7 @@ class FlowMonitor:
             self._log(flow, record, self._sign(flow, record, seen))
             self._warn_if_useless(flow, seen)
             self.stats.add(_summary(flow, record, seen))
-            record.end(flow, self._ledgers)
+            record.end(flow)
             if record.growth is not None:
                 show(flow)
         except Exception:

@@ -23,7 +23,7 @@ from mitmproxy.flow import Flow
 from ...inspect.exchange import Exchange, Job, Step, Timing
 from ...notes import Evidence
 from ..content_decoding import MAX_REQUEST, DecodingError, decode_whole
-from .byte_budget import TAIL, Body, Ledger
+from .byte_budget import Body
 from .refresh import FlowRefresher
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ MAX_NUMBER = 2.0**53
 """Of a note: seconds, or bytes; above it a number is none of ours."""
 MAX_LOOKED_AT = 1024 * 1024
 """Bytes of a reply that are looked at while it grows, twice a second."""
+ENDS = 64 * 1024
+"""Bytes of the beginning of one that is longer, and of its end: they hold the usage."""
 FIRST_STEPS = 256
 MAX_STEPS = 2048
 """Steps that are kept of a stream: the first ones all, later ones thinned out."""
@@ -53,11 +55,11 @@ class FlowRecorder:
         job: Job,
         *,
         evidence: Evidence,
-        ledgers: tuple[Ledger, Ledger],
+        keep: int,
         model: str = "",
         client_request: bytes | None = None,
     ) -> None:
-        """`ledgers` are those of the upstream's side and the client's, `model` is the one
+        """`keep` is how many bytes are kept of each side of the reply, `model` is the one
         asked for if known, `client_request` what the client sent where the upstream was
         sent something else."""
         self.job = job
@@ -76,10 +78,8 @@ class FlowRecorder:
         self.streamed = False
         self.growth: FlowRefresher | None = None
         """What shows the flow while it runs."""
-        self._upstream, self._client = (Body(ledger) for ledger in ledgers)
-        self._request = Body(ledgers[1])
-        if client_request is not None:
-            self._request.add(client_request)
+        self._upstream, self._client = Body(keep), Body(keep)
+        self._request = client_request or None
         self._broken = False
         self.began = flow.request.timestamp_end or flow.request.timestamp_start
         self._last = self.began
@@ -135,12 +135,11 @@ class FlowRecorder:
         return replace(
             exchange,
             upstream_status=self.upstream_status or exchange.status,
-            client_request=self._request.kept or exchange.client_request,
+            client_request=self._request or exchange.client_request,
             upstream_reply=self._upstream.kept,
             client_reply=self._client.kept,
             upstream_missing=self._upstream.missing,
             client_missing=self._client.missing,
-            request_missing=self._request.missing,
             told=tuple(self.evidence.lines()),
             calls=dict(self.evidence.calls),
             timing=self.timing,
@@ -156,8 +155,9 @@ class FlowRecorder:
 
     @property
     def upstream(self) -> tuple[bytes, bytes]:
-        """What has come, as far as it is kept, to be looked at; and its end if not all is."""
-        return self._upstream.kept, self._upstream.tail
+        """What has come, to be looked at: the first of it, and the last if that is not all."""
+        upstream = self._upstream
+        return (upstream.head, upstream.tail) if upstream.missing else (upstream.kept, b"")
 
     @property
     def ends(self) -> tuple[bytes, bytes]:
@@ -165,7 +165,7 @@ class FlowRecorder:
         body, tail = self.upstream
         if len(body) <= MAX_LOOKED_AT:
             return body, tail
-        return body[:TAIL], tail or body[-TAIL:]
+        return body[:ENDS], (tail or body)[-ENDS:]
 
     @property
     def client(self) -> bytes:
@@ -194,40 +194,26 @@ class FlowRecorder:
             self._silence,
         )
 
-    def end(self, flow: http.HTTPFlow, ledgers: tuple[Ledger, Ledger]) -> None:
-        """The flow takes over what is kept, which from now on counts in `ledgers`: nothing
-        passes any more."""
+    def end(self, flow: http.HTTPFlow) -> None:
+        """The flow takes over what is kept: nothing passes any more."""
         _running.pop(flow, None)
-        told = {
+        flow.metadata[KEY] = {
             "job": self.job,
             "told": self.evidence.lines(),
             # A file of flows keeps the order of a list only.
             "calls": [[name, count] for name, count in self.evidence.calls.items()],
             "options": dict(self.options),
             "signed": self.signed,
-            "missing": [self._upstream.missing, self._client.missing, self._request.missing],
+            "missing": [self._upstream.missing, self._client.missing],
             "steps": struct.pack(f"<{len(self._steps)}d", *self._steps),
             "ended": [self._last - self.began, self._silence] if self.streamed else None,
             "status": self.upstream_status,
-            "request": None,
-            "upstream": None,
+            "request": self._request,
+            "upstream": None if self._same else self._upstream.kept,
         }
-        flow.metadata[KEY] = told
-        upstream, client = ledgers
-        if self._request.total:
-            taken_back = _taker("request", 2, told)
-            told["request"] = self._request.hand_over(flow, client, taken_back)
-        if self._same:
-            self._upstream.release()
-        else:
-            taken_back = _taker("upstream", 0, told)
-            told["upstream"] = self._upstream.hand_over(flow, upstream, taken_back)
-        if self._client.size and flow.response is not None:
+        if (kept := self._client.kept) and flow.response is not None:
             # Not `content`, whose setter would change headers that have been sent.
-            kept = self._client.hand_over(flow, client, _content_taker(told))
             flow.response.data.content = kept
-        else:
-            self._client.release()
         if self.streamed and flow.response is not None:
             # A flow that is kept, or waits for the collector, need not keep the stages.
             flow.response.stream = True
@@ -238,7 +224,7 @@ class FlowRecorder:
         upstream, client = self._upstream, self._client
         if not self.streamed:
             return not upstream.total and not self.answered_here
-        return not upstream.missing and upstream.kept == client.kept
+        return upstream.total == client.total and upstream.kept == client.kept
 
 
 def recorder_of(flow: Flow) -> FlowRecorder | None:
@@ -278,7 +264,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
     received = readable(response) if response else b""
     if "missing" not in told:  # it did not run to its end here
         return replace(exchange, client_reply=received)
-    upstream_missing, client_missing, request_missing = _missing(told["missing"])
+    upstream_missing, client_missing = _missing(told["missing"])
     return replace(
         exchange,
         unfinished=False,
@@ -286,7 +272,6 @@ def exchange_of(flow: Flow) -> Exchange | None:
         client_reply=received,
         upstream_missing=upstream_missing,
         client_missing=client_missing,
-        request_missing=request_missing,
         told=tuple(map(str, _typed(told.get("told"), list, []))),
         calls=_pairs(told.get("calls")),
         timing=_timing(told),
@@ -314,9 +299,9 @@ def _is_signature(value: object) -> TypeGuard[list[str]]:
 
 
 def _missing(value: object) -> list[int]:
-    counts = _typed(value, list, [])
-    sound = [type(count) for count in counts] == [int] * 3 and min(counts) >= 0
-    return counts if sound else [0, 0, 0]
+    counts = _typed(value, list, [])[:2]
+    sound = [type(count) for count in counts] == [int] * 2 and min(counts) >= 0
+    return counts if sound else [0, 0]
 
 
 def _pairs(value: object) -> dict[str, int]:
@@ -339,25 +324,3 @@ def _timing(told: dict[str, Any]) -> Timing | None:
     if not all(0 <= number < MAX_NUMBER for number in itertools.chain(*steps, ended)):
         return None  # NaN is not either
     return Timing(tuple(Step(at, int(up), int(down)) for at, up, down in steps), *ended)
-
-
-def _taker(name: str, side: int, told: dict[str, Any]) -> Callable[[http.HTTPFlow], None]:
-    """Takes what `told` has under `name`, unless the flow has run again since."""
-
-    def take_back(flow: http.HTTPFlow) -> None:
-        if flow.metadata.get(KEY) is told:
-            told["missing"][side] += len(told[name])
-            told[name] = b""
-
-    return take_back
-
-
-def _content_taker(told: dict[str, Any]) -> Callable[[http.HTTPFlow], None]:
-    def take_back(flow: http.HTTPFlow) -> None:
-        if flow.metadata.get(KEY) is told and flow.response is not None:
-            told["missing"][1] += len(flow.response.data.content or b"")
-            flow.response.data.content = None
-            if told["upstream"] is None:  # it was the same
-                told["missing"][0] = told["missing"][1]
-
-    return take_back
