@@ -15,7 +15,7 @@ from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page
 from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
-from dragoman.report.gap import gap
+from dragoman.inspect.parse.gap import gap
 from fixtures.server import FOLDER
 from tests.bridge.replying import chunk, sse
 from tests.bridge.replying import text as says

@@ -14,9 +14,9 @@ from mitmproxy import http
 from mitmproxy.io import FlowReader
 
 from dragoman.inspect.exchange import Exchange
+from dragoman.inspect.parse.gap import gap
 from dragoman.inspect.replay import compare
 from dragoman.proxy.observe.recorder import exchange_of
-from dragoman.report.gap import gap
 from fixtures.server import FOLDER, Reply, Upstream
 from tests.live.chat import REQUEST, Chat, fixture_bytes
 from tests.live.mitmdump import Mitmdump, make_confdir

@@ -113,7 +113,7 @@ STREAM_STAGES = [
     "proxy.observe.monitor:FlowRecorder",
     "proxy.observe.monitor:summarize",
     "proxy.observe.monitor:headline",
-    "proxy.observe.byte_budget:Body.add",
+    "proxy.observe.kept_body:Body.add",
     "proxy.observe.recorder:FlowRecorder._leave",
     "proxy.observe.recorder:FlowRecorder.end",
     "wire.sse:FrameSplitter.feed",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from ...report.gap import gap_in
 from ...wire.sse import is_event_stream
 from ..exchange import Exchange
 from ..parse.frames import NumberedFrame, head_and_tail, moment
+from ..parse.gap import gap_in
 from .page import Line, Page, clean, count, joined, nothing, pretty, size
 
 MAX_SHOWN = 8_000

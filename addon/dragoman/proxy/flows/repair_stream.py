@@ -24,7 +24,7 @@ from ...wire.chat_end import (
 )
 from ...wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter, encode
 from ..content_decoding import Decoder, DecodingError
-from ..observe.byte_budget import Tail
+from ..observe.kept_body import Tail
 from ..observe.recorder import FlowRecorder
 from .live_stream import Form, LiveStream, decoded
 

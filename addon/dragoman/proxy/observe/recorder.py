@@ -23,7 +23,7 @@ from mitmproxy.flow import Flow
 from ...inspect.exchange import Exchange, Job, Step, Timing
 from ...notes import Evidence
 from ..content_decoding import MAX_REQUEST, DecodingError, decode_whole
-from .byte_budget import Body
+from .kept_body import Body
 from .refresh import FlowRefresher
 
 logger = logging.getLogger(__name__)

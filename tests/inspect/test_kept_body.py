@@ -7,8 +7,8 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.proxy.observe.byte_budget import Body, Tail
-from dragoman.report.gap import gap, gap_in
+from dragoman.inspect.parse.gap import gap, gap_in
+from dragoman.proxy.observe.kept_body import Body, Tail
 
 
 @given(st.integers(0, 50), st.lists(st.binary(max_size=30), max_size=20))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ...report.gap import gap
+from ...inspect.parse.gap import gap
 
 _SMALL = 128
 """Bytes of a piece that is not worth an object of its own."""
