@@ -40,6 +40,8 @@ ROWS: dict[str, Callable[[Bench], Iterable[Row | Missing]]] = {
     "stalls": stalls.stalls,
     "stages": stages.stages,
 }
+_TELLS = hasattr(os, "sched_setaffinity")
+"""Whether this is Linux, which tells the CPU time of other processes."""
 BUSY = 0.5
 """The load of a machine that is not quiet."""
 
@@ -48,14 +50,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("rows", nargs="*", help=f"of {', '.join(ROWS)}; all by default")
     parser.add_argument("--quick", action="store_true", help="few rounds: shows that it works")
-    parser.add_argument("--smoke", action="store_true", help="the stages alone, no process")
+    parser.add_argument(
+        "--smoke", action="store_true", help="the stages, and small stalls: shows that they run"
+    )
     given = parser.parse_args()
     if unknown := set(given.rows) - set(ROWS):
         parser.error(f"no such rows: {', '.join(sorted(unknown))}")
     if given.smoke:
-        print(table([*stages.stages()]))
+        rows = [*stages.stages(), *(_small_stalls() if _TELLS else ())]
+        print(table(rows))
         return
-    if not hasattr(os, "sched_setaffinity"):
+    if not _TELLS:
         parser.error("needs Linux, which tells the CPU time of other processes; try --smoke")
     load = os.getloadavg()[0]
     if load > BUSY:
@@ -63,6 +68,15 @@ def main() -> None:
     rows = run(given.rows or list(ROWS), quick=given.quick)
     print(table(rows))
     sys.exit(any(isinstance(row, Missing) and row.failed for row in rows))
+
+
+def _small_stalls() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), quick=False)
+        with bench.stack:
+            rows = [*stalls.stalls(bench, stalls.SMOKE)]
+            bench.check()
+            return rows
 
 
 def run(names: Sequence[str], *, quick: bool) -> list[Row | Missing]:

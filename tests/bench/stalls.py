@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from tests.bench.bench import Bench, progress
@@ -28,48 +29,67 @@ GOAL = 60
 """Milliseconds, or what mitmproxy itself shows."""
 PACE = 100
 """Events a second."""
-BESIDE = 0, 60
-BEGIN = 1.0
-"""Seconds until all streams run."""
 LONGEST = 40
 """Seconds that a turn may take while it is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much of it is done."""
+
+    part: int = 1
+    """The work of a case is divided by this."""
+    beside: tuple[int, ...] = (0, 60)
+    """How many more streams there are."""
+    begin: float = 1.0
+    """Seconds until all streams run."""
+    seconds: int = 14
+    """For which they run."""
+    rounds: int = 3
+
+
+FULL = Extent()
+QUICK = Extent(part=SMALLER, seconds=4)
+SMOKE = Extent(part=SMALLER, beside=(0,), begin=0.3, seconds=1, rounds=1)
+"""Shows that it runs."""
 _ID = re.compile(rb'"(resp_[0-9a-f]{32})"')
 
 
-def stalls(bench: Bench) -> Iterator[Row]:
+def stalls(bench: Bench, extent: Extent | None = None) -> Iterator[Row]:
     """The longest delay beside each case, with mitmproxy alone and with Dragoman."""
-    part = SMALLER if bench.quick else 1
+    extent = extent or (QUICK if bench.quick else FULL)
     proxies = {"plain": bench.proxy(plain=True), "ours": bench.proxy()}
     for name, case in CASES.items():
-        for beside in BESIDE:
+        for beside in extent.beside:
             what = f"longest delay beside {case.what}, {beside} more streams"
             sides = {
-                side: partial(_longest, proxy, name, beside, part)
+                side: partial(_longest, proxy, name, beside, extent)
                 for side, proxy in proxies.items()
             }
-            found = bench.rounds(what, sides, rounds=3, warm_up=0)
+            found = bench.rounds(what, sides, rounds=extent.rounds, warm_up=0)
             plain, ours = Samples(found["plain"]), Samples(found["ours"])
             yield Row(what, "ms", plain, ours, "value", Goal(max(GOAL, round(plain.median))))
 
 
-def _longest(proxy: Proxy, name: str, beside: int, part: int) -> float:
+def _longest(proxy: Proxy, name: str, beside: int, extent: Extent) -> float:
     """Milliseconds that an event is under way, at most, while the case runs."""
-    command = [sys.executable, "-m", "tests.bench.stalls", str(proxy.port), name, str(part)]
+    given = str(proxy.port), name, str(extent.part)
+    command = [sys.executable, "-m", "tests.bench.stalls", *given]
     found: list[float] = []
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as sender:
         assert sender.stdin and sender.stdout
         sender.stdout.readline()
-        seconds = 4 if part > 1 else 14
-        asked = request(f"stamped-{seconds * PACE}", CHAT, pace=str(PACE))
+        asked = request(f"stamped-{extent.seconds * PACE}", CHAT, pace=str(PACE))
+        streams, skipped = 1 + beside, int(extent.begin * PACE)
         ticker = threading.Thread(
             target=lambda: found.extend(
-                delays(proxy.port, asked, 1 + beside, BEGIN / 2, skipped=int(BEGIN * PACE))
+                delays(proxy.port, asked, streams, extent.begin / 2, skipped=skipped)
             )
         )
         ticker.start()
-        ticker.join(1.5 * BEGIN)
+        ticker.join(1.5 * extent.begin)
         sender.stdin.write(b"\n")
         sender.stdin.flush()
         seconds_taken = sender.stdout.readline().decode().strip()
