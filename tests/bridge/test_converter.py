@@ -681,6 +681,28 @@ def test_invalid_arguments_are_delivered_and_recorded(arguments: str) -> None:
     assert "invalid arguments of echo" in got.noted
 
 
+LONG = "x" * 300_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "invalid"),
+    [
+        (f'{{"a": "{LONG}"}}', False),
+        (f' \n{{"a": "{LONG}"}} ', False),
+        (f'{{"a": "{LONG}', True),
+        (f'["{LONG}"]', True),
+        (f'"{LONG}"', True),
+        (LONG, True),
+        (f'{{"a": "{LONG}"}} x', True),
+    ],
+    ids=["object", "blanks", "cut", "array", "string", "no JSON", "more"],
+)
+def test_invalid_arguments_are_recorded_however_long(arguments: str, invalid: bool) -> None:
+    got = one_call("echo", arguments)
+    assert got.output[0]["arguments"] == arguments
+    assert ("invalid arguments of echo" in got.noted) is invalid
+
+
 def test_a_call_item_is_closed_with_the_finish_reason_not_with_the_usage() -> None:
     reply = new_reply(Evidence())
     reply.open()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.bridge import long_texts
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.bridge.responses.event_writer import Writer
 from dragoman.bridge.responses.response_object import snapshot
@@ -100,19 +101,38 @@ def test_whatever_was_told_can_be_told_again(
     assert_told_again(writer.drain(), writer)
 
 
-@given(
-    st.sampled_from(list(DIALECTS.values())),
-    st.lists(steps, max_size=12),
-    st.sampled_from(["complete", "incomplete", "fail"]),
-)
-def test_any_order_of_telling_is_a_legal_stream(
-    dialect: Dialect, told: list[tuple[str, Any]], end: str
-) -> None:
+def ended(dialect: Dialect, told: list[tuple[str, Any]], end: str) -> Writer:
+    """One that has told all this."""
     writer = new(dialect)
     writer.start()
     for what, value in told:
         tell(writer, what, value)
     conclude(writer, end)
+    return writer
+
+
+streams = (
+    st.sampled_from(list(DIALECTS.values())),
+    st.lists(steps, max_size=12),
+    st.sampled_from(["complete", "incomplete", "fail"]),
+)
+
+
+@given(*streams)
+def test_a_long_text_is_told_in_the_same_bytes(
+    dialect: Dialect, told: list[tuple[str, Any]], end: str
+) -> None:
+    short = ended(dialect, told, end).drain()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(long_texts, "LONG", 0)
+        assert ended(dialect, told, end).drain() == short
+
+
+@given(*streams)
+def test_any_order_of_telling_is_a_legal_stream(
+    dialect: Dialect, told: list[tuple[str, Any]], end: str
+) -> None:
+    writer = ended(dialect, told, end)
     story = check(writer.drain(), dialect)
     assert story.response == writer.response
     for kind, holder in (("text", "message"), ("reasoning", "reasoning")):

@@ -87,6 +87,8 @@ class Call:
     """What came after its complete arguments and may be the head of another call."""
     _follower: JsonProgress = field(default_factory=JsonProgress)
     _followed: int = 0
+    _more: bool = False
+    """Whether more than blanks came after the value."""
     _told: int = 0
     _joined: int = 0
     """How many of the fragments are many that were joined."""
@@ -131,9 +133,15 @@ class Call:
         self._follow()
         return self._follower.status is Status.COMPLETE
 
+    @property
+    def only_value(self) -> bool:
+        """Whether they are that, and nothing but blanks comes after it."""
+        return self.whole and not self._more
+
     def _follow(self) -> None:
         for fragment in self.fragments[self._followed :]:
-            self._follower.follow(fragment, 0, len(fragment))
+            end = self._follower.follow(fragment, 0, len(fragment))
+            self._more = self._more or not (end == len(fragment) or fragment[end:].isspace())
         self._followed = len(self.fragments)
 
 

@@ -97,7 +97,7 @@ def _is_object(call: Call) -> bool:
     """Whether the arguments are a JSON object, or nothing, which stands for one."""
     arguments = call.arguments
     if len(arguments) > CHECKED:
-        return call.whole and arguments.lstrip().startswith("{")
+        return call.only_value and arguments.lstrip().startswith("{")
     try:
         return isinstance(loads(arguments.strip() or "{}"), dict)
     except NotJson:
