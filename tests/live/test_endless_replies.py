@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +24,8 @@ from tests.repair.streams import chunk
 MEGABYTE = 1024 * 1024
 MEMORY_LIMIT = 320 * MEGABYTE
 """Of the whole process, which begins with some 80 MB."""
+SIX_LIMIT = 1200 * MEGABYTE
+"""With six of the worst at once, which take 900 MB."""
 LONG = 200 * MEGABYTE
 JSON_START = b'{"id": "chatcmpl-1", "choices": [{"message": {"content": "'
 
@@ -186,3 +189,40 @@ def test_a_stream_without_end_is_a_turn_that_fails(chat: Chat, endless: Endless,
     last = got.body.rstrip().rpartition(b"event: ")[2]
     assert last.startswith(b"response.failed\n")
     assert json.loads(last.partition(b"data: ")[2])["response"]["error"]["code"] == "server_error"
+
+
+MANY_LOGPROBS = {"content": [{**LOGPROBS["content"][0], "top_logprobs": LOGPROBS["content"][:20]}]}
+CHAT_PATH, RESPONSES_PATH = "/v1/chat/completions", "/v1/responses"
+SIX = {
+    "log probabilities of text": (
+        RESPONSES_PATH,
+        ("text/event-stream", b"", event({"content": "x"}, logprobs=MANY_LOGPROBS)),
+    ),
+    "JSON for a stream": (RESPONSES_PATH, ("application/json", JSON_START, b"x" * 65536)),
+    "JSON that is repaired": (CHAT_PATH, ("application/json", JSON_START, b"x" * 65536)),
+    "an event without end": (CHAT_PATH, ("text/event-stream", b'data: {"id": "', b"x" * 65536)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", SIX)
+def test_six_at_once_leave_room_on_a_laptop(chat: Chat, endless: Endless, what: str) -> None:
+    path, (endless.kind, endless.start, endless.again) = SIX[what]
+    request = (responses.REQUEST if path == RESPONSES_PATH else CHAT_REQUEST) | {"stream": True}
+    body = json.dumps(request).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+    head += f"content-length: {len(body)}\r\n\r\n"
+    address = "127.0.0.1", urlsplit(chat.proxy.url).port
+
+    def take(_: int) -> int:
+        """As much as is read of a reply, or all of it."""
+        with socket.create_connection(address, 120) as connection:
+            connection.sendall(head.encode() + body)
+            taken = 0
+            while taken < 60 * MEGABYTE and (piece := connection.recv(MEGABYTE)):
+                taken += len(piece)
+            return taken
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(take, range(6)))
+    assert int(chat.control("memory").body) < SIX_LIMIT
