@@ -34,6 +34,7 @@ from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import recorder_of
 from .routes import ResponsesRoute, beside, is_chat, is_upgrade, responses_route, unserved
+from .slicing import ClientLeft
 
 logger = logging.getLogger(__name__)
 
@@ -185,7 +186,13 @@ class Dragoman:
 
     async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> None:
         """Answer what asks for nothing to be generated."""
-        flow.response = await self._bridge.recall.answer(flow, address)
+        try:
+            flow.response = await self._bridge.recall.answer(flow, address)
+        except ClientLeft:
+            logger.info("%s: the client has left before its answer was there", name_of(flow))
+            if flow.killable:
+                flow.kill()
+            return
         flow.comment = flow.comment or "answered from the stored responses"
 
     # The response

@@ -125,32 +125,36 @@ def going_on(
     return Continuation(conversation, before, found, tuple(dict.fromkeys(of_all)))
 
 
-def with_references(body: Json, references: Mapping[str, Json]) -> Json:
+def with_references(body: Json, references: Mapping[str, Json]) -> Slices[Json]:
     """`body` with the items in the place of the references to them."""
     if not references:
         return body
-    return {**body, "input": input_items(body["input"], references)}
+    return {**body, "input": (yield from input_items(body["input"], references))}
 
 
 # Outputs of tools that are submitted to a response
 
 
-def open_calls(kept: StoredResponse) -> list[Json]:
-    """The calls of a response that wait for their outputs."""
-    came = kept.outcome()
-    answered = {item.get("call_id") for item in came if item.get("type") in _CALLS.values()}
-    return [
-        item for item in came if item.get("type") in _CALLS and item.get("call_id") not in answered
-    ]
+def open_calls(kept: StoredResponse) -> Slices[dict[str, Json]]:
+    """The calls of a response that wait for their outputs, by their ids."""
+    calls: dict[str, Json] = {}
+    answered = set()
+    for item in (yield from kept.outcome()):
+        if item.get("type") in _CALLS.values():
+            answered.add(item.get("call_id"))
+        elif item.get("type") in _CALLS:
+            calls[item["call_id"]] = item
+        yield
+    return {call_id: call for call_id, call in calls.items() if call_id not in answered}
 
 
-def submitted(body: object, kept: StoredResponse) -> list[Json]:
+def submitted(body: object, kept: StoredResponse) -> Slices[list[Json]]:
     """The items that answer the open calls of `kept`, in the order of the calls, from the
     body of a ``submit_tool_outputs`` request; raises `Refused`."""
     if not isinstance(body, dict):
         raise wrong_type(body, "an object", "body")
     request = RequestObject(body)
-    waiting = {call["call_id"]: call for call in open_calls(kept)}
+    waiting = yield from open_calls(kept)
     if not waiting:
         raise Refused("This response waits for no tool outputs.", param="tool_outputs")
     outputs: dict[str, Any] = {}
@@ -165,6 +169,7 @@ def submitted(body: object, kept: StoredResponse) -> list[Json]:
                 param=output.at("tool_call_id"),
             )
         outputs[call_id] = output.get("output")
+        yield
     lacking = [call_id for call_id in waiting if call_id not in outputs]
     if lacking:
         raise Refused(
@@ -172,7 +177,11 @@ def submitted(body: object, kept: StoredResponse) -> list[Json]:
             param="tool_outputs",
             code="missing_required_parameter",
         )
-    return [_answer(call, outputs[call["call_id"]]) for call in waiting.values()]
+    answers = []
+    for call_id, call in waiting.items():
+        answers.append(_answer(call, outputs[call_id]))
+        yield
+    return answers
 
 
 def _answer(call: Json, output: Any) -> Json:

@@ -9,8 +9,9 @@ from ..bridge.request.validation import label
 from ..bridge.retelling import retelling
 from ..wire.errors import Refused
 from ..wire.json_codec import dumps
-from ..wire.slices import Slices
-from ..wire.sse import FrameSplitter
+from ..wire.json_slices import writing
+from ..wire.slices import Slices, emptied
+from ..wire.sse import split
 from .stored_response import Json, StoredResponse
 
 MAX_LIMIT = 100
@@ -40,7 +41,7 @@ def events_after(kept: StoredResponse, number: int) -> Slices[bytes]:
     if kept.retelling:
         frames = yield from retelling(kept.response, kept.retelling)
     elif kept.events:
-        frames = FrameSplitter().feed(kept.events)
+        frames = [*split(kept.events)]
     else:
         raise Refused("This response was not streamed.")
     behind = []
@@ -48,14 +49,18 @@ def events_after(kept: StoredResponse, number: int) -> Slices[bytes]:
         found = _NUMBER.search(frame.raw)
         if found is None or int(found[1]) > number:
             behind.append(frame.raw)
+        yield
     return b"".join(behind)
 
 
-def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> bytes:
+def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> Slices[bytes]:
     """A page of what the response at the end of `chain` was asked with: everything before
     it, and its own input.  Raises `Refused` for a query that makes no sense."""
     *before, kept = chain
-    listed = [item for earlier in before for item in _all(earlier)] + _own(kept)
+    listed: list[Json] = []
+    for earlier in before:
+        listed += yield from _all(earlier)
+    listed += yield from _own(kept)
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise Refused("'order' must be 'asc' or 'desc'.", param="order")
@@ -69,14 +74,18 @@ def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> by
             raise Refused(f"No item with id '{label(after)}' is here.", param="after", status=404)
         listed = listed[place + 1 :]
     page = listed[: _limit(query)]
-    return dumps(
-        {
-            "object": "list",
-            "data": page,
-            "first_id": page[0]["id"] if page else "",
-            "last_id": page[-1]["id"] if page else "",
-            "has_more": len(page) < len(listed),
-        }
+    has_more = len(page) < len(listed)
+    yield from emptied(listed)
+    return (
+        yield from writing(
+            {
+                "object": "list",
+                "data": page,
+                "first_id": page[0]["id"] if page else "",
+                "last_id": page[-1]["id"] if page else "",
+                "has_more": has_more,
+            }
+        )
     )
 
 
@@ -88,15 +97,21 @@ def _limit(query: Mapping[str, str]) -> int:
     return limit
 
 
-def _all(kept: StoredResponse) -> list[Json]:
-    own = _own(kept)
-    said = kept.items()[len(own) :]
-    return own + [_listed(kept, f"out_{index}", item) for index, item in enumerate(said)]
+def _all(kept: StoredResponse) -> Slices[list[Json]]:
+    listed = yield from _own(kept)
+    for index, item in enumerate((yield from kept.outcome())):
+        listed.append(_listed(kept, f"out_{index}", item))
+        yield
+    return listed
 
 
-def _own(kept: StoredResponse) -> list[Json]:
+def _own(kept: StoredResponse) -> Slices[list[Json]]:
     """The response's own input; `going_on` finds an item again by the id it has here."""
-    return [_listed(kept, f"in_{index}", item) for index, item in enumerate(kept.own_input())]
+    listed = []
+    for index, item in enumerate((yield from kept.listing_input())):
+        listed.append(_listed(kept, f"in_{index}", item))
+        yield
+    return listed
 
 
 def _listed(kept: StoredResponse, place: str, item: Json) -> Json:

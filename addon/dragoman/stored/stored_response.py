@@ -20,7 +20,7 @@ from typing import Any
 
 from ..bridge.request.chat_shapes import forming
 from ..wire.json_codec import NotJson, dumps, loads
-from ..wire.json_slices import reading
+from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices, drained
 
 Json = dict[str, Any]
@@ -43,6 +43,16 @@ _DECODER = json.JSONDecoder()
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
     """The bytes are not those of a kept response, or of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The JSON of a response."""
+
+    response: bytes
+    """Without the long ones of what is repeated."""
+    fields: dict[str, bytes]
+    """Those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,70 +84,69 @@ class StoredResponse:
         """The ids of the responses it goes on from, oldest first."""
         return tuple(self.trail.decode().split())
 
+    length: int = field(default=0, compare=False)
+    """Bytes of the response's JSON, of one that was decoded."""
+
     @property
     def size(self) -> int:
         """About how many bytes of JSON it adds to its conversation."""
-        return len(self.request) + len(dumps(self.said or self.response["output"]))
-
-    def ask(self) -> Json:
-        """The request's body, in the form of the Responses API."""
-        return drained(self.asking())
+        return len(self.request) + self.length
 
     def asking(self) -> Slices[Json]:
-        """The same in slices."""
+        """The request's body, in the form of the Responses API."""
         ask: Json = yield from forming((yield from reading(self.request)))
         return ask
 
-    def own_input(self) -> list[Json]:
-        """The items of the request's ``input``, whatever form it had."""
-        return drained(self.listing_input())
-
     def listing_input(self) -> Slices[list[Json]]:
-        """The same in slices."""
+        """The items of the request's ``input``, whatever form it had."""
         ask = yield from self.asking()
-        return input_items(ask.get("input"), self.references)
-
-    def items(self) -> list[Json]:
-        """What this response adds to its conversation."""
-        return drained(self.listing())
+        return (yield from input_items(ask.get("input"), self.references))
 
     def listing(self) -> Slices[list[Json]]:
-        """The same in slices."""
-        own = yield from self.listing_input()
-        return [*own, *self.outcome()]
+        """What this response adds to its conversation."""
+        items = yield from self.listing_input()
+        items += yield from self.outcome()
+        return items
 
-    def outcome(self) -> list[Json]:
+    def outcome(self) -> Slices[list[Json]]:
         """What came of its input, without a call that was cut: that is never history."""
-        came = self.response["output"] if self.said is None else self.said
-        return [
-            item
-            for item in came
-            if item.get("status") != "incomplete" or item.get("type") not in _STREAMED_CALLS
-        ]
+        came: list[Json] = []
+        for item in self.response["output"] if self.said is None else self.said:
+            if item.get("status") != "incomplete" or item.get("type") not in _STREAMED_CALLS:
+                came.append(item)
+            yield
+        return came
 
     def encoded(self) -> bytes:
         """The bytes to keep, with all that is in them."""
         return self._joined(dumps(self.response), self.request)
 
-    def packed(self) -> tuple[bytes, dict[str, bytes]]:
-        """The bytes to keep without what many turns have in common, tools and instructions;
-        and these parts, each by its digest."""
+    def writing(self) -> Slices[Written]:
+        """The response's JSON, in slices."""
         response, fields = dict(self.response), {}
         for name in _REPEATED:
-            if response.get(name) and len(text := dumps(response[name])) >= _MIN_PART:
-                response[name], fields[name] = None, text
-        request, cuts = _cut(self.request)
+            if response.get(name):
+                text = yield from writing(response[name])
+                if len(text) >= _MIN_PART:
+                    response[name], fields[name] = None, text
+        return Written((yield from writing(response)), fields)
+
+    def packed(self, written: Written) -> tuple[bytes, dict[str, bytes]]:
+        """The bytes to keep without what many turns have in common, tools and instructions;
+        and these parts, each by its digest."""
+        fields = written.fields
+        request, cuts = _cut(self.request, _MAX_READ + 2 * sum(map(len, fields.values())))
         texts = list(dict.fromkeys([*fields.values(), *(text for _, text in cuts)]))
         parts = {hashlib.sha256(text).hexdigest(): text for text in texts}
         if not parts and not self.inherited:
-            return self.encoded(), {}
+            return self._joined(written.response, self.request), {}
         packed = {
             "parts": list(parts),
             "inherited": list(self.inherited),
             "fields": {name: texts.index(text) for name, text in fields.items()},
             "cuts": [[place, texts.index(text)] for place, text in cuts],
         }
-        return self._joined(dumps(response), request, **packed), parts
+        return self._joined(written.response, request, **packed), parts
 
     def _joined(self, response: bytes, request: bytes, **packed: Any) -> bytes:
         head = {
@@ -155,6 +164,13 @@ class StoredResponse:
     def decoded(cls, blob: bytes, parts: Mapping[str, bytes] | None = None) -> StoredResponse:
         """What was encoded, or packed; raises `Unreadable`.  Without `parts` what was cut out
         is null: a conversation does not need it."""
+        return drained(cls.decoding(blob, parts))
+
+    @classmethod
+    def decoding(
+        cls, blob: bytes, parts: Mapping[str, bytes] | None = None
+    ) -> Slices[StoredResponse]:
+        """The same in slices."""
         head_text, _, rest = blob.partition(b"\n")
         try:
             head = loads(head_text)
@@ -163,9 +179,11 @@ class StoredResponse:
             answer, asked, events = itertools.accumulate(head["sizes"])
             own = head.get("parts", [])
             texts = [b"null" if parts is None else parts[digest] for digest in own]
-            filled = {name: loads(texts[index]) for name, index in head.get("fields", {}).items()}
+            response = yield from reading(rest[answer:asked])
+            for name, index in head.get("fields", {}).items():
+                response[name] = yield from reading(texts[index])
             return cls(
-                response=loads(rest[answer:asked]) | filled,
+                response=response,
                 request=_uncut(rest[asked:events], head.get("cuts", []), texts),
                 trail=rest[:answer],
                 references=head["references"],
@@ -173,6 +191,7 @@ class StoredResponse:
                 retelling=str(head.get("retelling", "")).encode(),
                 events=_CUT.sub(lambda found: texts[int(found[1])], rest[events:]),
                 inherited=tuple(dict.fromkeys([*head.get("inherited", []), *own])),
+                length=asked - answer,
             )
         except (NotJson, KeyError, TypeError, ValueError, IndexError) as error:
             raise Unreadable(str(error)) from None
@@ -187,11 +206,12 @@ def parts_of(blob: bytes) -> list[str]:
     return digests
 
 
-def _cut(request: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
+def _cut(request: bytes, longest: int) -> tuple[bytes, list[tuple[int, bytes]]]:
     """A request's body without its long repeated fields; and each of those, with its place in
-    what is left.  All of it where that is too long to be read once more."""
+    what is left.  All of it where that is too long to be read once more: where it has more than
+    the `longest` bytes it is not even searched."""
     try:
-        text = request.decode() if len(request) >= _MIN_PART else ""
+        text = request.decode() if _MIN_PART <= len(request) <= longest else ""
     except UnicodeDecodeError:
         return request, []
     found: list[tuple[int, int]] = []
@@ -249,12 +269,15 @@ def _uncut(left: bytes, cuts: Sequence[Sequence[int]], texts: Sequence[bytes]) -
     return b"".join((*pieces, left[end:]))
 
 
-def input_items(value: object, references: Mapping[str, Json]) -> list[Json]:
+def input_items(value: object, references: Mapping[str, Json]) -> Slices[list[Json]]:
     """The items of an ``input`` that was accepted, references replaced."""
     if isinstance(value, str):
         return [{"type": "message", "role": "user", "content": value}]
-    items = value if isinstance(value, list) else []
-    return [references.get(item["id"], item) if refers(item) else item for item in items]
+    items: list[Json] = []
+    for item in value if isinstance(value, list) else []:
+        items.append(references.get(item["id"], item) if refers(item) else item)
+        yield
+    return items
 
 
 def refers(item: object) -> bool:

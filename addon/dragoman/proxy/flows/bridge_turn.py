@@ -167,10 +167,10 @@ async def _asked(
         if body.get("store") is not False:
             archive.warn_of_nobody(request)
             keeping = SaveContext(asker, plain, earlier)
-        whole = with_references(body, earlier.references)
+        whole = await in_slices(with_references(body, earlier.references), flow)
         return _Asked(plain, whole, earlier.items, body, keeping)
     *before, kept = await archive.chain(asker, address.response_id)
-    outputs = submitted(body, kept)
+    outputs = await in_slices(submitted(body, kept), flow)
     stream = {"stream": body.get("stream") is True}
     earlier = Continuation((), kept.before, kept.references, tuple(kept.inherited))
     said = await in_slices(going_on([], before, {}), flow)

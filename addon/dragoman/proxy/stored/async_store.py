@@ -30,6 +30,7 @@ from ...stored.save_context import owner
 from ...stored.store import Parts, Store, StoreError
 from ...stored.stored_response import Json, StoredResponse, Unreadable, parts_of
 from ...wire.errors import Refused
+from ...wire.slices import Slices
 from ..credentials import is_anonymous
 from ..slicing import in_slices
 from .open_store import open_store
@@ -114,11 +115,12 @@ class AsyncStore:
         Raises `StoreError`."""
         now = time.time()
 
-        def get(store: Store, owner: str) -> list[StoredResponse | None]:
+        def get(store: Store, owner: str) -> list[tuple[bytes | None, dict[str, bytes] | None]]:
             blobs = store.get(owner, ids, now)
-            return [_readable(store, owner, blob, whole=whole) for blob in blobs]
+            return [(blob, _parts(store, owner, blob) if whole else None) for blob in blobs]
 
-        return await self._run(asker, get)
+        found = await self._run(asker, get)
+        return [await in_slices(_readable(blob, parts), None) for blob, parts in found]
 
     async def one(
         self, asker: bytes, response_id: str, *, previous: bool = False, whole: bool = True
@@ -194,8 +196,10 @@ class AsyncStore:
         needed = [*kept.before, *sorted(response_ids_of(kept.references))]
         inherited: Parts = dict.fromkeys(kept.inherited)
 
+        written = await in_slices(kept.writing(), None)
+
         def put(store: Store, owner: str) -> None:
-            blob, parts = kept.packed()
+            blob, parts = kept.packed(written)
             store.put(owner, response_id, blob, now, needed, parts={**inherited, **parts})
 
         await self._run(asker, put)
@@ -254,19 +258,18 @@ def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:
         logger.warning("The store of responses does not answer yet; it is used as soon as it does.")
 
 
-def _readable(
-    store: Store, owner: str, blob: bytes | None, *, whole: bool
-) -> StoredResponse | None:
+def _parts(store: Store, owner: str, blob: bytes | None) -> dict[str, bytes]:
+    """Those that were cut out of it."""
+    digests = parts_of(blob) if blob is not None else []
+    found = zip(digests, store.parts(owner, digests), strict=True)
+    return {digest: part for digest, part in found if part is not None}
+
+
+def _readable(blob: bytes | None, parts: dict[str, bytes] | None) -> Slices[StoredResponse | None]:
     """Kept by another version of this program: as good as not there."""
     if blob is None:
         return None
     try:
-        if not whole:
-            return StoredResponse.decoded(blob)
-        digests = parts_of(blob)
-        found = zip(digests, store.parts(owner, digests), strict=True)
-        return StoredResponse.decoded(
-            blob, {digest: part for digest, part in found if part is not None}
-        )
+        return (yield from StoredResponse.decoding(blob, parts))
     except Unreadable:
         return None

@@ -16,7 +16,7 @@ from ...stored.continuation import in_progress, not_found
 from ...stored.store import StoreError
 from ...stored.stored_response import Json
 from ...wire.errors import Refused
-from ...wire.json_codec import dumps
+from ...wire.json_slices import writing
 from ..credentials import asker_of
 from ..error_responses import error_response, refusal
 from ..http_headers import set_event_stream
@@ -59,11 +59,11 @@ class StoredEndpoints:
         return kept is not None
 
     async def answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> http.Response:
-        """The answer to a request that generates nothing."""
+        """The answer to a request that generates nothing.  Raises `ClientLeft`."""
         try:
             return await self._answer(flow, address)
         except ClientLeft:
-            return error_response(500, "The client has left.", type="server_error")
+            raise
         except (Refused, StoreError) as error:
             return refusal(error)
         except Exception:
@@ -78,21 +78,23 @@ class StoredEndpoints:
         if (running := self._running.find(asker, response_id)) is not None:
             if address.action != "cancel" and not plain:
                 raise in_progress(response_id)
-            return _json(dumps(running.stream.response if plain else _cancelled(running)))
+            told = running.stream.response if plain else _cancelled(running)
+            return _json(await in_slices(writing(told), flow))
         if request.method == "DELETE":
             if not await self._archive.delete(asker, response_id):
                 raise not_found(response_id, previous=False)
             return _json(endpoint_bodies.deleted(response_id))
         if address.action == "input_items":
             chain = await self._archive.chain(asker, response_id)
-            return _json(endpoint_bodies.input_items(chain, dict(request.query)))
+            work = endpoint_bodies.input_items(chain, dict(request.query))
+            return _json(await in_slices(work, flow))
         kept = await self._archive.one(asker, response_id)
         if address.action == "cancel" and kept.response["status"] != "cancelled":
             raise Refused("Cannot cancel a synchronous response.", param="response_id")
         if streams and not address.action:
             again = endpoint_bodies.events_after(kept, _starting_after(request))
             return _stream(await in_slices(again, flow))
-        return _json(dumps(kept.response))
+        return _json(await in_slices(writing(kept.response), flow))
 
 
 def _cancelled(running: Run) -> Json:
