@@ -281,6 +281,7 @@ def test_heartbeats_at_any_moment_keep_the_grammar(
         heartbeat=1,
         labelled=True,
         keeps=False,
+        waits=False,
     )
     story = check(FrameSplitter().feed(_run(stream, *steps)), DIALECTS[dialect])
     assert text_of(story.response) in ("I say <|tool_ this ", "I say <|tool_ this")
@@ -299,6 +300,7 @@ def test_comments_at_any_moment_change_nothing_that_is_read(
         heartbeat=1,
         labelled=True,
         whole=bytes,
+        waits=False,
         has_end=True,
         breaks=True,
     )

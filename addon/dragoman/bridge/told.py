@@ -58,23 +58,26 @@ class Told:
 
     def drain(self) -> list[Frame]:
         """Those since the last call."""
-        return drained(self.draining()) if self._unwritten else self._taken()
+        if self._unwritten:
+            return drained(self.draining())
+        frames, self.frames = self.frames, []
+        return cast(list[Frame], frames)
 
     def draining(self) -> Slices[list[Frame]]:
         """The same in slices."""
-        for index, frame in enumerate(self.frames):
+        frames, self.frames = self.frames, []
+        self._unwritten = False
+        written = []
+        for frame in frames:
             if isinstance(frame, _Unwritten):
                 data = yield from self.long.writing(frame.body)
-                self.frames[index] = sse.encode(data, event=frame.body["type"])
+                written.append(sse.encode(data, event=frame.body["type"]))
                 yield
-        self._unwritten = False
-        return self._taken()
+            else:
+                written.append(frame)
+        return written
 
     def forget(self) -> None:
         """Nobody wants those since the last call."""
         self.frames.clear()
         self._unwritten = False
-
-    def _taken(self) -> list[Frame]:
-        frames, self.frames = self.frames, []
-        return cast(list[Frame], frames)

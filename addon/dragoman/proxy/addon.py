@@ -9,6 +9,7 @@ streams are streamed.  Flows that are loaded from a file come by as well; they a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Iterable
@@ -34,7 +35,7 @@ from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import recorder_of
 from .routes import ResponsesRoute, beside, is_chat, is_upgrade, responses_route, unserved
-from .slicing import ClientLeft
+from .slicing import ClientLeft, in_slices
 
 logger = logging.getLogger(__name__)
 
@@ -225,6 +226,13 @@ class Dragoman:
             response.stream = False
         elif media_type(response) == EVENT_STREAM:
             self._repair.pass_on(flow, response)
+
+    async def dragoman_read(self, flow: http.HTTPFlow) -> None:
+        """A document has come where a stream was awaited: a hook of our own, see `layer`."""
+        stream = flow.response.stream if flow.response else None
+        if isinstance(stream, LiveStream):
+            with contextlib.suppress(ClientLeft):
+                await in_slices(stream.reading(), flow)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
         """The reply to a bridged flow is about to end: a hook of our own, see `layer`."""

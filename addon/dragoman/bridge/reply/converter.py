@@ -183,20 +183,22 @@ class ReplyConverter:
             for run in choice_in_runs(choice):
                 finish = self._said_in(run)
                 yield
-            if not self._writer.ended:
-                yield from self._citing(citations)
-                citations = None
+                if self._writer.ended:  # it says an error, or was cancelled meanwhile
+                    return
+            yield from self._citing(citations)
+            citations = None
             if finish is not None:
                 yield from self._finishing(*finish)
             if self._writer.ended:
                 return
+        yield from self._citing(citations)
         if not self._writer.ended:
-            yield from self._citing(citations)
             yield from self._ending(whole=True)
 
     def _citing(self, citations: Any) -> Slices[None]:
         for run in runs(citations) if isinstance(citations, list) else ():
-            self._cite({"citations": run})
+            if not self._writer.ended:
+                self._cite({"citations": run})
             yield
 
     def taking(self, repaired: Sequence[Frame], frame: Frame) -> Slices[None]:

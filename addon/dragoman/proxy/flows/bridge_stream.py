@@ -16,7 +16,7 @@ from ...bridge.reply.converter import ReplyConverter
 from ...bridge.reply.whole_body import feeding_document
 from ...repair.chat_stream import ChatStreamRepair
 from ...wire.chat_end import broken_off, error_frame
-from ...wire.slices import drained
+from ...wire.slices import Slices, drained
 from ...wire.sse import Frame, FrameSplitter
 from ..content_decoding import Decoder, DecodingError
 from ..observe.recorder import FlowRecorder
@@ -50,10 +50,16 @@ class BridgeStream(LiveStream):
         heartbeat: float,
         labelled: bool,
         keeps: bool,
+        waits: bool,
     ) -> None:
         """`labelled`: whether the upstream says that it sends an event stream.  `keeps`: the
-        reply is to be kept, and before the client hears of its end."""
+        reply is to be kept, and before the client hears of its end.  `waits`: its end waits
+        until a document has been read (`LiveStream.reading`)."""
         super().__init__(name, record, heartbeat)
+        self._waits = waits
+        self._document: bytes | None = None
+        self._read: list[Frame] = []
+        """What came of the document."""
         self._keeps = keeps
         self._held = b""
         self._cancelled = False
@@ -98,6 +104,29 @@ class BridgeStream(LiveStream):
     @property
     def cancelled(self) -> bool:
         return self._cancelled
+
+    @property
+    def unread(self) -> bool:
+        return self._document is not None
+
+    def reading(self) -> Slices[None]:
+        document, self._document = self._document, None
+        try:
+            if document is not None and not self._reply.finished:
+                tell = self._read.extend
+                yield from feeding_document(self._reply, document, self._repair, tell)
+        except Exception:
+            logger.exception("%s: the bridge failed", self._name)
+            self._fail(self._read, "Dragoman could not convert the upstream's reply.")
+
+    def what_was_read(self) -> bytes:
+        out, self._read = self._read, []
+        if self._cancelled:  # its end is told already, and nobody has heard of it
+            self._held = _joined(out) + self._held
+            return b""
+        joined = self._given(out)
+        self._record.left(joined)
+        return joined
 
     @property
     def ends_at(self) -> float | None:
@@ -167,7 +196,9 @@ class BridgeStream(LiveStream):
 
     def _end(self, out: list[Frame]) -> None:
         document = self._form.document()
-        if document is not None:
+        if document is not None and self._waits:
+            self._document = document
+        elif document is not None:
             drained(feeding_document(self._reply, document, self._repair, out.extend))
         else:
             self._take(self._splitter.feed(self._form.close()) + self._splitter.close(), out)

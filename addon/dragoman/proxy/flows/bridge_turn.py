@@ -124,6 +124,7 @@ class BridgedTurn:
             heartbeat=self.settings.heartbeat,
             labelled=labelled,
             keeps=holds and self.keeping is not None,
+            waits=holds,
         )
 
 

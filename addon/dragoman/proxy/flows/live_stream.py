@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from mitmproxy.proxy.commands import RequestWakeup
 
+from ...wire.slices import Slices
 from ...wire.sse import is_event_stream
 from ..content_decoding import MAX_REPLY, Decoder, DecodingError
 from ..observe.recorder import FlowRecorder
@@ -60,6 +61,19 @@ class LiveStream(ABC):
     def last_word(self, error: str) -> bytes:
         """The upstream has gone in mid-stream: what is held, and what happened to it."""
         return self._say(self._give_up(error))
+
+    @property
+    def unread(self) -> bool:
+        """Whether the reply is a document that has come, and has to be `reading`."""
+        return False
+
+    def reading(self) -> Slices[None]:
+        """Read the document; see `what_was_read`."""
+        yield from ()
+
+    def what_was_read(self) -> bytes:
+        """What is sent of the document."""
+        return b""
 
     def end(self) -> bytes:
         """The end of a reply that has to be kept before it is sent; given out once."""

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...notes import Evidence
-from ...repair.chat_message import repair_body, repairing_whole
+from ...repair.chat_message import repairing_body, repairing_whole
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
@@ -109,6 +109,7 @@ class RepairFlow:
                 heartbeat=settings.heartbeat if asked.stream else 0,
                 labelled=media_type(response) == EVENT_STREAM,
                 whole=_Whole(tools, policy, record.evidence),
+                waits=self._breaks,
                 has_end=is_chat(flow.request),
                 # How a body ends says nothing to a client of HTTP/1.0.
                 breaks=self._breaks and flow.request.http_version != "HTTP/1.0",
@@ -190,9 +191,10 @@ class _Whole:
         self._policy = policy
         self._evidence = evidence
 
-    def __call__(self, body: bytes) -> bytes:
+    def __call__(self, body: bytes) -> Slices[bytes]:
         now = int(time.time())
-        return repair_body(body, self._tools, self._policy, self._evidence, now) or body
+        work = repairing_body(body, self._tools, self._policy, self._evidence, now)
+        return (yield from work) or body
 
 
 def _is_cut(body: bytes, asked: _Asked) -> bool:

@@ -22,6 +22,7 @@ from ...wire.chat_end import (
     is_half,
     turn_ended,
 )
+from ...wire.slices import Slices, drained
 from ...wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter, encode
 from ..content_decoding import Decoder, DecodingError
 from ..observe.kept_body import Tail
@@ -46,14 +47,16 @@ class RepairStream(LiveStream):
         record: FlowRecorder,
         heartbeat: float,
         labelled: bool,
-        whole: Callable[[bytes], bytes],
+        whole: Callable[[bytes], Slices[bytes]],
+        waits: bool,
         has_end: bool,
         breaks: bool,
     ) -> None:
         """`labelled`: whether the reply says that it is an event stream.  `whole` repairs one
-        that is a document.  `has_end`: a chat completion tells how it ended, or it was cut off:
-        opencode asks again for ever if such a reply ends well.  `breaks`: whether the client's
-        reply can be broken off; otherwise its last event is an error."""
+        that is a document; `waits`: its end waits for that (`LiveStream.reading`).  `has_end`: a
+        chat completion tells how it ended, or it was cut off: opencode asks again for ever if
+        such a reply ends well.  `breaks`: whether the client's reply can be broken off;
+        otherwise its last event is an error."""
         super().__init__(name, record, heartbeat)
         self._has_end = has_end
         self._breaks = breaks
@@ -62,6 +65,10 @@ class RepairStream(LiveStream):
         self._decoder = decoder
         self._form = Form(labelled=labelled)
         self._whole = whole
+        self._waits = waits
+        self._document: bytes | None = None
+        self._read = b""
+        """What came of the document."""
         self._splitter = FrameSplitter()
         self._unsplit = b""
         self._unrepaired: list[Frame] = []
@@ -111,6 +118,23 @@ class RepairStream(LiveStream):
     def broken(self) -> str:
         return self._broken
 
+    @property
+    def unread(self) -> bool:
+        return self._document is not None
+
+    def reading(self) -> Slices[None]:
+        document, self._document = self._document or b"", None
+        self._read = document  # what a fault leaves
+        try:
+            self._read = yield from self._whole(document)
+        except Exception:
+            logger.exception("%s: repair failed; the reply passes as it came", self._name)
+
+    def what_was_read(self) -> bytes:
+        read = self._joined([self._read])
+        self._record.left(read)
+        return read
+
     def _end_with(self, out: list[bytes]) -> bytes:
         """The end of what the client has received once `out` is sent."""
         return (self._sent.kept + b"".join(out))[-TAIL:]
@@ -137,10 +161,11 @@ class RepairStream(LiveStream):
         self._take(self._form.close(), out)
         document = self._form.document()
         if document is not None:
-            self._unsplit = document  # what a fault leaves
-            out.append(self._whole(document))
-            self._unsplit = b""
+            self._document = document
             self._ended = True
+            if not self._waits:
+                drained(self.reading())
+                out.append(self._read)
             return
         if not self._verbatim:
             self._unrepaired.extend(self._rest(out))

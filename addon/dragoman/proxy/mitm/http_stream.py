@@ -5,6 +5,7 @@ replaced by `Stream`, which also acts when nothing does, or when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
 * it ends a reply that is complete, although its upstream's is not;
+* it has a reply that is a document read before it ends, which takes its time;
 * it has a reply kept before the client hears of its end, and ends one that is cancelled;
 * when the upstream's connection breaks, or nothing comes over it for too long, it sends
   what a reply still has to say, and ends it well or breaks it off, as the reply wants;
@@ -110,6 +111,13 @@ class Interpreter(Protocol):
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         """The reply to such a flow, whose upstream failed before any of its reply was sent."""
+
+
+@dataclass
+class DragomanReadHook(commands.StartHook):
+    """A document has come where a stream was awaited: time to read it."""
+
+    flow: http.HTTPFlow
 
 
 @dataclass
@@ -269,6 +277,9 @@ class Stream(HttpStream):
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
         """As its parent does, behind the end of the reply, unless that is to break off."""
         live = self.live if already_streamed else None
+        if live is not None and live.unread:
+            yield DragomanReadHook(self.flow)
+            yield from self._send(live.what_was_read())
         if live is not None and (end := live.end()):
             yield from self._keep_and_send(end)
         if live is not None and live.broken:
