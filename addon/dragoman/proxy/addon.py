@@ -9,7 +9,6 @@ streams are streamed.  Flows that are loaded from a file come by as well; they a
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 from collections.abc import Iterable
@@ -231,8 +230,10 @@ class Dragoman:
         """A document has come where a stream was awaited: a hook of our own, see `layer`."""
         stream = flow.response.stream if flow.response else None
         if isinstance(stream, LiveStream):
-            with contextlib.suppress(ClientLeft):
+            try:
                 await in_slices(stream.reading(), flow)
+            except ClientLeft:
+                logger.info("%s: the client has left before its reply was read", name_of(flow))
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
         """The reply to a bridged flow is about to end: a hook of our own, see `layer`."""

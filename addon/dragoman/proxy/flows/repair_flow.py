@@ -169,7 +169,7 @@ class RepairFlow:
                 repairing_whole(body, asked.tools, settings.policy, record.evidence, now), flow
             )
         except ClientLeft:
-            logger.info("%s: the client has left before its reply was repaired", name_of(flow))
+            logger.info("%s: the client has left before its reply was read", name_of(flow))
             return
         except DecodingError as error:
             logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)

@@ -1,0 +1,116 @@
+"""Replies of many values that come whole, through a real mitmdump: served as ever, while other
+streams go on, and only as long as their client waits."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fixtures.server import Reply, Upstream
+from tests.live import responses, wire
+from tests.live.chat import CONTROLS, Chat
+from tests.live.mitmdump import ADDON, ROOT, Mitmdump
+from tests.live.test_leaving_clients import wait_until
+
+BEGIN, END = (ROOT / "tests" / "live" / f"turns_{name}.py" for name in ("begin", "end"))
+MANY = 40_000
+"""Calls of a reply: seconds of work."""
+MANY_TURNS = 20
+CALL = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+LEAK = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"
+    "{}<|tool_call_end|><|tool_calls_section_end|>\n"
+)
+JOBS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bridge": ("/v1/responses", responses.REQUEST | {"stream": False}),
+    "bridge of a stream": ("/v1/responses", responses.REQUEST | {"stream": True}),
+    "repair": ("/v1/chat/completions", {"messages": []}),
+    "repair of a stream": ("/v1/chat/completions", {"messages": [], "stream": True}),
+}
+_keys = itertools.count()
+
+
+def completion(message: dict[str, Any]) -> Reply:
+    said = {"role": "assistant", **message}
+    choice = {"index": 0, "message": said, "finish_reason": "tool_calls"}
+    body = {"id": "c", "object": "chat.completion", "model": "kimi", "choices": [choice]}
+    return Reply(json.dumps(body).encode(), "application/json")
+
+
+def reply_for(job: str) -> Reply:
+    """Much work for that job."""
+    if "bridge" in job:
+        return completion({"content": None, "tool_calls": [CALL] * MANY})
+    return completion({"content": LEAK * MANY})
+
+
+@pytest.fixture
+def chat(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Chat:
+    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
+    proxy = mitmdump(*arguments, scripts=(BEGIN, ADDON, END, CONTROLS))
+    return Chat(plain_upstream, proxy)
+
+
+def calls_in(body: bytes) -> int:
+    """How many calls a whole reply has, or the end of a stream."""
+    *_, last = (line for line in body.split(b"\n") if b"{" in line)
+    value = json.loads(last.removeprefix(b"data: "))
+    value = value.get("response", value)
+    if "choices" in value:
+        return len(value["choices"][0]["message"]["tool_calls"])
+    return sum(item["type"] == "function_call" for item in value["output"])
+
+
+def ask(chat: Chat, job: str) -> tuple[str, bytes]:
+    """The path of a request for such a reply, and its body."""
+    path, request = JOBS[job]
+    name = f"long{next(_keys)}"
+    chat.upstream.replies[name] = reply_for(job)
+    return f"/{name}{path}", json.dumps(request).encode()
+
+
+def name_in(path: str) -> str:
+    """What of a path the log has of it, whatever the bridge makes of it."""
+    return path.split("/")[1] + "/"
+
+
+def has_come(path: str) -> str:
+    return f"{name_in(path)}.*: has come"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", JOBS)
+def test_other_streams_go_on_meanwhile(chat: Chat, job: str) -> None:
+    """The loop is given back between the arrival of a reply and its end."""
+    path, body = ask(chat, job)
+    reply = wire.exchange(f"{chat.proxy.url}{path}", body)
+    assert (reply.status, calls_in(reply.body)) == (200, MANY)
+    log = chat.proxy.wait_for_log(f"{name_in(path)}.*: the loop had")
+    (turns, *_) = map(int, re.findall(r": the loop had (\d+) turns", log))
+    assert turns > MANY_TURNS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", JOBS)
+def test_work_ends_when_its_client_has_left(chat: Chat, job: str) -> None:
+    path, body = ask(chat, job)
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", chat.proxy.port), 30) as connection:
+        connection.sendall(head.encode() + body)
+        chat.proxy.wait_for_log(has_come(path))
+    log = chat.proxy.wait_for_log(
+        f"{name_in(path)}.*: the client has left before its reply was read"
+    )
+    assert "Traceback" not in log
+    wait_until(lambda: not any(held(chat)), "nothing of it stays behind")
+
+
+def held(chat: Chat) -> list[int]:
+    counts = json.loads(chat.control("held").body)
+    return [counts[name] for name in ("Reply", "BridgeStream", "RepairStream")]
