@@ -7,9 +7,31 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import DIALECTS, Dialect
+from dragoman.bridge import runs
+from dragoman.bridge.reply.whole_body import answering, feed_body
+from dragoman.bridge.responses import event_writer as told_in
+from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.json_codec import dumps
 
-from .replying import TOOLS, USAGE, call, calls, chunk, ended, run, run_body, sse, text, turn
+from .grammar import check
+from .replying import (
+    TOOLS,
+    USAGE,
+    call,
+    calls,
+    chunk,
+    ended,
+    new_reply,
+    run,
+    run_body,
+    sse,
+    text,
+    turn,
+)
 
 EVERY_DIALECT = pytest.mark.parametrize(
     "dialect", DIALECTS.values(), ids=lambda dialect: dialect.name
@@ -76,6 +98,85 @@ def test_calls_of_one_message_are_calls_of_their_own_even_with_one_id() -> None:
     got = run_body(completion(MESSAGES["calls with one id"], "tool_calls"))
     assert [item["arguments"] for item in got.output] == ['{"a"', '{"a"']
     assert len({item["call_id"] for item in got.output}) == 2
+
+
+LONG: dict[str, dict[str, Any]] = {
+    "calls": {"content": "a", "tool_calls": [call(None, "{}", name="echo", call_id="x")] * 5},
+    "half a call among calls": {
+        "content": None,
+        "tool_calls": [
+            call(None, arguments, name="echo", call_id=str(at))
+            for at, arguments in enumerate(["{}", '{"a"', "{}", "{}"])
+        ],
+    },
+    "a call without a name": {"content": None, "tool_calls": [call(None, "{}", call_id="x")] * 3},
+    "parts": {
+        "content": [
+            *({"type": "thinking", "thinking": [{"type": "text", "text": str(n)}]} for n in "abc"),
+            *({"type": "text", "text": str(n)} for n in "abc"),
+            *({"type": "image"} for _ in range(3)),
+        ]
+    },
+    "details": {"content": "a", "reasoning_details": [{"text": n} for n in "abcd"]},
+    "details of what is said already": {
+        "content": "a",
+        "reasoning": "abcd",
+        "reasoning_details": [{"text": n} for n in "abcd"],
+    },
+    "annotations": {
+        "content": "see",
+        "refusal": None,
+        "annotations": [CITATION, {"type": "?"}, CITATION, CITATION],
+        "citations": ["u", "v", "w", "x"],
+    },
+    "fields": {"content": "a", **{f"field{n}": n for n in range(9)}},
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("finish", ["stop", "length", "failed", None])
+@pytest.mark.parametrize("repaired", [False, True])
+def test_a_long_message_is_read_in_runs_and_says_the_same(
+    name: str, finish: str | None, repaired: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = completion(LONG[name], finish, citations=["a", "b", "c", "d"])
+    body["choices"][0]["logprobs"] = {"content": [LOGPROB] * 5}
+    body["choices"].append({"index": 1, "message": LONG[name], "finish_reason": finish})
+
+    def read() -> tuple[Any, Any]:
+        evidence = Evidence()
+        reply = new_reply(evidence)
+        repair = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, 1) if repaired else None
+        body["id"] = "<|" * repaired
+        check(feed_body(reply, dumps(body), repair), OPENAI)
+        return reply.response, evidence.lines()
+
+    at_once = read()
+    monkeypatch.setattr(runs, "RUN", 2)
+    monkeypatch.setattr(told_in, "MANY", 2)
+    response, notes = read()
+    assert response == at_once[0]
+    if name not in ("parts", "details"):  # of what a further choice says, each run is counted
+        assert notes == at_once[1]
+
+
+def test_a_whole_reply_can_be_interrupted_at_each_of_its_members() -> None:
+    many = 20 * runs.RUN
+    token = {"token": "a", "logprob": -1, "top_logprobs": [{"token": "b", "logprob": -2}] * 2}
+    for message, logprobs in (
+        ({"content": None, "tool_calls": [call(None, "{}", name="echo")] * many}, None),
+        # The first of them is not whole: all others wait for the end of the turn.
+        ({"tool_calls": [call(None, "{", name="a"), *[call(None, "{}", name="a")] * many]}, None),
+        ({"content": "a", "annotations": [CITATION] * many}, None),
+        ({"content": "a"}, {"content": [token] * many}),
+    ):
+        body = completion(message)
+        body["choices"][0]["logprobs"] = logprobs
+        for stream in (False, True):
+            reply = new_reply(Evidence())
+            work = answering(reply, dumps(body), status=200, stream=stream)
+            assert sum(1 for _ in work) > many / 10
+            assert reply.response["status"] == "completed"
 
 
 def test_log_probabilities_of_a_message_are_kept() -> None:

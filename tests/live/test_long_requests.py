@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.proxy.flows.bridge_turn import MAX_PLAIN
 from fixtures.server import Upstream
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.responses import REQUEST, Bridge
@@ -21,6 +22,16 @@ TOOL = {"type": "function", "name": "bash", "parameters": {}}
 def bridge(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Bridge:
     arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
     return Bridge(plain_upstream, mitmdump(*arguments, scripts=(ADDON,)))
+
+
+@pytest.mark.slow
+def test_a_body_that_is_too_large_is_refused_in_words(bridge: Bridge) -> None:
+    body = json.dumps(REQUEST | {"input": "x" * MAX_PLAIN}).encode()
+    exchange = bridge.ask("clean_text", body)
+    error = exchange.error(413)
+    assert error["code"] == "request_too_large"
+    assert f"{MAX_PLAIN:,} bytes" in error["message"]
+    assert exchange.sent == []
 
 
 def test_many_items_arrive_in_their_order(bridge: Bridge) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dragoman.proxy.stored import async_store as archives
 from dragoman.proxy.stored.async_store import AsyncStore
+from dragoman.stored import stored_response as kept_module
 from dragoman.stored.continuation import (
     Continuation,
     going_on,
@@ -129,14 +130,28 @@ def test_the_events_that_an_earlier_version_kept_are_read() -> None:
     """They stood at the end, with their parts cut out."""
     tools = dumps([{"name": "x", "d": "t" * 5000}])
     event = b'data: {"type":"a","sequence_number":%d,"tools":%b}\n\n'
-    blob, parts = StoredResponse(
-        {"id": "resp_1", "output": []}, b'{"tools":' + tools + b"}"
-    ).packed()
+    whole = StoredResponse({"id": "resp_1", "output": []}, b'{"tools":' + tools + b"}")
+    blob, parts = packed(whole)
     kept = StoredResponse.decoded(
         blob + event % (0, b"\0%d\0" % 0) + event % (1, b"\0%d\0" % 0), parts
     )
     assert kept.events == event % (0, tools) + event % (1, tools)
     assert drained(events_after(kept, 0)) == event % (1, tools)
+
+
+def test_a_request_that_is_longer_than_is_read_is_not_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beside its tools and instructions, which may be as long as they are."""
+    searched = []
+    monkeypatch.setattr(kept_module, "_values_of", lambda *given: searched.append(given) or [])
+    instructions = "b" * kept_module._MAX_READ
+    ask = {"instructions": instructions, "input": "c" * 1000}
+    packed(StoredResponse({"output": [], "instructions": instructions}, dumps(ask)))
+    assert searched
+    searched.clear()
+    packed(StoredResponse({"output": []}, dumps({"input": "c" * kept_module._MAX_READ})))
+    assert not searched
 
 
 @given(blob=st.binary(max_size=200) | KEPT.map(StoredResponse.encoded).map(lambda blob: blob[:-20]))

@@ -102,6 +102,14 @@ def test_what_is_written_in_slices_is_what_is_written_at_once(value: Any) -> Non
     assert drained(writing(value)) == dumps(value)
 
 
+@given(value=VALUES, values=st.integers(1, 3))
+@example(value={"a": [[1], {"b": ["ü", "\ud800"]}], "c": {}}, values=1)
+def test_what_holds_many_values_is_written_one_by_one(value: Any, values: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_slices, "WRITTEN_VALUES", values)
+        assert drained(writing(value)) == dumps(value)
+
+
 def steps(work: Any) -> int:
     """How often it could have been interrupted."""
     return sum(1 for _ in work)

@@ -210,8 +210,10 @@ def _cut(request: bytes, longest: int) -> tuple[bytes, list[tuple[int, bytes]]]:
     """A request's body without its long repeated fields; and each of those, with its place in
     what is left.  All of it where that is too long to be read once more: where it has more than
     the `longest` bytes it is not even searched."""
+    if not _MIN_PART <= len(request) <= longest:
+        return request, []
     try:
-        text = request.decode() if _MIN_PART <= len(request) <= longest else ""
+        text = request.decode()
     except UnicodeDecodeError:
         return request, []
     found: list[tuple[int, int]] = []

@@ -1,0 +1,72 @@
+"""A whole reply is repaired in slices, and to what it is repaired to at once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dragoman.notes import Evidence
+from dragoman.repair import chat_message as module
+from dragoman.repair.chat_message import repair_whole, repairing_whole
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.slices import drained
+from fixtures.regenerate import chat_fixtures, request, upstream
+from tests.repair.streams import NOW, chunk, repair, sse
+from tests.repair.turns import REQUEST
+
+TOOLS = DeclaredTools.of_request(REQUEST)
+LEAK = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"
+    '{"command": "ls"}<|tool_call_end|><|tool_calls_section_end|>\n'
+)
+DOCUMENTS = [
+    folder
+    for folder in chat_fixtures()
+    if (file := upstream(folder)) is not None and file.suffix == ".json"
+]
+
+
+def completion(**message: object) -> bytes:
+    said = {"role": "assistant", **message}
+    return dumps({"model": "kimi", "choices": [{"message": said, "finish_reason": "stop"}]})
+
+
+@pytest.mark.parametrize("folder", DOCUMENTS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("at_once", [1, 40])
+def test_a_document_is_repaired_the_same_wherever_its_text_is_cut(
+    folder: object, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = upstream(folder)  # type: ignore[arg-type]
+    assert file is not None
+    given = file.read_bytes(), DeclaredTools.of_request(request(folder))  # type: ignore[arg-type]
+    monkeypatch.setattr(module, "AT_ONCE", 1_000_000)
+    whole = repair_whole(*given, Policy(), evidence := Evidence(), NOW)
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    assert repair_whole(*given, Policy(), cut := Evidence(), NOW) == whole
+    assert cut.lines() == evidence.lines()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        completion(content="Hm. " + LEAK * 2000),
+        completion(content=LEAK, tool_calls=[{"id": "c", "function": {"name": "bash"}}] * 20_000),
+        dumps({"choices": [json.loads(completion(content=LEAK))["choices"][0]] * 2000}),
+        sse([chunk({"content": LEAK})] * 2000),
+    ],
+    ids=["leaks", "calls", "choices", "a stream"],
+)
+def test_a_long_reply_can_be_interrupted(body: bytes) -> None:
+    work = repairing_whole(body, TOOLS, Policy(), Evidence(), NOW)
+    assert sum(1 for _ in work) > 50
+
+
+def test_a_stream_that_comes_whole_is_repaired_as_it_is_on_its_way() -> None:
+    parts = ["word ", LEAK[:30], LEAK[30:], "word ", "x" * 70_000, LEAK, "end"]
+    frames = [chunk({"content": part}) for part in parts * 5]
+    stream = sse([*frames, chunk({}, "stop")])
+    whole = drained(repairing_whole(stream, TOOLS, Policy(), Evidence(), NOW))
+    assert whole == repair(stream, REQUEST)
