@@ -9,19 +9,16 @@ found and not far, so the work is linear.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from ..repair.formats import MARKUP
 from ..wire.json_codec import dumps
 
 _REACH = 2048
 """Characters of the upstream's text that are passed over at most in search of a text."""
-_MARKERS = re.compile(
-    r"<\|tool_call_begin\|>[^<]{0,300}<\|tool_call_argument_begin\|>|<\|tool_calls?_[a-z_]{1,24}\|>"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,7 @@ def behind(upstream: Sequence[str], client: Sequence[str | None]) -> list[int]:
     A frame that carries nothing (None: nothing, and it opens nothing) stands with the next
     that does, behind it all if none follows.
     """
-    text = _MARKERS.sub(lambda match: "\0" * len(match[0]), "".join(upstream))
+    text = MARKUP.sub(lambda match: "\0" * len(match[0]), "".join(upstream))
     ends = list(accumulate(map(len, upstream)))
     position = 0
     places: list[int] = []

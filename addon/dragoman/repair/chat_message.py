@@ -10,7 +10,6 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_text import (
-    CONTENT,
     Span,
     by_field,
     passages,
@@ -25,8 +24,8 @@ from .call_rule import rule_for
 from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
-from .formats.kimi_k2.markers import may_hold_marker
-from .pending import Policy, finish_after, is_whole, note_piece
+from .formats import ALL
+from .pending import Policy, fields_of, finish_after, is_whole, note_piece
 from .scanner import Scanner
 
 
@@ -34,7 +33,7 @@ def repair_body(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> bytes | None:
     """The repaired JSON body; None if nothing in it needs repair."""
-    if not may_hold_marker(body):
+    if not ALL.may_hold_marker(body):
         return None
     try:
         reply = loads(body)
@@ -110,9 +109,9 @@ class _MessageRepair:
     def _place(self, pieces: list[ScanEvent]) -> None:
         for piece in pieces:
             if isinstance(piece, Text):
-                moves = piece.trailing and self._policy.moves
                 for span, text in by_field(piece.start, piece.text, self._spans):
-                    self._texts.setdefault(CONTENT if moves else span.fields, []).append(text)
+                    fields = fields_of(piece, span.fields, self._policy)
+                    self._texts.setdefault(fields, []).append(text)
                     self._plain += len(text)
                 continue
             if isinstance(piece, LeftAsText):

@@ -21,7 +21,8 @@ from .call_builder import CallBuilder
 from .call_rule import rule_for
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
-from .formats.kimi_k2.markers import may_hold_marker
+from .formats import ALL
+from .formats.active import ActiveFormats
 from .passed_frames import PassedFrames
 from .pending import (
     ChoiceState,
@@ -30,6 +31,7 @@ from .pending import (
     Policy,
     chunk_like,
     delta_of,
+    fields_of,
     finish_after,
     is_whole,
     note_piece,
@@ -54,8 +56,16 @@ MAX_LIKE = 64 * 1024
 class ChatStreamRepair:
     """Repairs one stream.  `now` (seconds) only serves to make call ids."""
 
-    def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int) -> None:
+    def __init__(
+        self,
+        tools: DeclaredTools,
+        policy: Policy,
+        evidence: Evidence,
+        now: int,
+        formats: ActiveFormats = ALL,
+    ) -> None:
         self._tools = tools
+        self._formats = formats
         self._policy = policy
         self._evidence = evidence
         self._now = now
@@ -66,7 +76,7 @@ class ChatStreamRepair:
         self._taken_in: Frame | None = None
         self._passed = PassedFrames()
         # Fields whose text has not begun: a stripped header may stand at their start.
-        self._unread = set(TEXTS) if tools else set()
+        self._unread = set(TEXTS) if tools and formats.look_back else set()
         self._quiet = self._resting = True
         self._gave_up = False
         self._open_ended = False
@@ -76,7 +86,7 @@ class ChatStreamRepair:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
-        if not self._resting or may_hold_marker(raw) or begins_call(raw):
+        if not self._resting or self._formats.may_hold_marker(raw) or begins_call(raw):
             return False
         if may_name_text(raw):
             if not self._quiet and holds_text(raw):
@@ -130,9 +140,9 @@ class ChatStreamRepair:
             return None
         if like.fields != choice.fields or not (like.call or self._policy.moves):
             return None
-        if not choice.scanner.takes(text):
+        if (given := choice.scanner.takes(text)) is None:
             return None
-        more = Frame(like.written.around(quoted(text)))
+        more = Frame(like.written.around(quoted(given)))
         choice.end += len(text)
         self._current = None
         return more
@@ -249,7 +259,7 @@ class ChatStreamRepair:
             model = chunk.get("model")
             rule = rule_for(self._tools, model if isinstance(model, str) else "")
             self._choices[index] = ChoiceState(
-                Scanner(self._tools, rule),
+                Scanner(self._tools, rule, self._formats),
                 CallBuilder(self._evidence, self._now),
                 last_chunk={"object": "chat.completion.chunk", "choices": [{"index": index}]},
             )
@@ -324,9 +334,9 @@ class ChatStreamRepair:
             current.changed = True
         for part in open_parts:
             for span, text in by_field(piece.start, piece.text, part.spans):
-                moves = piece.trailing and self._policy.moves and span.fields != CONTENT
-                part.plain += 0 if moves else len(text)
-                part.add(dict.fromkeys(CONTENT if moves else span.fields, text))
+                fields = fields_of(piece, span.fields, self._policy)
+                part.plain += len(text) if fields == span.fields else 0
+                part.add(dict.fromkeys(fields, text))
 
     # What went by unread
 

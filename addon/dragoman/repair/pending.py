@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..notes import Evidence
-from ..wire.chat_text import CONTENT, Passage, Span, without_text, written
+from ..wire.chat_text import CONTENT, REASONING, Passage, Span, without_text, written
 from ..wire.json_codec import dumps, loads
 from ..wire.sse import Frame, encode
 from .call_builder import CallBuilder
-from .events import Dropped, LeftAsText
+from .events import Dropped, LeftAsText, Text
 from .scanner import Scanner
 
 
@@ -48,6 +48,15 @@ def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
         evidence.note("left as text", f"a {piece.what} {piece.why}")
     else:
         evidence.note("dropped", piece.what)
+
+
+def fields_of(piece: Text, came_in: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
+    """The fields for a text that came in these: what its format says it is, or else what
+    follows on a call goes to ``content``."""
+    if piece.kind == "reasoning":
+        return REASONING if came_in == CONTENT else came_in
+    moves = piece.trailing and policy.moves
+    return CONTENT if moves or piece.kind == "content" else came_in
 
 
 def finish_after(finish: object, calls_made: bool, cut: bool, policy: Policy) -> object:

@@ -7,20 +7,17 @@ repaired message could not say what of its text stood before a call and what aft
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ...repair.chat_stream import ChatStreamRepair
-from ...repair.formats.kimi_k2.markers import may_hold_marker
+from ...repair.formats import ALL, at_markers
 from ...wire.chat_text import passages, written
 from ...wire.errors import error_body, error_json
 from ...wire.json_codec import NotJson, dumps, loads
 from ...wire.sse import Frame, encode, is_event_stream, split
 from .converter import ReplyConverter
-
-_MARKER_STARTS = re.compile(r"(?=<\|)")
 
 
 def feed_body(
@@ -45,7 +42,7 @@ def feed_document(
         value = loads(body)
     except NotJson:
         return reply.fail("server_error", "The upstream's answer is not JSON.")
-    if repair is None or not may_hold_marker(body) or not _is_completion(value):
+    if repair is None or not ALL.may_hold_marker(body) or not _is_completion(value):
         return reply.message(value)
     return _feed(reply, _as_stream(value), repair)
 
@@ -85,9 +82,8 @@ def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for passage in passages(message):
         for name in passage.fields:
             del rest[name]
-        for text in _MARKER_STARTS.split(passage.text):
-            if text:
-                yield {name: written(name, text, message[name]) for name in passage.fields}
+        for text in at_markers(passage.text):
+            yield {name: written(name, text, message[name]) for name in passage.fields}
     calls = rest.get("tool_calls")
     if isinstance(calls, list):
         rest["tool_calls"] = [

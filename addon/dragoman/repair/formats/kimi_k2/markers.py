@@ -13,11 +13,11 @@ import re
 class Marker(enum.Enum):
     """What a marker means; some hosts write the section markers in the singular."""
 
-    SECTION_BEGIN = enum.auto()
-    SECTION_END = enum.auto()
-    CALL_BEGIN = enum.auto()
-    ARGUMENTS_BEGIN = enum.auto()
-    CALL_END = enum.auto()
+    SECTION_BEGIN = "section_begin"
+    SECTION_END = "section_end"
+    CALL_BEGIN = "call_begin"
+    ARGUMENTS_BEGIN = "arguments_begin"
+    CALL_END = "call_end"
 
 
 MARKERS = {
@@ -33,16 +33,6 @@ LONGEST = max(map(len, MARKERS))
 
 _MARKER = re.compile("|".join(map(re.escape, MARKERS)))
 find_marker = _MARKER.search
-find_markers = _MARKER.findall
-
-# What may follow a marker's "<": its bar, an escape, or the end of the string.  Go writes "<"
-# inside JSON as an escape, in either case of the hexadecimal digit.
-_BEGINS = re.compile(rb'<[|\\"]|\\u003[cC]')
-
-
-def may_hold_marker(raw: bytes) -> bool:
-    """Whether the JSON text `raw` could hold a marker or a piece of one."""
-    return (b"<" in raw or b"\\u003" in raw) and _BEGINS.search(raw) is not None
 
 
 def unfinished_marker(text: str) -> int:
