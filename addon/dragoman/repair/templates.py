@@ -34,8 +34,9 @@ class ChunkTemplate:
         of it, and `before` the call that was open before it."""
         member, told = _only_delta(part) if len(out) == 1 else ("", "")
         call = self.choice.open_call
-        if told == text and call == before:
-            return replace(self, call=call, written=of_our_own(out[0], member, text))
+        # What a format makes of a text may be another text, but never one that was held.
+        if call == before and told and (call or told == text):
+            return replace(self, call=call, written=of_our_own(out[0], member, told))
         return self if self.written is None else replace(self, written=None)
 
 
