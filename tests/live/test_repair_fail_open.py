@@ -121,7 +121,7 @@ STREAM_STAGES = [
     "repair.chat_stream:ChatStreamRepair.ignores",
     "repair.chat_stream:ChatStreamRepair.feed",
     "repair.chat_stream:ChatStreamRepair.close",
-    "repair.chat_stream:ChatStreamRepair._more",
+    "repair.chat_stream:ChatStreamRepair._continuing",
     "repair.chat_stream:ChatStreamRepair._settle",
     "repair.chat_stream:one_text",
     "repair.chat_stream:quoted",
@@ -131,8 +131,10 @@ STREAM_STAGES = [
     "repair.templates:of_our_own",
     "wire.frame_templates:TemplateCache.match",
     "wire.frame_templates:learn",
-    "repair.pending:dumps",
-    "repair.pending:encode",
+    "repair.chunk_writer:dumps",
+    "repair.chunk_writer:encode",
+    "repair.text_channel:TextChannel.read",
+    "repair.text_channel:TextChannel.decide",
     "repair.chat_stream:passages",
     "repair.scanner:Scanner.feed",
     "repair.scanner:Scanner.close",
@@ -224,7 +226,7 @@ def test_a_fault_costs_no_text_of_a_slow_stream(chat: Chat, stage: str) -> None:
         assert words_of(body) == LEAK.words
 
 
-@pytest.mark.parametrize("stage", ["repair.scanner:Scanner.feed", "repair.pending:dumps"])
+@pytest.mark.parametrize("stage", ["repair.scanner:Scanner.feed", "repair.chunk_writer:dumps"])
 def test_a_fault_costs_no_text_of_either_choice(chat: Chat, stage: str) -> None:
     both = leak(stripped=False)
     for body in faults(chat, stage, both.stream_of_two_choices, "", step=2):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from .formats.active import ActiveFormats
+
 TEXTS = (b'"content"', b'"reasoning_content"', b'"reasoning"')
 """The fields in which a stripped header may stand."""
 _CALL_BEGINS = re.compile(rb'"(?:name|type)"|"tool_calls"\s*:\s*\[\s*\{[^{}]*"id"')
@@ -17,6 +19,36 @@ _MAY_HOLD_TEXT = re.compile(
     rb'"(?:content|reasoning_content|reasoning)"\s*:\s*(?!""|null)|"reasoning_details"|\\u00'
 )
 _TEXT_BEGINS = re.compile(rb'("(?:content|reasoning_content|reasoning)")\s*:\s*"(?!")')
+
+
+class Prefilter:
+    """Which frames of one stream pass."""
+
+    __slots__ = ("_may_hold_marker", "_not_begun", "quiet", "resting")
+
+    def __init__(self, formats: ActiveFormats, *, stripped: bool) -> None:
+        """`stripped`: whether a stripped header could be known as one."""
+        self._may_hold_marker = formats.may_hold_marker
+        # Fields whose text has not begun: a stripped header may stand at their start.
+        self._not_begun = set(TEXTS) if stripped and formats.look_back else set()
+        self.resting = True
+        """Whether a frame without any text needs no repair."""
+        self.quiet = True
+        """Whether one of which the text only goes on, without a marker, needs none."""
+
+    def passes(self, raw: bytes) -> bool:
+        """Whether `raw`, one or more whole frames, needs no repair for certain."""
+        if not self.resting or self._may_hold_marker(raw) or begins_call(raw):
+            return False
+        if not may_name_text(raw):
+            return True
+        if not self.quiet and holds_text(raw):
+            return False
+        return not begins_text(raw, self._not_begun)
+
+    def text_began(self, fields: tuple[str, ...]) -> None:
+        """Text of these fields was read."""
+        self._not_begun -= {b'"%b"' % name.encode() for name in fields}
 
 
 def may_name_text(raw: bytes) -> bool:
