@@ -153,7 +153,7 @@ STREAM_STAGES = [
     "repair.passed_frames:PassedFrames.read",
     "repair.pending_frames:PendingFrames.decided",
     "repair.pending_frames:PendingFrames.remove",
-    "repair.chat_stream:rule_for",
+    "repair.text_channel:rule_for",
     "wire.json_progress:JsonProgress.follow",
     "repair.call_builder:CallBuilder.start",
     "repair.call_builder:CallBuilder.arguments",

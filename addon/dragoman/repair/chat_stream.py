@@ -18,8 +18,6 @@ from ..wire.chat_text import Passage, passages
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame, split
-from .call_builder import CallBuilder
-from .call_rule import rule_for
 from .chunk_writer import chunk_like, release, render
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -31,10 +29,7 @@ from .pending_frames import PendingFrames
 from .prefilter import Prefilter
 from .scanner import Scanner
 from .templates import ChunkTemplate, one_text, text_of
-from .text_channel import ChannelKey, TextChannel
-
-MAX_CHOICES = 128
-"""Choices of one reply that are scanned; further ones are forwarded as they are."""
+from .text_channel import Channels
 
 MAX_LIKE = 64 * 1024
 """Bytes of a frame that serves as the pattern of chunks that are added."""
@@ -51,12 +46,9 @@ class ChatStreamRepair:
         now: int,
         formats: ActiveFormats = ALL,
     ) -> None:
-        self._tools = tools
-        self._formats = formats
         self._policy = policy
         self._evidence = evidence
-        self._now = now
-        self._channels: dict[ChannelKey, TextChannel] = {}
+        self._channels = Channels(tools, policy, evidence, now, formats)
         self._prefilter = Prefilter(formats, stripped=bool(tools))
         self._passed = PassedFrames()
         self._templates: TemplateCache[ChunkTemplate] = TemplateCache()
@@ -74,7 +66,7 @@ class ChatStreamRepair:
         if not self._prefilter.passes(raw):
             return False
         if self._passed.add(raw):
-            may_skip = all(channel.scanner.may_skip for channel in self._channels.values())
+            may_skip = all(channel.scanner.may_skip for channel in self._channels)
             if not (may_skip and self._passed.shortened()):
                 self._read_passed()
         return True
@@ -137,17 +129,16 @@ class ChatStreamRepair:
         """The latest frame has been taken in: from now on a fault is none of its."""
         self._drain()
         self._taken_in, self._current = self._current, None
-        for channel in self._channels.values():
+        for channel in self._channels:
             channel.settle()
 
     def _settle(self) -> None:
         """A frame is done with."""
         if self._waiting.too_many:
             self._give_up()
-        channels = self._channels.values()
-        resting = not self._waiting and all(channel.resting for channel in channels)
+        resting = not self._waiting and all(channel.resting for channel in self._channels)
         self._prefilter.resting = resting
-        self._prefilter.quiet = resting and all(channel.quiet for channel in channels)
+        self._prefilter.quiet = resting and all(channel.quiet for channel in self._channels)
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
@@ -174,7 +165,7 @@ class ChatStreamRepair:
         The frame in which the fault occurred counts as not begun.
         """
         frames = self._out
-        for channel in self._channels.values():
+        for channel in self._channels:
             header, pieces, count = channel.held_call
             held = header + "".join(pieces[:count])
             frames += [chunk_like(channel.last_chunk, {"content": held})] if held else []
@@ -224,7 +215,7 @@ class ChatStreamRepair:
 
     def _take_in_choices(self, chunk: dict[str, Any], taken: PendingFrame) -> None:
         for position, value in enumerate(chunk["choices"]):
-            channel = self._channel_of(chunk, value, position)
+            channel = self._channels.of_choice(chunk, value, position)
             if channel is not None:
                 if len(taken.frame.raw) <= MAX_LIKE:
                     channel.last_chunk = {**chunk, "choices": [value]}
@@ -249,35 +240,12 @@ class ChatStreamRepair:
                 self._prefilter.text_began(passage.fields)
             part.channel.read(part, passage)
 
-    def _channel_of(
-        self, chunk: dict[str, Any], value: object, position: int
-    ) -> TextChannel | None:
-        """The channel of a choice."""
-        if not isinstance(value, dict):
-            return None
-        index = value.get("index")
-        index = index if isinstance(index, int) else position
-        key = (index,)
-        if key not in self._channels:
-            if len(self._channels) >= MAX_CHOICES:
-                return None
-            model = chunk.get("model")
-            rule = rule_for(self._tools, model if isinstance(model, str) else "")
-            self._channels[key] = TextChannel(
-                Scanner(self._tools, rule, self._formats),
-                CallBuilder(self._evidence, self._now),
-                self._policy,
-                self._evidence,
-                {"object": "chat.completion.chunk", "choices": [{"index": index}]},
-            )
-        return self._channels[key]
-
     def _read_passed(self) -> None:
         """Tell the channels what has passed."""
         if self._passed.skipped:
-            for channel in self._channels.values():
+            for channel in self._channels:
                 channel.scanner.passed_unread()
-        for channel, fields, text in self._passed.read(self._channel_of):
+        for channel, fields, text in self._passed.read(self._channels.of_choice):
             channel.passed(fields, text)
 
     # Letting frames out
@@ -295,9 +263,9 @@ class ChatStreamRepair:
     def _end(self, *, done: bool = False) -> None:
         """Close every choice; give one that called tools and has no finish reason its own.
         `done`: the upstream has said that this is the end."""
-        in_calls = [channel.scanner.in_call for channel in self._channels.values()]
+        in_calls = [channel.scanner.in_call for channel in self._channels]
         self._end_channels(lambda scanner: scanner.close(whole=done))
-        for channel, in_call in zip(self._channels.values(), in_calls, strict=True):
+        for channel, in_call in zip(self._channels, in_calls, strict=True):
             if not channel.finished and (channel.calls.repaired or in_call):
                 channel.finished = True
                 finish = "length" if in_call else "tool_calls"
@@ -307,15 +275,13 @@ class ChatStreamRepair:
     def _fail(self) -> None:
         """The upstream has failed: what is open stays so, and what is held is text."""
         self._end_channels(Scanner.abandon)
-        for channel in self._channels.values():
+        for channel in self._channels:
             channel.finished = True
 
     def _end_channels(self, end: Callable[[Scanner], list[ScanEvent]]) -> None:
         """The last of every channel, for which there may be no frame any more; after all that
         waits."""
-        last = [
-            (channel, channel.end_in(channel.part(), end)) for channel in self._channels.values()
-        ]
+        last = [(channel, channel.end_in(channel.part(), end)) for channel in self._channels]
         self._drain()
         for channel, deltas in last:
             self._append([chunk_like(channel.last_chunk, delta) for delta in deltas])
@@ -325,7 +291,7 @@ class ChatStreamRepair:
         """Whether the end of the stream adds something behind what came."""
         return any(
             channel.scanner.in_call or (channel.calls.repaired and not channel.finished)
-            for channel in self._channels.values()
+            for channel in self._channels
         )
 
     def _append(self, frames: list[Frame]) -> None:

@@ -9,16 +9,22 @@ goes back to the part that it came from, a call to the part that completes it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, text_of_fields
 from .call_builder import CallBuilder
+from .call_rule import rule_for
+from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
+from .formats.active import ActiveFormats
 from .pending import PendingPart, Policy, fields_of, finish_after, is_whole, note_piece
 from .scanner import Scanner
+
+MAX_CHANNELS = 128
+"""Channels of one reply that are read; what others say is forwarded as it is."""
 
 ChannelKey = tuple[int, ...]
 """What tells the channels of a reply apart: of a chat completion the index of the choice."""
@@ -174,3 +180,53 @@ class TextChannel:
                 fields = fields_of(piece, span.fields, self.policy)
                 part.plain += len(text) if fields == span.fields else 0
                 part.add(dict.fromkeys(fields, text))
+
+
+class Channels:
+    """Those of one reply.  They share what its request says of them."""
+
+    def __init__(
+        self,
+        tools: DeclaredTools,
+        policy: Policy,
+        evidence: Evidence,
+        now: int,
+        formats: ActiveFormats,
+    ) -> None:
+        self._tools = tools
+        self._policy = policy
+        self._evidence = evidence
+        self._now = now
+        self._formats = formats
+        self._channels: dict[ChannelKey, TextChannel] = {}
+
+    def __iter__(self) -> Iterator[TextChannel]:
+        return iter(self._channels.values())
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def clear(self) -> None:
+        """No text is read any more."""
+        self._channels.clear()
+
+    def of_choice(self, chunk: dict[str, Any], value: object, position: int) -> TextChannel | None:
+        """That of a choice of a chunk, at a position; None if it is none, or one too many."""
+        if not isinstance(value, dict):
+            return None
+        index = value.get("index")
+        index = index if isinstance(index, int) else position
+        key: ChannelKey = (index,)
+        if key not in self._channels:
+            if len(self._channels) >= MAX_CHANNELS:
+                return None
+            model = chunk.get("model")
+            rule = rule_for(self._tools, model if isinstance(model, str) else "")
+            self._channels[key] = TextChannel(
+                Scanner(self._tools, rule, self._formats),
+                CallBuilder(self._evidence, self._now),
+                self._policy,
+                self._evidence,
+                {"object": "chat.completion.chunk", "choices": [{"index": index}]},
+            )
+        return self._channels[key]
