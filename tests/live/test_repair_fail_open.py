@@ -126,7 +126,7 @@ STREAM_STAGES = [
     "repair.chat_stream:one_text",
     "repair.chat_stream:quoted",
     "repair.chat_stream:loads",
-    "repair.chat_stream:render",
+    "repair.pending_frames:render",
     "repair.templates:ChunkTemplate.now",
     "repair.templates:of_our_own",
     "wire.frame_templates:TemplateCache.match",

@@ -190,8 +190,9 @@ def test_a_stream_gets_the_arguments_that_a_format_makes_of_its_text() -> None:
     assert out.finish == ["tool_calls"]
 
 
-def test_text_goes_where_its_format_says() -> None:
-    texts = ["[[think]]I ", "see.[[end]]", "Yes."]
+@pytest.mark.parametrize("call", ["", CALL])
+def test_text_goes_where_its_format_says(call: str) -> None:
+    texts = [f"{call}[[think]]I ", "see.[[end]]", "Yes."]
     stream = sse([*(chunk({"content": text}) for text in texts), chunk({}, "stop")])
     repair = ChatStreamRepair(
         DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW, formats=BOTH
@@ -199,6 +200,7 @@ def test_text_goes_where_its_format_says() -> None:
     frames = [out for frame in split(stream) for out in repair.feed(frame)]
     out = read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
     assert (out.reasoning, out.content) == ("I see.", "Yes.")
+    assert len(out.calls) == bool(call)
 
 
 class Beginning(Toy):

@@ -18,7 +18,7 @@ from ..wire.chat_text import Passage, passages
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame, split
-from .chunk_writer import chunk_like, release, render
+from .chunk_writer import chunk_like
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
 from .formats import ALL
@@ -52,10 +52,7 @@ class ChatStreamRepair:
         self._prefilter = Prefilter(formats, stripped=bool(tools))
         self._passed = PassedFrames()
         self._templates: TemplateCache[ChunkTemplate] = TemplateCache()
-        self._waiting = PendingFrames()
-        self._out: list[Frame] = []
-        self._current: Frame | None = None
-        self._taken_in: Frame | None = None
+        self._waiting = PendingFrames(policy)
         self._gave_up = False
         self._open_ended = False
 
@@ -75,7 +72,6 @@ class ChatStreamRepair:
         """The frames that may leave now that `frame` has come."""
         if self._gave_up or not (frame.whole or self._waiting) or self.ignores(frame.raw):
             return [frame]
-        self._current = frame
         if self._passed:
             self._read_passed()
         fitting = self._templates.match(frame)
@@ -88,7 +84,7 @@ class ChatStreamRepair:
                 return [more]
             self._read_fitting(frame, text, known)
         self._settle()
-        return self._take()
+        return self._waiting.take()
 
     def _continuing(self, text: str, like: ChunkTemplate) -> Frame | None:
         """The short way for a frame like the one before, if all it says is more of the same."""
@@ -99,24 +95,24 @@ class ChatStreamRepair:
             return None
         if (given := channel.takes(text)) is None:
             return None
-        more = Frame(like.written.around(quoted(given)))
-        self._current = None
-        return more
+        return Frame(like.written.around(quoted(given)))
 
     def _read_fitting(self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]) -> None:
         """Take in a frame that says this text and nothing else, as it fits a template."""
+        self._waiting.begin(frame)
         like = known.meaning
         before = like.channel.open_call
         part = like.channel.part()
         self._scan(part, [Passage(like.fields, text)])
         like.channel.decide()
         self._waiting.add(PendingFrame(frame, [part]))
-        self._let_out()
+        out = self._let_out()
         if not self._waiting:
-            known.meaning = like.now(text, before, part, self._out)
+            known.meaning = like.now(text, before, part, out)
 
     def _read(self, frame: Frame) -> None:
         """Take in any other.  One that says one text and nothing else is remembered."""
+        self._waiting.begin(frame)
         taken = self._take_in(frame)
         said = one_text(taken) if taken and self._templates.wanted else None
         self._let_out()
@@ -125,12 +121,13 @@ class ChatStreamRepair:
             like = ChunkTemplate(channel, said.fields, channel.last_chunk)
             self._templates.learn(frame, said.text, len(said.fields), text_of, like)
 
-    def _let_out(self) -> None:
+    def _let_out(self) -> list[Frame]:
         """The latest frame has been taken in: from now on a fault is none of its."""
-        self._drain()
-        self._taken_in, self._current = self._current, None
+        out = self._drain()
+        self._waiting.done()
         for channel in self._channels:
             channel.settle()
+        return out
 
     def _settle(self) -> None:
         """A frame is done with."""
@@ -143,7 +140,7 @@ class ChatStreamRepair:
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
         self._end()
-        return self._take()
+        return self._waiting.take()
 
     def whole(self, stream: bytes) -> bytes:
         """A stream that was received whole, repaired."""
@@ -157,34 +154,17 @@ class ChatStreamRepair:
     def has_taken_in(self, frame: Frame) -> bool:
         """Whether the latest frame is this one, and all it said has left or would with
         `release`."""
-        return frame is self._taken_in
+        return self._waiting.has_taken_in(frame)
 
     def release(self) -> list[Frame]:
-        """After a fault: everything that has not left, as it came where that is possible.
-
-        The frame in which the fault occurred counts as not begun.
-        """
-        frames = self._out
-        for channel in self._channels:
-            header, pieces, count = channel.held_call
-            held = header + "".join(pieces[:count])
-            frames += [chunk_like(channel.last_chunk, {"content": held})] if held else []
-        for waiting in self._waiting:
-            if waiting.frame is not self._current:
-                frames += release(waiting, self._policy)
-        frames += [self._current] if self._current is not None else []
-        self._out, self._current = [], None
-        self._waiting.clear()
-        return frames
-
-    def _take(self) -> list[Frame]:
-        out, self._out = self._out, []
-        return out
+        """After a fault: everything that has not left, as it came where that is possible."""
+        held = [(channel.last_chunk, channel.held_text) for channel in self._channels]
+        return self._waiting.flush([chunk_like(like, {"content": t}) for like, t in held if t])
 
     def _give_up(self) -> None:
         """Let everything out as it came, and all that comes after it."""
         self._evidence.note("gave up repair", "too much to hold back")
-        self._out = self.release()
+        self._waiting.append(self.release())
         self._channels.clear()
         self._gave_up = True
 
@@ -248,15 +228,8 @@ class ChatStreamRepair:
         for channel, fields, text in self._passed.read(self._channels.of_choice):
             channel.passed(fields, text)
 
-    # Letting frames out
-
-    def _drain(self) -> None:
-        """Let out what is decided, in its order.  All of it or nothing: a header may stand
-        in one frame and its call in a later one, and after a fault neither has left."""
-        decided = self._waiting.decided(several=len(self._channels) > 1)
-        frames = [frame for waiting in decided for frame in render(waiting, self._policy)]
-        self._waiting.remove(decided)
-        self._out += frames
+    def _drain(self) -> list[Frame]:
+        return self._waiting.let_out(several=len(self._channels) > 1)
 
     # The end
 
@@ -297,6 +270,6 @@ class ChatStreamRepair:
     def _append(self, frames: list[Frame]) -> None:
         """Send frames of our own behind what came."""
         if frames and self._open_ended:
-            self._out.append(Frame(b"\n\n"))
+            self._waiting.append([Frame(b"\n\n")])
             self._open_ended = False
-        self._out += frames
+        self._waiting.append(frames)

@@ -53,8 +53,10 @@ def release(waiting: PendingFrame, policy: Policy) -> list[Frame]:
 
 def _deltas(part: PendingPart, value: dict[str, Any], policy: Policy) -> list[dict[str, Any]]:
     """The deltas that take the place of the part's text.  In an event that also held markers
-    of a call, text goes to `content` (the specification), unless it is blank."""
+    of a call, text goes to `content` (the specification), unless it is blank, or its format says
+    what it is."""
     mixed = policy.moves and part.plain != part.text_size and part.channel.calls.repaired > 0
+    mixed = mixed and not part.has_kinds
     original = delta_of(value)
     deltas: list[dict[str, Any]] = []
     for delta in part.deltas:

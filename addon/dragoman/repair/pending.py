@@ -76,6 +76,7 @@ class PendingPart:
     spans: list[Span]
     deltas: list[dict[str, Any]] = field(default_factory=list)
     plain: int = 0  # characters that came out as text of their own field
+    has_kinds: bool = False  # whether its format says what some text of it is
     natives: list[dict[str, Any]] | None = None
     finish: object = None
     open: bool = True  # while the end of its text is undecided

@@ -62,6 +62,12 @@ class TextChannel:
         return self.calls.repaired if self.scanner.in_call else 0
 
     @property
+    def held_text(self) -> str:
+        """`held_call` as text."""
+        header, pieces, count = self.held_call
+        return header + "".join(pieces[:count])
+
+    @property
     def quiet(self) -> bool:
         """Whether a frame in which no marker begins needs no repair as far as this goes."""
         return self.scanner.idle and (self.finished or not self.calls.repaired)
@@ -179,6 +185,7 @@ class TextChannel:
             for span, text in by_field(piece.start, piece.text, part.spans):
                 fields = fields_of(piece, span.fields, self.policy)
                 part.plain += len(text) if fields == span.fields else 0
+                part.has_kinds |= piece.kind is not None
                 part.add(dict.fromkeys(fields, text))
 
 
