@@ -1,8 +1,9 @@
 """What the bytes of frames tell, before they are read.
 
-Nearly all frames need no repair, and that shows: they hold no ``<`` and begin nothing.
-The invariant: a doubt counts as a yes.  Looking for a word is much sooner done than
-matching an expression, so that one is asked only where the word is there.
+Nearly all frames need no repair, and that shows: they hold nothing with which a marker
+begins, and begin nothing themselves.  The invariant: a doubt counts as a yes.  Looking for a
+word is much sooner done than matching an expression, so that one is asked only where the word
+is there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Frames like one before them: what is known of them without reading.
 
-Most frames of a stream say one text and differ in it alone (`pattern`).  What was learned
+Most frames of a stream say one text and differ in it alone (`frame_templates`).  What was learned
 of such a frame when it was read the long way serves for those that fit.
 """
 

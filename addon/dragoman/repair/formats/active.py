@@ -14,7 +14,7 @@ from .protocol import LeakFormat, MarkerMatch
 
 
 class ActiveFormats:
-    """Some formats: the marker that comes first, of whichever of them, counts."""
+    """One or more formats: the marker that comes first, of whichever of them, counts."""
 
     def __init__(self, formats: Sequence[LeakFormat]) -> None:
         self._formats = tuple(formats)
