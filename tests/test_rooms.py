@@ -6,6 +6,7 @@ mitmproxy's official binaries carry their own Python and can import nothing else
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 ADDON = Path(__file__).parents[1] / "addon" / "dragoman"
 ROOMS = ["notes", "wire", "repair", "bridge", "inspect", "stored", "proxy"]
 """From the bottom up; a module may import from its own room and those below."""
+KIMI_ROOMS = list((ADDON / "repair" / "formats").glob("kimi*"))
+KIMI_MARKER = re.compile(r"tool_calls?_(?:section|argument|begin|end)")
 COME_WITH_MITMPROXY = {"mitmproxy", "brotli", "zstandard"}
 MODULES = sorted(ADDON.rglob("*.py"))
 
@@ -45,3 +48,9 @@ def test_imports_run_one_way(path: Path) -> None:
             assert ROOMS[own] == "proxy", imported
         else:
             assert imported[0] in sys.stdlib_module_names, imported
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ADDON)))
+def test_only_its_own_format_knows_a_marker_of_kimi(path: Path) -> None:
+    if not any(path.is_relative_to(room) for room in KIMI_ROOMS):
+        assert KIMI_MARKER.search(path.read_text()) is None

@@ -25,7 +25,7 @@ from dragoman.repair.call_builder import CallBuilder
 from dragoman.repair.call_namer import CallNamer
 from dragoman.repair.call_rule import ANY
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Header
+from dragoman.repair.formats.kimi_k2.names import header_of
 
 
 def summary(**changes: Any) -> Summary:
@@ -130,10 +130,11 @@ def test_names_of_others_cannot_break_the_table() -> None:
 
 def test_forms_are_read_from_the_evidence_of_repair() -> None:
     evidence = Evidence()
-    namer = CallNamer(DeclaredTools({"bash": {}, "x" * 120: {}}), ANY)
+    tools = DeclaredTools({"bash": {}, "x" * 120: {}})
+    namer = CallNamer(tools, ANY)
     calls = CallBuilder(evidence, 0)
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
-        for start in namer.header(Header(header)) or ():
+        for start in namer.header(header_of(header, tools, arguments=True)) or ():
             calls.start(start)
     evidence.note("dropped", "a marker", 3)
     forms, notes = counted(evidence)

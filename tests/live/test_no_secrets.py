@@ -134,7 +134,7 @@ def replies() -> Iterator[Reply]:
 STAGES = [
     "dragoman.wire.sse:FrameSplitter.feed 1",
     "dragoman.repair.scanner:Scanner.feed 2",
-    "dragoman.repair.pending:render 1",
+    "dragoman.repair.pending_frames:render 1",
     "dragoman.bridge.responses.event_writer:Writer.prose 1",
     "dragoman.bridge.request.chat_messages:messages 1",
     "dragoman.proxy.observe.recorder:FlowRecorder.end 1",

@@ -121,26 +121,28 @@ STREAM_STAGES = [
     "repair.chat_stream:ChatStreamRepair.ignores",
     "repair.chat_stream:ChatStreamRepair.feed",
     "repair.chat_stream:ChatStreamRepair.close",
-    "repair.chat_stream:ChatStreamRepair._more",
+    "repair.chat_stream:ChatStreamRepair._continuing",
     "repair.chat_stream:ChatStreamRepair._settle",
     "repair.chat_stream:one_text",
     "repair.chat_stream:quoted",
     "repair.chat_stream:loads",
-    "repair.chat_stream:render",
+    "repair.pending_frames:render",
     "repair.templates:ChunkTemplate.now",
     "repair.templates:of_our_own",
     "wire.frame_templates:TemplateCache.match",
     "wire.frame_templates:learn",
-    "repair.pending:dumps",
-    "repair.pending:encode",
+    "repair.chunk_writer:dumps",
+    "repair.chunk_writer:encode",
+    "repair.text_channel:TextChannel.read",
+    "repair.text_channel:TextChannel.decide",
     "repair.chat_stream:passages",
     "repair.scanner:Scanner.feed",
     "repair.scanner:Scanner.close",
     "repair.scanner:Scanner.takes",
     "repair.scanner:Scanner._step_text",
     "repair.scanner:Scanner._step_parser",
-    "repair.scanner:find_marker",
-    "repair.call_namer:resolve",
+    "repair.formats.kimi_k2.format:find_marker",
+    "repair.formats.kimi_k2.names:resolve",
     "repair.call_namer:CallNamer.arguments",
     "repair.call_namer:CallNamer.end",
     "repair.formats.kimi_k2.parser:KimiParser.next",
@@ -151,7 +153,7 @@ STREAM_STAGES = [
     "repair.passed_frames:PassedFrames.read",
     "repair.pending_frames:PendingFrames.decided",
     "repair.pending_frames:PendingFrames.remove",
-    "repair.chat_stream:rule_for",
+    "repair.text_channel:rule_for",
     "wire.json_progress:JsonProgress.follow",
     "repair.call_builder:CallBuilder.start",
     "repair.call_builder:CallBuilder.arguments",
@@ -224,7 +226,7 @@ def test_a_fault_costs_no_text_of_a_slow_stream(chat: Chat, stage: str) -> None:
         assert words_of(body) == LEAK.words
 
 
-@pytest.mark.parametrize("stage", ["repair.scanner:Scanner.feed", "repair.pending:dumps"])
+@pytest.mark.parametrize("stage", ["repair.scanner:Scanner.feed", "repair.chunk_writer:dumps"])
 def test_a_fault_costs_no_text_of_either_choice(chat: Chat, stage: str) -> None:
     both = leak(stripped=False)
     for body in faults(chat, stage, both.stream_of_two_choices, "", step=2):

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from ..bridge.envelope import open_sealed, seal
-from ..repair.formats.kimi_k2.markers import MARKERS
+from ..repair.formats import BEGINNINGS, MARKERS
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.sse import Frame, is_event_stream, split
 
@@ -31,7 +31,6 @@ MAX_REMEMBERED = 4096
 SHORT = 16
 """Bytes of a frame that are too few for a delta."""
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_MARKER = re.compile("|".join(map(re.escape, MARKERS)))
 _MASKED = re.compile(rb"\x01+")
 
 # Every pattern begins with something fixed and consumes what it has looked at, so the
@@ -44,7 +43,7 @@ _NAME = (
 # before them, and those of the value have more than those around it.
 _QUOTED = (
     r"(?P<quote>\\*+[\"'])"
-    r"(?P<secret>(?:(?!(?P=quote)|<\|tool_call)(?:[^\\\"']|\\*+[\"']|\\++)){1,4096}+)"
+    rf"(?P<secret>(?:(?!(?P=quote)|{BEGINNINGS})(?:[^\\\"']|\\*+[\"']|\\++)){{1,4096}}+)"
 )
 _SHAPES = tuple(
     re.compile(pattern)
@@ -67,9 +66,9 @@ _SHAPES = tuple(
         r"(?P<pem>(?:(?:\r?\n|\\+[nr])[ \t]*+(?:[\w-]++: [^\n\\]*+|[A-Za-z0-9+/=]*+))*+)",
         rf"(?i:{_NAME})(?:\\*+[\"'])?\s{{0,8}}[:=]\s{{0,8}}{_QUOTED}",
         rf"[\"']token\\*+[\"']\s{{0,8}}:\s{{0,8}}{_QUOTED}",
-        rf"(?i:{_NAME})=(?P<secret>(?:(?!<\|tool_call)[^\s\"'\\&;,)]){{6,4096}})",
+        rf"(?i:{_NAME})=(?P<secret>(?:(?!{BEGINNINGS})[^\s\"'\\&;,)]){{6,4096}})",
         r"(?:KEY|TOKEN(?!S)|SECRET|PASSWORD|PASSWD)[A-Z0-9_]{0,40}=\\*+[\"']?"
-        r"(?P<secret>(?:(?!<\|tool_call)[^\s\"'\\]){1,4096})",
+        rf"(?P<secret>(?:(?!{BEGINNINGS})[^\s\"'\\]){{1,4096}})",
     )
 )
 _IN_PEM = re.compile(r"(?<!\\)[A-Za-z0-9+/=]+")
@@ -152,7 +151,7 @@ class Redaction:
         mask = bytearray(len(text))
         for start, end in spans:
             mask[start:end] = b"\x01" * (end - start)
-        for marker in _MARKER.finditer(text):
+        for marker in MARKERS.finditer(text):
             mask[marker.start() : marker.end()] = bytes(marker.end() - marker.start())
         pieces: list[str] = []
         done = 0

@@ -1,1 +1,1 @@
-"""Kimi special tokens that leaked into text, turned back into tool calls."""
+"""Tool calls that leaked into text, turned back into real ones."""

@@ -15,6 +15,9 @@ from .events import CallEnd, CallStart
 
 Delta = dict[str, Any]
 
+MAX_INDEX = 2**31
+"""An index of a call beyond this is none."""
+
 
 class CallBuilder:
     """Builds the calls of one choice.  `now` (seconds) only serves to make ids."""
@@ -51,6 +54,19 @@ class CallBuilder:
             return f"call_{index}_{self._now}"
         self._ids.add(call_id)
         return call_id
+
+    def native(self, delta: object) -> Any:
+        """The delta the client sees for one of a call of the upstream's own."""
+        if not isinstance(delta, dict):
+            return delta
+        index = delta.get("index", 0)
+        if type(index) is not int or not 0 <= index < MAX_INDEX:
+            return delta
+        client_index = self.native_index(index)
+        call_id = self.native_id(delta.get("id"), client_index)
+        if client_index == index and call_id == delta.get("id"):
+            return delta
+        return {**delta, "index": client_index} | ({"id": call_id} if "id" in delta else {})
 
     def start(self, call: CallStart) -> list[Delta]:
         """A call begins."""

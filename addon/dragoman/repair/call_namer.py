@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .call_rule import CallRule
-from .declared_tools import DeclaredTools, is_call_id, resolve
+from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, Header, ScanEvent
 
 NAMELESS_LIMIT = 1024 * 1024
@@ -20,7 +20,7 @@ class CallNamer:
     def __init__(self, tools: DeclaredTools, rule: CallRule) -> None:
         self._tools = tools
         self._any = rule.calls == "any"
-        self._header: str | None = None
+        self._header: Header | None = None
         """That of a call that is held."""
         self._texts: list[str] = []
         self._size = 0
@@ -34,7 +34,8 @@ class CallNamer:
     def held(self) -> tuple[str, list[str], int]:
         """The header of the call that is held, and the pieces of its arguments: so many of a
         list that may grow."""
-        return self._header or "", self._texts, len(self._texts)
+        literal = self._header.literal if self._header else ""
+        return literal, self._texts, len(self._texts)
 
     def forget(self) -> None:
         """The call that is held is none."""
@@ -42,17 +43,16 @@ class CallNamer:
 
     def header(self, header: Header) -> list[ScanEvent] | None:
         """The start of a call; none yet if it is held.  None if it is no call but text."""
-        found = resolve(header.word, self._tools)
-        if found.name is None and self._tools:
-            self._header = header.word
+        if header.name is None and self._tools:
+            self._header = header
             return []
-        if found.name not in self._tools and not self._any:
+        if header.name not in self._tools and not self._any:
             return None
-        if header.bare and self._tools and not found.certain:
+        if header.bare and self._tools:
             return None
-        if found.name is None:
-            return [_start(header.word or "unnamed", header.word, "literal header")]
-        return [_start(found.name, header.word, found.form)]
+        if header.name is None:
+            return [_literal(header)]
+        return [CallStart(header.name, header.call_id, header.form)]
 
     def arguments(self, arguments: Arguments) -> list[ScanEvent]:
         """More of the call, if it is not held."""
@@ -72,12 +72,13 @@ class CallNamer:
         return [*self._release(meant), end]
 
     def _release(self, meant: str | None) -> list[ScanEvent]:
-        header, texts = self._header or "", self._texts
+        header, texts = self._header, self._texts
+        assert header is not None
         self.forget()
-        form = "inferred from its arguments" if meant else "literal header"
-        start = _start(meant or header or "unnamed", header, form)
+        form = "inferred from its arguments"
+        start = CallStart(meant, header.call_id, form) if meant else _literal(header)
         return [start, *map(Arguments, texts)]
 
 
-def _start(name: str, header: str, form: str) -> CallStart:
-    return CallStart(name, header if is_call_id(header) else "", form)
+def _literal(header: Header) -> CallStart:
+    return CallStart(header.literal or "unnamed", header.call_id, "literal header")

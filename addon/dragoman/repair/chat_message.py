@@ -10,7 +10,6 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_text import (
-    CONTENT,
     Span,
     by_field,
     let_go,
@@ -28,8 +27,8 @@ from .call_rule import rule_for
 from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
-from .formats.kimi_k2.markers import at_markers, holding_marker
-from .pending import Policy, finish_after, is_whole, note_piece
+from .formats import ALL, at_markers
+from .pending import Policy, fields_of, finish_after, is_whole, note_piece
 from .scanner import Scanner
 
 AT_ONCE = 4096
@@ -49,7 +48,7 @@ def repairing_body(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> Slices[bytes | None]:
     """The same in slices."""
-    if not (yield from holding_marker(body)):
+    if not (yield from ALL.holding_marker(body)):
         return None
     try:
         reply = yield from reading(body)
@@ -159,9 +158,9 @@ class _MessageRepair:
     def _place(self, pieces: list[ScanEvent]) -> None:
         for piece in pieces:
             if isinstance(piece, Text):
-                moves = piece.trailing and self._policy.moves
                 for span, text in by_field(piece.start, piece.text, self._spans):
-                    self._texts.setdefault(CONTENT if moves else span.fields, []).append(text)
+                    fields = fields_of(piece, span.fields, self._policy)
+                    self._texts.setdefault(fields, []).append(text)
                     self._plain += len(text)
                 continue
             if isinstance(piece, LeftAsText):

@@ -7,6 +7,7 @@ Each is a small frozen record; nothing subclasses them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,21 +18,29 @@ class Text:
     text: str
     trailing: bool = False
     """Whether a call came before it in this choice."""
+    kind: Literal["content", "reasoning"] | None = None
+    """What its format says that it is; None: what the field says in which it came."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A call begins with this header (`headers.word_of`), which may be empty.  The parser's
-    word for a call; the scanner makes a `CallStart` of it, or text."""
+    """A call begins, if this is one: the scanner makes a `CallStart` of it, or text."""
 
-    word: str
+    name: str | None
+    """The name of its tool; None if the header has none."""
+    literal: str
+    """What stands there, which may be empty."""
+    call_id: str
+    """The id that the header is; empty if it is none."""
+    form: str
+    """In which form it gives the name."""
     bare: bool = False
-    """Whether no marker of arguments follows."""
+    """Whether nothing but the name tells that a call is meant, not even arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoHeader:
-    """What followed a call's begin marker is none: the marker is text."""
+    """What followed a begin marker is no header of a call: the marker is text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,7 @@ def joined(pieces: list[ScanEvent]) -> list[ScanEvent]:
     for piece in [*pieces, None]:
         last = out[-1] if out else None
         follows = (
-            piece.start == end and piece.trailing == last.trailing
+            piece.start == end and (piece.trailing, piece.kind) == (last.trailing, last.kind)
             if isinstance(piece, Text) and isinstance(last, Text)
             else isinstance(piece, Arguments) and isinstance(last, Arguments)
         )

@@ -18,9 +18,10 @@ from ..wire.chat_text import Passage, passages
 from ..wire.frame_templates import FrameTemplate, learn
 from ..wire.json_codec import NotJson, loads
 from ..wire.sse import Frame, FrameSplitter
-from .pending import ChoiceState, delta_of
+from .pending import delta_of
 from .prefilter import holds_text
 from .templates import only_text, text_of
+from .text_channel import TextChannel
 
 MAX_KEPT = 64 * 1024
 """Bytes that are kept; beyond them it is cheaper to read than to keep."""
@@ -34,17 +35,17 @@ changes in each."""
 _TICKS = re.compile(rb"[`~]|\\u00(?:60|7[eE])")
 _STRING = rb'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
 
-ChoiceOf = Callable[[dict[str, Any], object, int], ChoiceState | None]
-"""The choice that a value of a chunk, at a position, speaks of."""
+ChannelOf = Callable[[dict[str, Any], object, int], TextChannel | None]
+"""The channel that a choice of a chunk, at a position, speaks of."""
 Fields = tuple[str, ...]
-Said = tuple[ChoiceState, Fields, str]
+Said = tuple[TextChannel, Fields, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
     """Frames that differ in a text alone."""
 
-    choice: ChoiceState
+    channel: TextChannel
     fields: Fields
     run: re.Pattern[bytes]
     """Matches some of them, one after the other."""
@@ -55,14 +56,14 @@ class _Alike:
     """How often its text stands in it."""
 
     @classmethod
-    def of(cls, pattern: FrameTemplate, choice: ChoiceState, fields: Fields) -> _Alike:
+    def of(cls, pattern: FrameTemplate, channel: TextChannel, fields: Fields) -> _Alike:
         again = b"" if pattern.between is None else re.escape(pattern.between) + rb'"\1"'
         head, tail = re.escape(pattern.head), re.escape(pattern.tail)
         one = head + rb'"(' + _STRING + rb')"' + again + tail
         run = b"(?:" + one + b")++"
         size = len(pattern.around(b'""'))
         times = 1 if pattern.between is None else 2
-        return cls(choice, fields, re.compile(run), re.compile(one), size, times)
+        return cls(channel, fields, re.compile(run), re.compile(one), size, times)
 
     def texts(self, passed: bytes, begin: int) -> tuple[str, int]:
         """What the frames say of this kind that stand there, and where they end."""
@@ -105,8 +106,8 @@ class PassedFrames:
         self._size += len(raw)
         return self._size > MAX_KEPT
 
-    def read(self, choice_of: ChoiceOf) -> Iterator[Said]:
-        """What they said, once: texts of a choice, and the fields in which they stand.
+    def read(self, channel_of: ChannelOf) -> Iterator[Said]:
+        """What they said, once: texts of a channel, and the fields in which they stand.
         `skipped` then speaks of those to come."""
         passed = b"".join(self._pieces)
         self._pieces = []
@@ -114,7 +115,7 @@ class PassedFrames:
         self.skipped = False
         if b"\r" in passed:
             for frame in FrameSplitter().feed(passed):
-                yield from self._said(frame, choice_of)
+                yield from self._said(frame, channel_of)
             return
         begin = 0
         while begin < len(passed):
@@ -122,15 +123,15 @@ class PassedFrames:
             for alike in self._alike:
                 text, end = alike.texts(passed, begin)
                 if end > begin:
-                    yield alike.choice, alike.fields, text
+                    yield alike.channel, alike.fields, text
                     break
             if end == begin:
                 blank = passed.find(b"\n\n", begin)
                 end = blank + 2 if blank >= 0 else len(passed)
-                yield from self._said(Frame(passed[begin:end]), choice_of)
+                yield from self._said(Frame(passed[begin:end]), channel_of)
             begin = end
 
-    def _said(self, frame: Frame, choice_of: ChoiceOf) -> list[Said]:
+    def _said(self, frame: Frame, channel_of: ChannelOf) -> list[Said]:
         if not holds_text(frame.raw):
             return []
         try:
@@ -138,20 +139,20 @@ class PassedFrames:
         except NotJson:
             return []
         choices = chunk.get("choices") if isinstance(chunk, dict) else None
-        said: list[tuple[ChoiceState, Passage]] = []
+        said: list[tuple[TextChannel, Passage]] = []
         for position, value in enumerate(choices if isinstance(choices, list) else []):
-            choice = choice_of(chunk, value, position)
-            if choice is not None and isinstance(value, dict):
-                said += [(choice, passage) for passage in passages(delta_of(value))]
+            channel = channel_of(chunk, value, position)
+            if channel is not None and isinstance(value, dict):
+                said += [(channel, passage) for passage in passages(delta_of(value))]
         if len(said) == 1 and self._tries < _MAX_TRIES and only_text(chunk) is not None:
             self._learn(frame, *said[0])
-        return [(choice, passage.fields, passage.text) for choice, passage in said]
+        return [(channel, passage.fields, passage.text) for channel, passage in said]
 
-    def _learn(self, frame: Frame, choice: ChoiceState, passage: Passage) -> None:
+    def _learn(self, frame: Frame, channel: TextChannel, passage: Passage) -> None:
         self._tries += 1
         pattern = learn(frame, passage.text, len(passage.fields), text_of)
         if pattern is not None:
-            self._alike.insert(0, _Alike.of(pattern, choice, passage.fields))
+            self._alike.insert(0, _Alike.of(pattern, channel, passage.fields))
             del self._alike[_MAX_ALIKE:]
 
     def shortened(self) -> bool:

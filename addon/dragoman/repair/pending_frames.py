@@ -1,11 +1,16 @@
-"""The frames that wait, in their order, until it is decided what becomes of them."""
+"""The frames that wait, in their order, until it is decided what becomes of them.
+
+What has left this queue may be sent.  The invariant: at any time `flush` gives, once, all
+that came and was not taken.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
-from .pending import PendingFrame
+from ..wire.sse import Frame
+from .chunk_writer import release, render
+from .pending import PendingFrame, Policy
 
 MAX_BEHIND = 256
 """Frames that wait behind an undecided one of another choice."""
@@ -19,29 +24,72 @@ and is not repaired any further."""
 class PendingFrames:
     """A queue of frames; each costs the same however many wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
         self._frames: list[PendingFrame] = []
         self._size = 0
+        self._out: list[Frame] = []
+        """What may be sent."""
+        self._current: Frame | None = None
+        """A frame that is being taken in."""
+        self._taken_in: Frame | None = None
 
     def __bool__(self) -> bool:
         return bool(self._frames)
-
-    def __iter__(self) -> Iterator[PendingFrame]:
-        return iter(self._frames)
-
-    @property
-    def latest(self) -> PendingFrame | None:
-        return self._frames[-1] if self._frames else None
 
     @property
     def too_many(self) -> bool:
         """Whether more wait than is held."""
         return len(self._frames) > MAX_HELD or self._size > MAX_HELD_BYTES
 
+    def begin(self, frame: Frame) -> None:
+        """A frame is being taken in: until that is `done`, a fault is its."""
+        self._current = frame
+
+    def done(self) -> None:
+        """All that the frame said is here, or has left."""
+        self._taken_in, self._current = self._current, None
+
+    def has_taken_in(self, frame: Frame) -> bool:
+        """Whether this is the frame that was `done` last."""
+        return frame is self._taken_in
+
     def add(self, waiting: PendingFrame) -> None:
         """One more frame."""
         self._frames.append(waiting)
         self._size += len(waiting.frame.raw)
+
+    def let_out(self, *, several: bool) -> list[Frame]:
+        """Write what is decided; returns all that may be sent now.  All of it or nothing: a
+        header may stand in one frame and its call in a later one, and after a fault neither
+        has left."""
+        decided = self.decided(several=several)
+        frames = [frame for waiting in decided for frame in render(waiting, self._policy)]
+        self.remove(decided)
+        self._out += frames
+        return self._out
+
+    def append(self, frames: list[Frame]) -> None:
+        """Frames of our own, after all that was let out."""
+        self._out += frames
+
+    def take(self) -> list[Frame]:
+        """What may be sent, once."""
+        out, self._out = self._out, []
+        return out
+
+    def flush(self, held: list[Frame]) -> list[Frame]:
+        """After a fault: everything that was not taken, as it came where that is possible;
+        what was `held` of frames that have left comes before those that wait.  The frame in
+        which the fault occurred counts as not begun."""
+        frames = self._out + held
+        for waiting in self._frames:
+            if waiting.frame is not self._current:
+                frames += release(waiting, self._policy)
+        frames += [self._current] if self._current is not None else []
+        self._out, self._current = [], None
+        self.clear()
+        return frames
 
     def decided(self, *, several: bool) -> list[PendingFrame]:
         """Those that may leave: up to the first that is undecided.  Where `several` choices

@@ -1,14 +1,17 @@
 """What the bytes of frames tell, before they are read.
 
-Nearly all frames need no repair, and that shows: they hold no ``<`` and begin nothing.
-The invariant: a doubt counts as a yes.  Looking for a word is much sooner done than
-matching an expression, so that one is asked only where the word is there.
+Nearly all frames need no repair, and that shows: they hold nothing with which a marker
+begins, and begin nothing themselves.  The invariant: a doubt counts as a yes.  Looking for a
+word is much sooner done than matching an expression, so that one is asked only where the word
+is there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+
+from .formats.active import ActiveFormats
 
 TEXTS = (b'"content"', b'"reasoning_content"', b'"reasoning"')
 """The fields in which a stripped header may stand."""
@@ -17,6 +20,36 @@ _MAY_HOLD_TEXT = re.compile(
     rb'"(?:content|reasoning_content|reasoning)"\s*:\s*(?!""|null)|"reasoning_details"|\\u00'
 )
 _TEXT_BEGINS = re.compile(rb'("(?:content|reasoning_content|reasoning)")\s*:\s*"(?!")')
+
+
+class Prefilter:
+    """Which frames of one stream pass."""
+
+    __slots__ = ("_may_hold_marker", "_not_begun", "quiet", "resting")
+
+    def __init__(self, formats: ActiveFormats, *, stripped: bool) -> None:
+        """`stripped`: whether a stripped header could be known as one."""
+        self._may_hold_marker = formats.may_hold_marker
+        # Fields whose text has not begun: a stripped header may stand at their start.
+        self._not_begun = set(TEXTS) if stripped and formats.look_back else set()
+        self.resting = True
+        """Whether a frame without any text needs no repair."""
+        self.quiet = True
+        """Whether one of which the text only goes on, without a marker, needs none."""
+
+    def passes(self, raw: bytes) -> bool:
+        """Whether `raw`, one or more whole frames, needs no repair for certain."""
+        if not self.resting or self._may_hold_marker(raw) or begins_call(raw):
+            return False
+        if not may_name_text(raw):
+            return True
+        if not self.quiet and holds_text(raw):
+            return False
+        return not begins_text(raw, self._not_begun)
+
+    def text_began(self, fields: tuple[str, ...]) -> None:
+        """Text of these fields was read."""
+        self._not_begun -= {b'"%b"' % name.encode() for name in fields}
 
 
 def may_name_text(raw: bytes) -> bool:

@@ -1,9 +1,9 @@
 """The scanner: text of one choice in, text and tool calls out.
 
 It reads the text of one choice in the order in which the model wrote it.  Outside of
-sections it looks for markers; from a begin marker on the `KimiParser` reads, and what
-came since the last certain point is a *candidate*, kept as it came, until it is certain
-that it is a call, or that it is text:
+sections it looks for markers of the active formats; from one that begins something on the
+`LeakParser` of its format reads, and what came since the last certain point is a
+*candidate*, kept as it came, until it is certain that it is a call, or that it is text:
 
 - its header is no header, or it names a tool that the `CallRule` does not allow: text;
 - it stands in code that a Markdown text quotes: text, unless the model is Kimi's and
@@ -20,12 +20,12 @@ text before its argument marker came.
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 
 from .call_namer import CallNamer
 from .call_rule import ANY, CallRule
 from .candidate import CANDIDATE_LIMIT, Candidate
-from .declared_tools import AT_END, HEADER_LIMIT, DeclaredTools
+from .declared_tools import DeclaredTools
 from .events import (
     Arguments,
     CallEnd,
@@ -38,8 +38,9 @@ from .events import (
     Text,
     joined,
 )
-from .formats.kimi_k2.markers import MARKERS, Marker, find_marker, find_markers, unfinished_marker
-from .formats.kimi_k2.parser import KimiParser, State
+from .formats import ALL
+from .formats.active import ActiveFormats
+from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import MarkdownCode
 
 BLANK_LIMIT = 4096
@@ -50,9 +51,6 @@ code are text at once, as each of them is read twice."""
 _STEP = 2048
 """Characters that are read at once: what is held is copied with each marker."""
 
-_BEGINS = {Marker.SECTION_BEGIN: State.SECTION, Marker.CALL_BEGIN: State.HEADER}
-_NOT_BLANK = re.compile(r"\S")
-
 
 class Scanner:
     """Scans the text of one choice.
@@ -61,12 +59,17 @@ class Scanner:
     whose begin markers the host has stripped; such text is held where a call may start.
     """
 
-    def __init__(self, tools: DeclaredTools, rule: CallRule = ANY) -> None:
+    def __init__(
+        self, tools: DeclaredTools, rule: CallRule = ANY, formats: ActiveFormats = ALL
+    ) -> None:
         self._tools = tools
         self._rule = rule
+        self._formats = formats
         self._fields: dict[str, MarkdownCode] = {}
         self._code = self._fields.setdefault("", MarkdownCode())
-        self._parser: KimiParser | None = None
+        self._parser: LeakParser | None = None
+        self._format: LeakFormat | None = None
+        """That of the section which began last."""
         self._candidate: Candidate | None = None
         self._namer = CallNamer(tools, rule)
         self._buffer = ""
@@ -75,12 +78,13 @@ class Scanner:
         """Characters of the choice so far."""
         self._before = ""
         """The end of the text that was given out, where a stripped header may stand."""
+        self._look_back = formats.look_back
         self._fresh = True
         """Whether a call may start here whose begin marker was stripped."""
         self._called = False
         """Whether a call came before."""
-        self._begin_is_text = False
-        """Whether a begin marker was left as text: then what belongs to it is, too."""
+        self._begin_is_text: set[LeakFormat] = set()
+        """Formats of which a begin marker was left as text: then what belongs to it is, too."""
         self._quoted = 0
         self._pieces: list[ScanEvent] = []
         self.cut_in_header = False
@@ -90,7 +94,7 @@ class Scanner:
 
     @property
     def idle(self) -> bool:
-        """Whether text without ``<`` would come out as it went in."""
+        """Whether text in which no marker begins would come out as it went in."""
         return self.between and not self._fresh
 
     @property
@@ -137,22 +141,22 @@ class Scanner:
             self._run()
         return self._take()
 
-    def takes(self, text: str) -> bool:
+    def takes(self, text: str) -> str | None:
         """Take `text` if it is nothing but more of what came before, be it text or arguments
-        of the open call, and `feed` would have given all of it, too; else nothing is taken."""
-        if "<" in text:
-            return False
-        if self.idle:
+        of the open call, and `feed` would have given all of it at once: what that is.  Else
+        nothing is taken."""
+        given: str | None
+        if self._parser is None:
+            if not self.idle or self._formats.may_begin_in(text):
+                return None
             self._read(text)
-        elif (
-            self._parser is None
-            or self._candidate is not None
-            or self._namer.holds
-            or not self._parser.takes(text)
-        ):
-            return False
-        self._fed += len(text)
-        return True
+            given = text
+        elif self._candidate is not None or self._namer.holds:
+            return None
+        else:
+            given = self._parser.takes(text)
+        self._fed += len(text) if given is not None else 0
+        return given
 
     def passed(self, text: str) -> None:
         """`text` went by without being fed: there is no marker in it, nor part of one."""
@@ -185,7 +189,7 @@ class Scanner:
         not by a limit, and not by a break."""
         self._end_quoted(whole=whole)
         while (parser := self._parser) is not None:
-            self.cut_in_header = parser.state is State.HEADER
+            self.cut_in_header = parser.in_header
             parser.end()
             self._run()
             self._end_quoted(whole=whole)
@@ -224,50 +228,44 @@ class Scanner:
     def _read(self, text: str) -> None:
         """`text` was given out, or went by."""
         self._code.feed(text)
-        self._before = (self._before + text)[-HEADER_LIMIT:]
+        if self._look_back:
+            self._before = (self._before + text)[-self._look_back :]
 
     # Text
 
     def _step_text(self) -> bool:
         """Decide as much as can be; False when more input is needed."""
-        marker = find_marker(self._buffer)
+        marker = self._formats.find(self._buffer)
         if self._candidate is not None:
             return self._after_quoted_call(self._candidate, marker)
         if marker is None:
-            end = len(self._buffer) - unfinished_marker(self._buffer)
+            end = len(self._buffer) - self._formats.unfinished(self._buffer)
             if not self._must_wait(self._buffer[:end]):
                 self._text(end)
             return False
-        what = MARKERS[marker[0]]
         header, text = self._text_before(marker)
         if text:
             self._text(text)
-        elif why := self._why_text(what, self._buffer[: marker.start()]):
-            self._text(marker.end())
-            self._add(LeftAsText(what.name.lower(), why))
-        elif what in _BEGINS:
-            self._begin(marker, _BEGINS[what])
-        elif what is not Marker.ARGUMENTS_BEGIN:
-            self._stray(marker)
-        elif header:
-            self._begin(marker, State.ARGUMENTS, header)
-        elif (arguments := _NOT_BLANK.search(self._buffer, marker.end())) is None:
-            return False
-        elif arguments[0] == "{":
-            self._begin(marker, State.ARGUMENTS)
+        elif why := self._why_text(marker):
+            self._text(marker.end)
+            self._add(LeftAsText(marker.name, why))
         else:
-            self._stray(marker)
+            begins = marker.begins or marker.format.begins_call(marker, header, self._buffer)
+            if begins is None:
+                return False
+            if begins:
+                self._begin(marker, header)
+            else:
+                self._stray(marker)
         return True
 
-    def _text_before(self, marker: re.Match[str]) -> tuple[str, int]:
-        """What stands before a marker: the header of a call whose begin marker was stripped,
-        if the marker is one of arguments; and how many characters are text."""
-        run = self._buffer[: marker.start()]
-        if MARKERS[marker[0]] is Marker.ARGUMENTS_BEGIN:
-            found = AT_END.search((self._before + run)[-HEADER_LIMIT:])
-            if found and self._tools.named_by(found[0].strip()):
-                begins = len(run) - len(found[0])
-                return found[0].strip(), begins if begins >= 0 else len(run)
+    def _text_before(self, marker: MarkerMatch) -> tuple[str, int]:
+        """What stands before a marker: the header of a call whose begin marker was stripped;
+        and how many characters are text."""
+        run = self._buffer[: marker.start]
+        if header := marker.format.header_before(marker, self._before + run, self._tools):
+            begins = len(run) - len(header)
+            return header.strip(), begins if begins >= 0 else len(run)
         formats = self._called and self._fresh and not run.strip()
         return "", 0 if formats else len(run)
 
@@ -279,21 +277,22 @@ class Scanner:
             return len(run) <= BLANK_LIMIT
         if self._rule.calls == "none":
             return False
-        return len(run) <= HEADER_LIMIT and self._tools.may_be_header(run)
+        return self._formats.may_be_header(run, self._tools)
 
-    def _why_text(self, what: Marker, header: str) -> str:
-        """Why a marker that stands here, after white space or its `header`, is text; empty if
-        it may be real."""
+    def _why_text(self, marker: MarkerMatch) -> str:
+        """Why a marker, before which there is nothing but white space or its header, is text;
+        empty if it may be real."""
         if self._rule.calls == "none":
             return "where no call is meant"
         code = self._code
+        header = self._buffer[: marker.start]
         if header.strip():  # it is text as well if the marker is
             code = code.copy()
             code.feed(header)
         if code.is_open():
-            may_end_turn = self._rule.kimi and what in _BEGINS and self._quoted < MAX_QUOTED
+            may_end_turn = self._rule.kimi and marker.begins and self._quoted < MAX_QUOTED
             return "" if may_end_turn else "in quoted code"
-        if self._begin_is_text and what not in _BEGINS:
+        if marker.format in self._begin_is_text and not marker.begins:
             return "with what it belongs to"
         return ""
 
@@ -305,14 +304,14 @@ class Scanner:
             self._read(run)
             self._fresh = self._fresh and not run.strip()
 
-    def _stray(self, marker: re.Match[str]) -> None:
-        self._buffer = self._buffer[marker.end() :]
-        self._add(Dropped(f"stray {MARKERS[marker[0]].name.lower()}"))
+    def _stray(self, marker: MarkerMatch) -> None:
+        self._buffer = self._buffer[marker.end :]
+        self._add(Dropped(f"stray {marker.name}"))
         self._fresh = True
 
     def _end_text(self) -> None:
         """No more of this text comes."""
-        if (marker := find_marker(self._buffer)) is not None:  # of arguments, and none came
+        if (marker := self._formats.find(self._buffer)) is not None:  # nothing came after it
             self._stray(marker)
         if self._called and self._fresh and self._buffer and not self._buffer.strip():
             self._buffer = ""
@@ -321,13 +320,15 @@ class Scanner:
 
     # A candidate
 
-    def _begin(self, marker: re.Match[str], state: State, header: str = "") -> None:
+    def _begin(self, marker: MarkerMatch, header: str = "") -> None:
         """A section or a call may begin here."""
         if self._candidate is None:
             self._candidate = Candidate(self._fed - len(self._buffer), self._code.is_open())
             self._candidate.add(self._buffer)
-        rest, self._buffer = self._buffer[marker.end() :], ""
-        self._parser = KimiParser(self._tools, self._fed - len(rest), state, header)
+        rest, self._buffer = self._buffer[marker.end :], ""
+        start = self._fed - len(rest)
+        self._format = marker.format
+        self._parser = self._format.parser(marker, header, start, self._tools)
         self._parser.push(rest)
         if header:
             self._before = ""  # one header serves one call
@@ -356,26 +357,26 @@ class Scanner:
         self._buffer = "".join(candidate.raw)
         text = self._buffer[: len(self._buffer) - len(rest)]
         self._text(len(text))
-        for marker in find_markers(text):
-            self._add(LeftAsText(MARKERS[marker].name.lower(), why))
+        for marker in self._formats.find_all(text):
+            self._add(LeftAsText(marker.name, why))
         if candidate.in_code:
             self._quoted += len(text)
-        else:
-            self._begin_is_text = True
+        elif self._format is not None:
+            self._begin_is_text.add(self._format)
         self._fresh = False
 
-    def _after_quoted_call(self, candidate: Candidate, marker: re.Match[str] | None) -> bool:
+    def _after_quoted_call(self, candidate: Candidate, marker: MarkerMatch | None) -> bool:
         """After a section or call in code only more of them may come, or it was text."""
-        end = marker.start() if marker else len(self._buffer) - unfinished_marker(self._buffer)
-        begins = _BEGINS.get(MARKERS[marker[0]]) if marker else None
+        unfinished = 0 if marker else self._formats.unfinished(self._buffer)
+        end = marker.start if marker else len(self._buffer) - unfinished
         if self._buffer[:end].strip() or candidate.too_long or not candidate.calls:
             self._refuse("in quoted code")
         elif marker is None:
             return False
-        elif begins is None:
-            self._refuse("in quoted code")
+        elif marker.begins:
+            self._begin(marker)
         else:
-            self._begin(marker, begins)
+            self._refuse("in quoted code")
         return True
 
     def _end_quoted(self, *, whole: bool) -> None:
@@ -397,7 +398,7 @@ class Scanner:
 
     # What the parser gives
 
-    def _step_parser(self, parser: KimiParser) -> bool:
+    def _step_parser(self, parser: LeakParser) -> bool:
         event = parser.next()
         candidate = self._candidate
         if event is not None:
@@ -412,12 +413,10 @@ class Scanner:
             return False
         return True
 
-    def _leave_section(self, parser: KimiParser) -> None:
+    def _leave_section(self, parser: LeakParser) -> None:
         self._parser = None
         self._buffer = parser.rest
         self._fresh = True
-        if not parser.calls:
-            self._add(Dropped("empty section"))
         if self._candidate is not None and not self._candidate.in_code:
             self._commit()
 
@@ -438,7 +437,7 @@ class Scanner:
     def _section_text(self, text: Text) -> None:
         """Text inside a section, before, between or after its calls."""
         self._begin_anew()
-        self._pieces.append(Text(text.start, text.text, self._called))
+        self._pieces.append(replace(text, trailing=self._called))
         self._read(text.text)
 
     def _take_call(self, event: Header | Arguments | CallEnd) -> None:
@@ -465,4 +464,5 @@ class Scanner:
         if self._candidate is not None and not self._candidate.in_code:
             self._commit()
         if self._candidate is None:
-            self._called, self._begin_is_text = True, False
+            self._called = True
+            self._begin_is_text.clear()

@@ -1,6 +1,6 @@
 """Frames like one before them: what is known of them without reading.
 
-Most frames of a stream say one text and differ in it alone (`pattern`).  What was learned
+Most frames of a stream say one text and differ in it alone (`frame_templates`).  What was learned
 of such a frame when it was read the long way serves for those that fit.
 """
 
@@ -12,30 +12,33 @@ from typing import Any
 from ..wire.chat_text import CONTENT, Passage, passages, without_text
 from ..wire.frame_templates import FrameTemplate, of_our_own
 from ..wire.sse import Frame
-from .pending import ChoiceState, PendingChoice, PendingFrame, delta_of, says_nothing
+from .chunk_writer import says_nothing
+from .pending import PendingFrame, PendingPart, delta_of
+from .text_channel import TextChannel
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkTemplate:
     """Of frames each of which says one text of one choice, and nothing else."""
 
-    choice: ChoiceState
+    channel: TextChannel
     fields: tuple[str, ...]
     """Those that carry the text."""
     chunk: dict[str, Any]
-    """One of them, see `ChoiceState.last_chunk`."""
+    """One of them, see `TextChannel.last_chunk`."""
     call: int = 0
     written: FrameTemplate | None = None
     """What takes the place of a frame that only goes on with the arguments of `call` (see
-    `ChoiceState.open_call`), or if that is 0 with text that is moved to ``content``."""
+    `TextChannel.open_call`), or if that is 0 with text that is moved to ``content``."""
 
-    def now(self, text: str, before: int, part: PendingChoice, out: list[Frame]) -> ChunkTemplate:
+    def now(self, text: str, before: int, part: PendingPart, out: list[Frame]) -> ChunkTemplate:
         """What is known now that a frame that said `text` was made into `out`; `part` is all
         of it, and `before` the call that was open before it."""
         member, told = _only_delta(part) if len(out) == 1 else ("", "")
-        call = self.choice.open_call
-        if told == text and call == before:
-            return replace(self, call=call, written=of_our_own(out[0], member, text))
+        call = self.channel.open_call
+        # What a format makes of a text may be another text, but never one that was held.
+        if call == before and told and (call or told == text):
+            return replace(self, call=call, written=of_our_own(out[0], member, told))
         return self if self.written is None else replace(self, written=None)
 
 
@@ -45,7 +48,7 @@ def one_text(waiting: PendingFrame) -> Passage | None:
     if len(waiting.parts) != 1 or (said := only_text(waiting.chunk)) is None:
         return None
     (choice,), (part,) = waiting.chunk["choices"], waiting.parts
-    return None if "role" in choice["delta"] and not part.choice.role_seen else said
+    return None if "role" in choice["delta"] and not part.channel.role_seen else said
 
 
 def text_of(chunk: Any) -> str:
@@ -69,7 +72,7 @@ def only_text(chunk: dict[str, Any]) -> Passage | None:
     return said[0] if all(map(says_nothing, others)) and not any(besides) else None
 
 
-def _only_delta(part: PendingChoice) -> tuple[str, str]:
+def _only_delta(part: PendingPart) -> tuple[str, str]:
     """The member of a delta and its text, if that is all of what a part has become, and not
     where it came from: ``arguments`` of a call that goes on, or ``content``."""
     if len(part.deltas) != 1 or len(part.spans) != 1:

@@ -15,6 +15,8 @@ from .slices import Slices, emptied
 
 TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "content")
 CONTENT = ("content",)
+REASONING = ("reasoning_content",)
+"""Where thoughts are put that came in no field of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...repair.chat_stream import ChatStreamRepair
-from ...repair.formats.kimi_k2.markers import at_markers, holding_marker
+from ...repair.formats import ALL, at_markers
 from ...wire.chat_text import let_go, passages, written
 from ...wire.errors import error_body, error_json
 from ...wire.json_codec import NotJson, dumps
@@ -62,7 +62,7 @@ def feeding_document(
         if tell is not None:
             tell(frames)
         return
-    if repair is not None and _is_completion(value) and (yield from holding_marker(body)):
+    if repair is not None and _is_completion(value) and (yield from ALL.holding_marker(body)):
         yield from _feeding(reply, _as_stream(value), repair, tell)
     else:
         yield from _telling(reply, reply.message(value), tell)

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator
-
-from ....wire.slices import Slices
 
 
 class Marker(enum.Enum):
     """What a marker means; some hosts write the section markers in the singular."""
 
-    SECTION_BEGIN = enum.auto()
-    SECTION_END = enum.auto()
-    CALL_BEGIN = enum.auto()
-    ARGUMENTS_BEGIN = enum.auto()
-    CALL_END = enum.auto()
+    SECTION_BEGIN = "section_begin"
+    SECTION_END = "section_end"
+    CALL_BEGIN = "call_begin"
+    ARGUMENTS_BEGIN = "arguments_begin"
+    CALL_END = "call_end"
 
 
 MARKERS = {
@@ -36,41 +33,6 @@ LONGEST = max(map(len, MARKERS))
 
 _MARKER = re.compile("|".join(map(re.escape, MARKERS)))
 find_marker = _MARKER.search
-find_markers = _MARKER.findall
-
-# What may follow a marker's "<": its bar, an escape, or the end of the string.  Go writes "<"
-# inside JSON as an escape, in either case of the hexadecimal digit.
-_BEGINS = re.compile(rb'<[|\\"]|\\u003[cC]')
-
-
-_SEARCHED = 256 * 1024
-"""Bytes that are searched by one call."""
-_STARTS = re.compile(r"(?=<\|)")
-
-
-def at_markers(text: str, at_least: int = 1) -> Iterator[str]:
-    """A text in pieces of so many characters or more, each marker at the start of one."""
-    begin = 0
-    for found in _STARTS.finditer(text, 1):
-        if found.start() - begin >= at_least:
-            yield text[begin : found.start()]
-            begin = found.start()
-    if begin < len(text):
-        yield text[begin:]
-
-
-def may_hold_marker(raw: bytes) -> bool:
-    """Whether the JSON text `raw` could hold a marker or a piece of one."""
-    return (b"<" in raw or b"\\u003" in raw) and _BEGINS.search(raw) is not None
-
-
-def holding_marker(raw: bytes) -> Slices[bool]:
-    """The same in slices."""
-    for begin in range(0, len(raw), _SEARCHED):
-        if may_hold_marker(raw[begin : begin + _SEARCHED + len(b"\\u003")]):
-            return True
-        yield
-    return False
 
 
 def unfinished_marker(text: str) -> int:

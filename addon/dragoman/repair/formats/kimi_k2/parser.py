@@ -27,9 +27,10 @@ import re
 from collections import deque
 
 from ....wire.json_progress import JsonProgress, Status
-from ...declared_tools import AT_END, HEADER_LIMIT, DeclaredTools, may_be_word, word_of
-from ...events import Arguments, CallEnd, Dropped, Header, NoHeader, ParseEvent, Text
+from ...declared_tools import DeclaredTools
+from ...events import Arguments, CallEnd, Dropped, NoHeader, ParseEvent, Text
 from .markers import MARKERS, Marker, find_marker, unfinished_marker
+from .names import HEADER_LIMIT, header_at_end, header_of, may_be_word, word_of
 
 QUOTED_LIMIT = 16 * 1024
 """Characters held back after a quoted marker; after that many it counts as quoted."""
@@ -72,14 +73,14 @@ class KimiParser:
         self._ended = False
         self._texts = False
         """Whether there was text since the section began or the last call ended."""
-        self.calls = 0
+        self._calls = 0
         """Calls that have begun."""
         self._json = JsonProgress()
         self._quoted_at: int | None = None
         self._arguments_seen = False
         self._followed = -1
         self._structured = False
-        self.state = state
+        self._state = state
         if state is State.ARGUMENTS:
             self._start_call(header)
 
@@ -88,7 +89,7 @@ class KimiParser:
     @property
     def over(self) -> bool:
         """Whether all is done, and the `rest` is text again."""
-        return self.state is State.OVER and not self._pieces
+        return self._state is State.OVER and not self._pieces
 
     @property
     def rest(self) -> str:
@@ -98,36 +99,41 @@ class KimiParser:
     @property
     def in_call(self) -> bool:
         """Whether a call has begun, or its header."""
-        return self.state in (State.HEADER, State.ARGUMENTS)
+        return self._state in (State.HEADER, State.ARGUMENTS)
+
+    @property
+    def in_header(self) -> bool:
+        """Whether a call has begun, and its header has not ended."""
+        return self._state is State.HEADER
 
     @property
     def broken(self) -> bool:
         """Whether the open call's arguments can be no JSON."""
-        return self.state is State.ARGUMENTS and self._json.broken
+        return self._state is State.ARGUMENTS and self._json.broken
 
     @property
     def whole(self) -> bool:
         """Whether nothing is missing but the end of the section, or of a call whose
         arguments are complete."""
-        if self.state is State.ARGUMENTS:
+        if self._state is State.ARGUMENTS:
             return self._json.complete
-        return self.state is State.SECTION and self.calls > 0 and not self.rest.strip()
+        return self._state is State.SECTION and self._calls > 0 and not self.rest.strip()
 
-    def takes(self, text: str) -> bool:
-        """Take `text`, without ``<``, if it is nothing but more of the open call's arguments,
-        and `next` would give all of it, too; else nothing is taken."""
-        if self.state is not State.ARGUMENTS or self._pieces or self.rest:
-            return False
+    def takes(self, text: str) -> str | None:
+        """Take `text` if it is nothing but more of the open call's arguments, and `next`
+        would give all of it, too; else nothing is taken."""
+        if self._state is not State.ARGUMENTS or "<" in text or self._pieces or self.rest:
+            return None
         if self._quoted_at is not None or not self._arguments_seen:
-            return False
+            return None
         if not self._json.stays_in_string(text):
             followed = self._json.copy()
             followed.follow(text, 0, len(text))
             if followed.status is not Status.OPEN:
-                return False
+                return None
             self._json = followed
         self._offset += len(text)
-        return True
+        return text
 
     # What comes and goes
 
@@ -141,7 +147,7 @@ class KimiParser:
         while not self._pieces:
             if self._step() or self._pieces:
                 continue
-            if not self._ended or self.state is State.OVER:
+            if not self._ended or self._state is State.OVER:
                 return None
             self._finish()
         return self._pieces.popleft()
@@ -152,16 +158,21 @@ class KimiParser:
 
     def _finish(self) -> None:
         """Nothing more can be decided by what has come."""
-        if self.state is State.ARGUMENTS:
+        if self._state is State.ARGUMENTS:
             if self._quoted_at is not None:
                 self._quoted_marker_was_real()
             else:
                 self._close_arguments()
             return
-        if self.state is State.HEADER:
-            self._pieces.append(Dropped(f"stray {Marker.CALL_BEGIN.name.lower()}"))
+        if self._state is State.HEADER:
+            self._pieces.append(Dropped(f"stray {Marker.CALL_BEGIN.value}"))
         self._text(len(self._buffer))
-        self.state = State.OVER
+        self._enter(State.OVER)
+
+    def _enter(self, state: State) -> None:
+        self._state = state
+        if state is State.OVER and not self._calls:
+            self._pieces.append(Dropped("empty section"))
 
     def _drop_what_is_done(self) -> None:
         self._offset += self._at
@@ -173,13 +184,13 @@ class KimiParser:
 
     def _step(self) -> bool:
         """Decide as much as can be; False when more input is needed."""
-        if self.state is State.OVER:
+        if self._state is State.OVER:
             return False
-        if self.state is State.ARGUMENTS:
+        if self._state is State.ARGUMENTS:
             return self._step_arguments()
         marker = find_marker(self._buffer, self._at)
         end = marker.start() if marker else len(self._buffer)
-        if self.state is State.HEADER:
+        if self._state is State.HEADER:
             return self._step_header(marker, end)
         if marker is None:
             return self._text_without_marker(end - unfinished_marker(self.rest))
@@ -197,9 +208,9 @@ class KimiParser:
             return True
         self._at = marker.end()
         if state is None:
-            self._pieces.append(Dropped(f"stray {what.name.lower()}"))
+            self._pieces.append(Dropped(f"stray {what.value}"))
         else:
-            self.state = state
+            self._enter(state)
         return True
 
     def _step_arguments_begin(self, marker: re.Match[str], end: int) -> bool:
@@ -213,10 +224,10 @@ class KimiParser:
                 return False
             if first is None or first[0] != "{":
                 self._at = marker.end()
-                self._pieces.append(Dropped(f"stray {Marker.ARGUMENTS_BEGIN.name.lower()}"))
+                self._pieces.append(Dropped(f"stray {Marker.ARGUMENTS_BEGIN.value}"))
                 return True
         self._at = marker.end()
-        self.state = State.ARGUMENTS
+        self._state = State.ARGUMENTS
         self._start_call(header)
         return True
 
@@ -248,16 +259,13 @@ class KimiParser:
         """The header that stands right before an argument marker; None if there was text
         before it, which is the next piece."""
         run = self._buffer[self._at : end]
-        found = AT_END.search(run, max(0, len(run) - HEADER_LIMIT))
-        if found and not self._tools.named_by(found[0].strip()):
-            found = None
-        if found is None and not self._texts and run.strip() and (word := word_of(run)):
+        header = header_at_end(run, self._tools)
+        if not (header or self._texts) and run.strip() and (word := word_of(run)):
             return word
-        begins = found.start() if found else len(run)
-        if begins:
-            self._text(self._at + begins)
+        if len(header) < len(run):
+            self._text(end - len(header))
             return None
-        return (word_of(run) or "") if found else ""
+        return word_of(header) or ""
 
     # A header
 
@@ -273,13 +281,14 @@ class KimiParser:
         what = MARKERS[marker[0]]
         if _NEXT.get((State.HEADER, what)) is State.ARGUMENTS:
             self._at = marker.end()
-            self.state = State.ARGUMENTS
+            self._state = State.ARGUMENTS
             self._start_call(word)
             return True
         self._at = marker.end() if what is Marker.CALL_END else end
         if word:
-            self.calls += 1
-            self._pieces += [Header(word, bare=True), CallEnd(valid=True, cut=False)]
+            self._calls += 1
+            header = header_of(word, self._tools, arguments=False)
+            self._pieces += [header, CallEnd(valid=True, cut=False)]
         else:
             self._pieces.append(Dropped("call without header and arguments"))
         self._leave_call()
@@ -288,8 +297,8 @@ class KimiParser:
     # A call
 
     def _start_call(self, header: str) -> None:
-        self.calls += 1
-        self._pieces.append(Header(header))
+        self._calls += 1
+        self._pieces.append(header_of(header, self._tools, arguments=True))
         self._start_json()
 
     def _start_json(self) -> None:
@@ -300,8 +309,8 @@ class KimiParser:
         self._structured = False
 
     def _leave_call(self) -> None:
-        self.state = State.SECTION if self._in_section else State.OVER
         self._texts = False
+        self._enter(State.SECTION if self._in_section else State.OVER)
 
     def _step_arguments(self) -> bool:
         if not self._arguments_seen and not self._skip_leading_blanks():
@@ -310,7 +319,7 @@ class KimiParser:
         end = marker.start() if marker else len(self._buffer)
         if marker is None:
             end -= unfinished_marker(self._buffer[self._followed :])
-        if not self._follow(end) or self.state is not State.ARGUMENTS:
+        if not self._follow(end) or self._state is not State.ARGUMENTS:
             return True
         if marker is None:
             known = self._known_end()
@@ -394,7 +403,7 @@ class KimiParser:
         what = MARKERS[marker[0]]
         if what is Marker.ARGUMENTS_BEGIN:
             self._arguments(marker.start())
-            self._pieces.append(Dropped(f"stray {what.name.lower()}"))
+            self._pieces.append(Dropped(f"stray {what.value}"))
             self._at = self._followed = marker.end()
             return
         self._end_call(marker.start(), cut=False)
@@ -422,7 +431,7 @@ class KimiParser:
             end -= unfinished_marker(self.rest)
         if self._followed >= 0:
             self._follow(end)
-        if self.state is State.ARGUMENTS:
+        if self._state is State.ARGUMENTS:
             self._end_call(end, cut=True)
             self._at = len(self._buffer)
-            self.state = State.OVER
+            self._enter(State.OVER)

@@ -1,0 +1,67 @@
+"""Kimi K2's format, as the scanner asks for it."""
+
+from __future__ import annotations
+
+import re
+
+from ...declared_tools import DeclaredTools
+from ..protocol import LeakFormat, MarkerMatch
+from .markers import MARKERS, Marker, find_marker, unfinished_marker
+from .names import HEADER_LIMIT, header_at_end, may_be_header
+from .parser import KimiParser, State
+
+_LEADS_TO = {
+    Marker.SECTION_BEGIN: State.SECTION,
+    Marker.CALL_BEGIN: State.HEADER,
+    Marker.ARGUMENTS_BEGIN: State.ARGUMENTS,
+}
+_NOT_BLANK = re.compile(r"\S")
+
+
+class _KimiK2:
+    """See `LeakFormat`.  Hosts strip the begin markers of a call, so a marker of arguments
+    begins one as well: after a header, or where a JSON object follows."""
+
+    name = "kimi_k2"
+    beginnings = ("<|tool_call",)
+    markers = "|".join(map(re.escape, MARKERS))
+    markup = (
+        r"<\|tool_call_begin\|>[^<]{0,300}<\|tool_call_argument_begin\|>"
+        r"|<\|tool_calls?_[a-z_]{1,24}\|>"
+    )
+    look_back = HEADER_LIMIT
+
+    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
+        found = find_marker(text, start)
+        if found is None:
+            return None
+        marker = MARKERS[found[0]]
+        begins = marker in (Marker.SECTION_BEGIN, Marker.CALL_BEGIN)
+        return MarkerMatch(self, marker.value, found.start(), found.end(), begins)
+
+    def unfinished(self, text: str) -> int:
+        return unfinished_marker(text)
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
+        return len(text) <= HEADER_LIMIT and may_be_header(text, tools)
+
+    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:
+        if Marker(match.name) is not Marker.ARGUMENTS_BEGIN:
+            return ""
+        return header_at_end(text, tools)
+
+    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:
+        if Marker(match.name) is not Marker.ARGUMENTS_BEGIN:
+            return False
+        if header:
+            return True
+        first = _NOT_BLANK.search(text, match.end)
+        return None if first is None else first[0] == "{"
+
+    def parser(
+        self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools
+    ) -> KimiParser:
+        return KimiParser(tools, start, _LEADS_TO[Marker(match.name)], header)
+
+
+KIMI_K2: LeakFormat = _KimiK2()

@@ -1,0 +1,135 @@
+"""Call headers: from what Kimi wrote before the arguments to the name of a tool.
+
+The model should write ``functions.<name>:<index>``.  It also writes whatever it saw
+in its history, and hosts mangle that further.  `resolve` reads every form seen in the
+wild.  A mangled form counts only if it leads to exactly one declared tool; a header
+with no name in it is left to the arguments (`DeclaredTools.meant_by`).  Such a call keeps
+its literal header as its name, where it can be seen, if they do not tell the tool either.
+A header that is a name is never read as another one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...declared_tools import DeclaredTools
+from ...events import Header
+
+_FUNCTIONS = "functions."
+_NATIVE = re.compile(r"functions\.(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
+_K3 = re.compile(r"(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
+_NAMELESS = re.compile(
+    r"(?:functions?[._:]?)?"
+    r"(?:\d+|(?:call|chatcmpl|toolu|fc)[-_]?(?:tool[-_])?[0-9A-Za-z]*\d[-0-9A-Za-z_]*|call[-_]\w+"
+    r"|[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})(?::\d+)?\Z"
+)
+_COLON = re.compile(r"\s*:\s*")
+_LETTER = re.compile(r"[A-Za-z0-9]")
+_PREFIX = re.compile(r"\Afunctions?[._:(]*", re.IGNORECASE)
+_SUFFIX = re.compile(r"[):\s._-]*\d+(?:\.\d+)?\Z")
+_AT_END = re.compile(r"[\w.\-()]+:\d+\s*\Z")
+_ID = re.compile(r"[A-Za-z0-9_.:\-]{2,128}\Z")
+_WORD = r"[A-Za-z0-9_.:/()@-]"
+_SO_FAR = re.compile(rf"\s*{_WORD}*(?:\s*:\s*{_WORD}*)*\s*\Z")
+HEADER_LIMIT = 256
+"""Characters between a call's begin marker and its arguments, blanks included."""
+WORD_LIMIT = 128
+"""Characters of the word itself: ids of hosts and clients have some forty at the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a header says: the tool's name (None: not in it) and the form it was in."""
+
+    name: str | None
+    form: str
+    certain: bool = True
+    """Whether a call was meant even if no arguments follow: the tool is declared, or the
+    header has the index that Kimi writes."""
+
+
+def may_be_word(text: str) -> bool:
+    """Whether `text` is, or could grow into, what may stand before a call's arguments: one
+    word, with blanks around it and around its ``:``."""
+    if len(text) > HEADER_LIMIT or _SO_FAR.match(text) is None:
+        return False
+    return len(_COLON.sub(":", text.strip())) <= WORD_LIMIT
+
+
+def word_of(text: str) -> str | None:
+    """The header that `text` is, without blanks; None if it is none."""
+    return _COLON.sub(":", text.strip()) if may_be_word(text) else None
+
+
+def header_of(word: str, tools: DeclaredTools, *, arguments: bool) -> Header:
+    """What the header of a call says that consists of this word, which may be empty;
+    `arguments`: whether they follow."""
+    found = resolve(word, tools)
+    bare = not arguments and not found.certain
+    return Header(found.name, word, word if _is_call_id(word) else "", found.form, bare)
+
+
+def header_at_end(text: str, tools: DeclaredTools) -> str:
+    """The header in which `text` ends, with the blanks after it: that of a call whose begin
+    markers the host has stripped.  Empty if there is none."""
+    found = _AT_END.search(text, max(0, len(text) - HEADER_LIMIT))
+    if found is None or (tools and resolve(found[0].strip(), tools).name not in tools):
+        return ""
+    return found[0]
+
+
+def may_be_header(text: str, tools: DeclaredTools) -> bool:
+    """Whether `text` is, or could grow into, ``name:index`` of a declared tool."""
+    text = text.lstrip()
+    if not text:
+        return False
+    head, colon, index = text.rstrip().partition(":")
+    if colon:
+        name = head if head in tools else head.removeprefix(_FUNCTIONS)
+        return name in tools and (index.isdigit() or not index)
+    if _FUNCTIONS.startswith(text):
+        return bool(tools)
+    return tools.may_begin(text) or tools.may_begin(text.removeprefix(_FUNCTIONS))
+
+
+def _is_call_id(word: str) -> bool:
+    """Whether a header can serve as the call's id; a bare counter cannot."""
+    return _ID.match(word) is not None and not word.isdigit()
+
+
+def resolve(header: str, tools: DeclaredTools) -> Resolution:
+    """Read a call header, see `word_of`, against the declared tools."""
+    if header in tools:
+        return Resolution(header, "plain name")
+    if called := tools.called_by(header):
+        return Resolution(called, "id of an earlier call")
+    native = _NATIVE.match(header)
+    named = native or _K3.match(header)
+    form = "native id" if native else "name:index"
+    if named:
+        suffix = tools.longest_suffix(named["name"])
+        if suffix:
+            return Resolution(suffix, form if suffix == named["name"] else "dotted name")
+    mangled = _mangled(header, tools)
+    if mangled:
+        return Resolution(mangled, "mangled header")
+    name = (named["name"] if named else header).removeprefix("functions.").strip(".:")
+    if not _LETTER.search(name) or _NAMELESS.match(header):
+        return Resolution(None, "header without a name")
+    form = form if named else "plain name"
+    return Resolution(name, f"{form}, tool not declared" if tools else form, bool(named))
+
+
+def _mangled(header: str, tools: DeclaredTools) -> str | None:
+    """The declared tool behind separators that were lost, doubled or swapped."""
+    without_prefix = _PREFIX.sub("", header, count=1)
+    candidates: set[str] = set()
+    for text in (header, without_prefix):
+        candidates |= {text, _SUFFIX.sub("", text)}
+        # Where the name ends and the index begins is lost: every split is possible.
+        digits = len(text) - len(text.rstrip("0123456789"))
+        candidates |= {text[:-taken].rstrip("._-:()") for taken in range(1, digits + 1)}
+    names = {name.strip("()") for name in candidates}
+    found = {name if name in tools else tools.alike(name) for name in names} - {None}
+    return found.pop() if len(found) == 1 else None

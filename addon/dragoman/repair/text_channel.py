@@ -1,0 +1,239 @@
+"""One text of a reply: what its frames said goes in, and what becomes of that goes to them.
+
+A channel is a text that a model writes from its start to its end, in which calls may leak:
+of a chat completion all that one choice says, thoughts and answer, which are told apart by
+the fields they stand in.  It sees no frames, only the parts of frames that speak of it; text
+goes back to the part that it came from, a call to the part that completes it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..notes import Evidence
+from ..wire.chat_text import CONTENT, Passage, Span, by_field, text_of_fields
+from .call_builder import CallBuilder
+from .call_rule import rule_for
+from .declared_tools import DeclaredTools
+from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
+from .formats.active import ActiveFormats
+from .pending import PendingPart, Policy, fields_of, finish_after, is_whole, note_piece
+from .scanner import Scanner
+
+MAX_CHANNELS = 128
+"""Channels of one reply that are read; what others say is forwarded as it is."""
+
+ChannelKey = tuple[int, ...]
+"""What tells the channels of a reply apart: of a chat completion the index of the choice."""
+
+
+@dataclass(slots=True, eq=False)
+class TextChannel:
+    """Repairs one text."""
+
+    scanner: Scanner
+    calls: CallBuilder
+    policy: Policy
+    evidence: Evidence
+    last_chunk: dict[str, Any]
+    """The latest that spoke of it, if it is not too large: chunks that are added are like it."""
+    fields: tuple[str, ...] = ()
+    """Those that carry the text now."""
+    end: int = 0
+    """How many characters have been read."""
+    open_parts: deque[PendingPart] = field(default_factory=deque)
+    role_seen: bool = False
+    finished: bool = False
+    cut: bool = False
+    """Whether a call was cut off."""
+    held_call: tuple[str, list[str], int] = ("", [], 0)
+    """What was held of a call when the latest frame was done with (`Scanner.held_call`)."""
+    closed_parts: list[PendingPart] = field(default_factory=list)
+    """Those that were decided since then."""
+
+    # What is asked
+
+    @property
+    def open_call(self) -> int:
+        """Which call out of repair is open: the first is 1; 0 for none."""
+        return self.calls.repaired if self.scanner.in_call else 0
+
+    @property
+    def held_text(self) -> str:
+        """`held_call` as text."""
+        header, pieces, count = self.held_call
+        return header + "".join(pieces[:count])
+
+    @property
+    def quiet(self) -> bool:
+        """Whether a frame in which no marker begins needs no repair as far as this goes."""
+        return self.scanner.idle and (self.finished or not self.calls.repaired)
+
+    @property
+    def resting(self) -> bool:
+        """Whether a frame without any text needs no repair as far as this goes."""
+        return self.scanner.between and (self.finished or not self.calls.repaired)
+
+    # What frames say
+
+    def part(self, position: int = 0) -> PendingPart:
+        """That of a frame which speaks of this channel, at a position among its choices."""
+        part = PendingPart(position, self, [])
+        self.open_parts.append(part)
+        return part
+
+    def read(self, part: PendingPart, passage: Passage) -> None:
+        """A frame says a text."""
+        if passage.fields != self.fields:
+            self._place(part, self._enter(passage.fields))
+        end = self.end + len(passage.text)
+        part.spans.append(Span(self.end, end, passage.fields))
+        part.passages.append(passage)
+        self.end = end
+        self._place(part, self.scanner.feed(passage.text))
+
+    def takes(self, text: str) -> str | None:
+        """See `Scanner.takes`."""
+        given = self.scanner.takes(text)
+        self.end += len(text) if given is not None else 0
+        return given
+
+    def passed(self, fields: tuple[str, ...], text: str) -> None:
+        """A text of a frame that passed."""
+        if fields != self.fields:
+            self._enter(fields)
+        self.scanner.passed(text)
+
+    def finish(self, part: PendingPart, reason: object) -> None:
+        """A frame says why the text has ended."""
+        self._place(part, self.scanner.close(whole=is_whole(reason)))
+        cut = self.cut or self.scanner.cut_in_header
+        part.finish = finish_after(reason, self.calls.repaired > 0, cut, self.policy)
+        part.changed |= part.finish != reason
+        self.finished = True
+
+    def end_in(
+        self, part: PendingPart, end: Callable[[Scanner], list[ScanEvent]]
+    ) -> list[dict[str, Any]]:
+        """The reply ends, well or not: the last deltas, for which there is no frame."""
+        self._place(part, end(self.scanner))
+        for open_part in self.open_parts:
+            open_part.open = False
+        self.open_parts.clear()
+        return part.deltas
+
+    def decide(self) -> None:
+        """Text was read: see which parts' ends are still undecided."""
+        decided = self.end - self.scanner.undecided
+        while self.open_parts:
+            part = self.open_parts[0]
+            part.open = bool(part.spans) and part.spans[-1].end > decided
+            if part.open:
+                break
+            self.closed_parts.append(self.open_parts.popleft())
+        if self.open_parts and not self.open_parts[-1].spans:
+            self.open_parts[-1].open = False
+            self.closed_parts.append(self.open_parts.pop())
+
+    def settle(self) -> None:
+        """A frame is done with: remember what is held of it and those before.  What came of
+        frames that have left may stand in the first that waits, or in the latest."""
+        self.held_call = self.scanner.held_call
+        for part in self.closed_parts:
+            part.settled = True
+        self.closed_parts.clear()
+        if self.open_parts:
+            decided = self.end - self.scanner.undecided
+            self.open_parts[0].remember(decided)
+            if len(self.open_parts) > 1 and self.open_parts[-1].deltas:
+                self.open_parts[-1].remember(decided)
+
+    # What becomes of it
+
+    def _enter(self, fields: tuple[str, ...]) -> list[ScanEvent]:
+        self.fields = fields
+        return self.scanner.enter(text_of_fields(fields))
+
+    def _place(self, part: PendingPart, events: list[ScanEvent]) -> None:
+        """What the scanner has found; all but text goes to this part."""
+        for event in events:
+            if isinstance(event, Text):
+                self._place_text(part, event)
+            elif isinstance(event, CallStart):
+                part.add_calls(self.calls.start(event))
+            elif isinstance(event, Arguments):
+                part.add_calls(self.calls.arguments(event.text))
+            elif isinstance(event, CallEnd):
+                part.add_calls(self.calls.end(event))
+                self.cut = self.cut or (event.cut and not event.valid)
+            else:
+                note_piece(self.evidence, event)
+
+    def _place_text(self, current: PendingPart, piece: Text) -> None:
+        """Give text back to the frames it came from; what waits there is decided now."""
+        parts = self.open_parts
+        gone = min((part.spans[0].begin for part in parts if part.spans), default=None)
+        if gone is None or gone > piece.start:  # a header that was none: its frames have left
+            rest = piece.text if gone is None else piece.text[: gone - piece.start]
+            moves = self.policy.moves and bool(rest.strip())
+            current.add(dict.fromkeys(CONTENT if moves else self.fields, rest))
+            current.changed = True
+        for part in parts:
+            for span, text in by_field(piece.start, piece.text, part.spans):
+                fields = fields_of(piece, span.fields, self.policy)
+                part.plain += len(text) if fields == span.fields else 0
+                part.has_kinds |= piece.kind is not None
+                part.add(dict.fromkeys(fields, text))
+
+
+class Channels:
+    """Those of one reply.  They share what its request says of them."""
+
+    def __init__(
+        self,
+        tools: DeclaredTools,
+        policy: Policy,
+        evidence: Evidence,
+        now: int,
+        formats: ActiveFormats,
+    ) -> None:
+        self._tools = tools
+        self._policy = policy
+        self._evidence = evidence
+        self._now = now
+        self._formats = formats
+        self._channels: dict[ChannelKey, TextChannel] = {}
+
+    def __iter__(self) -> Iterator[TextChannel]:
+        return iter(self._channels.values())
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def clear(self) -> None:
+        """No text is read any more."""
+        self._channels.clear()
+
+    def of_choice(self, chunk: dict[str, Any], value: object, position: int) -> TextChannel | None:
+        """That of a choice of a chunk, at a position; None if it is none, or one too many."""
+        if not isinstance(value, dict):
+            return None
+        index = value.get("index")
+        index = index if isinstance(index, int) else position
+        key: ChannelKey = (index,)
+        if key not in self._channels:
+            if len(self._channels) >= MAX_CHANNELS:
+                return None
+            model = chunk.get("model")
+            rule = rule_for(self._tools, model if isinstance(model, str) else "")
+            self._channels[key] = TextChannel(
+                Scanner(self._tools, rule, self._formats),
+                CallBuilder(self._evidence, self._now),
+                self._policy,
+                self._evidence,
+                {"object": "chat.completion.chunk", "choices": [{"index": index}]},
+            )
+        return self._channels[key]

@@ -1,0 +1,234 @@
+"""What the protocol of a leak format allows, shown by one that no model writes.
+
+Its markers begin with no ``<``; the name of a tool stands in the call, its arguments are no
+JSON, and it says of a text what it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import deque
+
+import pytest
+
+from dragoman.notes import Evidence
+from dragoman.repair.call_rule import CallRule
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEvent, Text
+from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.kimi_k2.format import KIMI_K2
+from dragoman.repair.formats.protocol import LeakFormat, MarkerMatch
+from dragoman.repair.pending import Policy
+from dragoman.repair.scanner import Scanner
+from dragoman.wire.sse import Frame, split
+from tests.repair.streams import NOW, chunk, read, sse
+from tests.repair.test_scanner import BASH, SECTION, gist
+from tests.repair.turns import REQUEST
+
+MARKERS = ("[[call]]", "[[think]]", "[[end]]")
+FOUND = re.compile("|".join(map(re.escape, MARKERS)))
+
+
+class ToyParser:
+    """``name=bash;command=ls`` up to ``[[end]]``, or thoughts."""
+
+    def __init__(self, begins: str, start: int) -> None:
+        self._thinks = begins == "[[think]]"
+        self._offset = start
+        self._name: str | None = None
+        self._key = ""
+        self._ended = self._is_over = False
+        self._events: deque[ParseEvent] = deque()
+        self.rest = ""
+
+    @property
+    def over(self) -> bool:
+        return self._is_over and not self._events
+
+    @property
+    def in_call(self) -> bool:
+        return not (self._thinks or self._is_over)
+
+    @property
+    def in_header(self) -> bool:
+        return self.in_call and self._name is None
+
+    broken = whole = False
+
+    def takes(self, text: str) -> str | None:
+        if self._thinks or not self._key or self.rest or "[" in text:
+            return None
+        return self._read(text)
+
+    def push(self, text: str) -> None:
+        self.rest += text
+
+    def end(self) -> None:
+        self._ended = True
+
+    def next(self) -> ParseEvent | None:
+        if not self._events and not self._is_over:
+            self._step()
+        return self._events.popleft() if self._events else None
+
+    def _read(self, text: str) -> str:
+        self._offset += len(text)
+        return json.dumps(text)[1:-1]
+
+    def _step(self) -> None:
+        if not self._thinks and not self._key:
+            head = re.match(r"name=(\w+);(\w+)=", self.rest)
+            if head:
+                self.rest = self.rest[head.end() :]
+                self._offset += head.end()
+                self._name, self._key = head[1], head[2]
+                begin = Arguments("{" + json.dumps(head[2]) + ':"')
+                self._events += [Header(head[1], head[0], "", "toy"), begin]
+                return
+        marker = FOUND.search(self.rest)
+        end = marker.start() if marker else len(self.rest)
+        end -= 0 if marker or self._ended else toy_unfinished(self.rest)
+        said, self.rest = self.rest[:end], self.rest[end:]
+        if self._thinks and said:
+            self._events.append(Text(self._offset, said, kind="reasoning"))
+            self._offset += len(said)
+        elif self._key and said:
+            self._events.append(Arguments(self._read(said)))
+        elif said:
+            self.rest = said + self.rest
+            return
+        if marker or self._ended:
+            self._is_over = True
+            self._offset += len(marker[0]) if marker else 0
+            self.rest = self.rest[len(marker[0]) :] if marker else ""
+            if not self._thinks:
+                self._events += [Arguments('"}'), CallEnd(valid=bool(marker), cut=not marker)]
+            else:
+                self._events.append(Dropped("marks of thoughts"))
+
+
+def toy_unfinished(text: str) -> int:
+    sizes = range(min(len(text), max(map(len, MARKERS))), 0, -1)
+    return next((n for n in sizes if any(m.startswith(text[-n:]) for m in MARKERS)), 0)
+
+
+class Toy:
+    name = "toy"
+    beginnings = ("[[",)
+    markers = markup = FOUND.pattern
+    look_back = 0
+
+    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
+        found = FOUND.search(text, start)
+        if found is None:
+            return None
+        begins = found[0] != "[[end]]"
+        return MarkerMatch(self, found[0], found.start(), found.end(), begins)
+
+    def unfinished(self, text: str) -> int:
+        return toy_unfinished(text)
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
+        return False
+
+    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
+        return ""
+
+    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
+        return False
+
+    def parser(
+        self,
+        match: MarkerMatch,
+        header: str,  # noqa: ARG002
+        start: int,
+        tools: DeclaredTools,  # noqa: ARG002
+    ) -> ToyParser:
+        return ToyParser(match.name, start)
+
+
+TOY: LeakFormat = Toy()
+BOTH = ActiveFormats([KIMI_K2, TOY])
+CALL = '[[call]]name=bash;command=echo "<x>" [b][[end]]'
+MEANT = '[bash {"command":"echo \\"<x>\\" [b]"}]'
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (f"a {CALL} b", f"a {MEANT} b"),
+        (f"a {CALL}{SECTION}{CALL}", f"a {MEANT}{BASH}{MEANT}"),
+        (f"a [[ {SECTION} [[calls]]", f"a [[ {BASH} [[calls]]"),
+        (f"`{CALL}` {CALL}", f"`{CALL}` {MEANT}"),
+        (f"[[call]]name=rm;all=x[[end]] {SECTION}", f"[[call]]name=rm;all=x[[end]] {BASH}"),
+        ("[[think]]so [it] is[[end]]yes[[end]]", "so [it] isyes"),
+    ],
+    ids=["a call", "of both formats", "neither", "in code", "undeclared", "thoughts"],
+)
+def test_several_formats_are_read_in_one_text_however_it_is_cut(text: str, wanted: str) -> None:
+    for size in (len(text), 1, 2, 3, 7):
+        scanner = Scanner(DeclaredTools.of_request(REQUEST), CallRule("declared", kimi=False), BOTH)
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        events = [event for piece in pieces for event in scanner.feed(piece)] + scanner.close()
+        assert gist(events) == wanted
+
+
+def test_a_stream_gets_the_arguments_that_a_format_makes_of_its_text() -> None:
+    words = ["a", ' "b"', " c", " \\", " d", " [", "e", " <|", " f", ' "g" ', " h"] * 3
+    texts = ["Now ", "[[call]]name=ba", "sh;comm", "and=", *words, "[[e", "nd]]", " Done."]
+    stream = sse([*(chunk({"content": text}) for text in texts), chunk({}, "stop")])
+    repair = ChatStreamRepair(
+        DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW, formats=BOTH
+    )
+    frames: list[Frame] = [out for frame in split(stream) for out in repair.feed(frame)]
+    out = read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
+    assert out.content == "Now  Done."
+    assert [json.loads(call["arguments"]) for call in out.calls] == [{"command": "".join(words)}]
+    assert out.finish == ["tool_calls"]
+
+
+@pytest.mark.parametrize("call", ["", CALL])
+def test_text_goes_where_its_format_says(call: str) -> None:
+    texts = [f"{call}[[think]]I ", "see.[[end]]", "Yes."]
+    stream = sse([*(chunk({"content": text}) for text in texts), chunk({}, "stop")])
+    repair = ChatStreamRepair(
+        DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW, formats=BOTH
+    )
+    frames = [out for frame in split(stream) for out in repair.feed(frame)]
+    out = read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
+    assert (out.reasoning, out.content) == ("I see.", "Yes.")
+    assert len(out.calls) == bool(call)
+
+
+class Beginning(Toy):
+    def __init__(self, *beginnings: str) -> None:
+        self.beginnings = beginnings  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    ["<|open|>", "<｜DSML", "<tool_call", "<minimax:", "]<]", "[TOOL_CALLS]", "commentary to="],
+)
+def test_bytes_that_may_hold_a_beginning_are_told_from_those_that_cannot(beginning: str) -> None:
+    formats = ActiveFormats([Beginning(beginning)])
+    written = [json.dumps(beginning, ensure_ascii=ascii_only) for ascii_only in (True, False)]
+    escaped = "".join(f"\\u{ord(character):04X}" for character in beginning)
+    go = beginning.replace("<", "\\u003c").replace(">", "\\u003e")
+    for text in (*written, f'"{escaped}"', f'"{go}"', f'"x{escaped[:6]}{beginning[1:]}"'):
+        assert formats.may_hold_marker(f'{{"content":{text}}}'.encode())
+    for size in range(1, len(beginning)):
+        assert formats.may_hold_marker(json.dumps({"content": f"x{beginning[:size]}"}).encode())
+    clean = '{"content":"a word <b> [x] 1 < 2, commentary, ｜ <|x <toolbox"}'
+    assert not formats.may_hold_marker(clean.encode())
+
+
+def test_of_two_markers_the_first_counts() -> None:
+    for text, name in ((f"[[call]]{SECTION}", "[[call]]"), (f"{SECTION}[[call]]", "section_begin")):
+        found = BOTH.find(f"a {text}")
+        assert found is not None
+        assert (found.name, found.start) == (name, 2)
+    ends = itertools.chain(("[", "[[ca"), ("<", "<|tool_c"))
+    assert [BOTH.unfinished(f"a {end}") for end in ends] == [1, 4, 1, 8]
