@@ -118,7 +118,7 @@ def toy_unfinished(text: str) -> int:
 class Toy:
     name = "toy"
     beginnings = ("[[",)
-    markers = markup = FOUND.pattern
+    markers = FOUND.pattern
     look_back = 0
 
     def find(self, text: str, start: int = 0) -> MarkerMatch | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...repair.chat_stream import ChatStreamRepair
-from ...repair.formats import ALL, at_markers
+from ...repair.formats import ALL, at_markers, begins_with_marker
 from ...wire.chat_text import let_go, passages, written
 from ...wire.errors import error_body, error_json
 from ...wire.json_codec import NotJson, dumps
@@ -106,7 +106,7 @@ def _as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
             shared = {"logprobs": rest.pop("logprobs", None)} if "content" in delta else {}
             said = index | shared | {"delta": delta}
             # Those of a call must stand where it does: repair drops them.
-            is_marked = str(delta.get("content", "")).startswith("<|")
+            is_marked = begins_with_marker(str(delta.get("content", "")))
             for run in [said] if is_marked else choice_in_runs(said):
                 yield _chunk({"choices": [run]})
         yield _chunk({"choices": [rest | {"delta": {}}]})

@@ -16,12 +16,15 @@ FORMATS: tuple[LeakFormat, ...] = (KIMI_K2,)
 ALL = ActiveFormats(FORMATS)
 MARKERS = re.compile("|".join(each.markers for each in FORMATS))
 """Any marker of any format, for those who only show or cut texts."""
-MARKUP = re.compile("|".join(each.markup for each in FORMATS))
-"""The same, with the headers between markers."""
 BEGINNINGS = "|".join(re.escape(text) for each in FORMATS for text in each.beginnings)
 """An expression of what markers begin with."""
 
 _STARTS = re.compile(f"(?={BEGINNINGS})")
+
+
+def begins_with_marker(text: str) -> bool:
+    """Whether a marker may stand at the start of a text."""
+    return _STARTS.match(text) is not None
 
 
 def at_markers(text: str, at_least: int = 1) -> Iterator[str]:

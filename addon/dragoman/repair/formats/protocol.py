@@ -47,10 +47,6 @@ class LeakFormat(Protocol):
         """A regular expression of all its markers, for those who only show or cut texts."""
 
     @property
-    def markup(self) -> str:
-        """The same, with the headers that stand between markers."""
-
-    @property
     def look_back(self) -> int:
         """How many characters before a marker may be the header of a call whose beginning the
         host has stripped; 0 if a call always begins with a marker."""

@@ -25,10 +25,6 @@ class _KimiK2:
     name = "kimi_k2"
     beginnings = ("<|tool_call",)
     markers = "|".join(map(re.escape, MARKERS))
-    markup = (
-        r"<\|tool_call_begin\|>[^<]{0,300}<\|tool_call_argument_begin\|>"
-        r"|<\|tool_calls?_[a-z_]{1,24}\|>"
-    )
     look_back = HEADER_LIMIT
 
     def find(self, text: str, start: int = 0) -> MarkerMatch | None:
