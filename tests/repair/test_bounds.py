@@ -11,8 +11,8 @@ from dragoman.repair.candidate import CANDIDATE_LIMIT
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, Text
+from dragoman.repair.formats.json_arguments import QUOTED_LIMIT
 from dragoman.repair.formats.kimi_k2.names import HEADER_LIMIT
-from dragoman.repair.formats.kimi_k2.parser import QUOTED_LIMIT
 from dragoman.repair.pending import Policy
 from dragoman.repair.scanner import BLANK_LIMIT, Scanner
 from dragoman.wire.sse import Frame

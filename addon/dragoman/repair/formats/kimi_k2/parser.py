@@ -15,9 +15,7 @@ the input was cut, and no marker ends up in one, except quoted in a JSON string.
 
 What is held back, and why: the start of a marker (28 characters at most); a header; in a
 section the last word, which may be a header whose marker the host has stripped; white
-space, which is formatting unless text follows; and arguments after a marker that is quoted
-in a JSON string, as only the rest of the JSON can tell whether it was (beyond
-`QUOTED_LIMIT` it was).
+space, which is formatting unless text follows; and what `JsonArguments` holds.
 """
 
 from __future__ import annotations
@@ -26,16 +24,12 @@ import enum
 import re
 from collections import deque
 
-from ....wire.json_progress import JsonProgress, Status
 from ...declared_tools import DeclaredTools
-from ...events import Arguments, CallEnd, Dropped, NoHeader, ParseEvent, Text
+from ...events import CallEnd, Dropped, NoHeader, ParseEvent, Text
+from ..json_arguments import JsonArguments
 from .markers import MARKERS, Marker, find_marker, unfinished_marker
 from .names import HEADER_LIMIT, header_at_end, header_of, may_be_word, word_of
 
-QUOTED_LIMIT = 16 * 1024
-"""Characters held back after a quoted marker; after that many it counts as quoted."""
-
-_BLANK = re.compile(r"\s*")
 _NOT_BLANK = re.compile(r"\S")
 _LAST_WORD = re.compile(r"\S*\s*\Z")
 
@@ -55,6 +49,10 @@ _NEXT = {
     (State.SECTION, Marker.SECTION_END): State.OVER,
     (State.HEADER, Marker.ARGUMENTS_BEGIN): State.ARGUMENTS,
 }
+_STRAYS = {
+    text: marker.value for text, marker in MARKERS.items() if marker is Marker.ARGUMENTS_BEGIN
+}
+"""Markers that do not end a call."""
 
 
 class KimiParser:
@@ -64,7 +62,8 @@ class KimiParser:
 
     def __init__(self, tools: DeclaredTools, start: int, state: State, header: str = "") -> None:
         self._tools = tools
-        self._offset = start
+        self._end = start
+        """The offset after what was pushed."""
         self._in_section = state is State.SECTION
         self._buffer = ""
         self._at = 0
@@ -75,11 +74,8 @@ class KimiParser:
         """Whether there was text since the section began or the last call ended."""
         self._calls = 0
         """Calls that have begun."""
-        self._json = JsonProgress()
-        self._quoted_at: int | None = None
-        self._arguments_seen = False
-        self._followed = -1
-        self._structured = False
+        self._arguments: JsonArguments | None = None
+        """Those of the open call: they hold what is not decided, and the buffer nothing."""
         self._state = state
         if state is State.ARGUMENTS:
             self._start_call(header)
@@ -94,7 +90,7 @@ class KimiParser:
     @property
     def rest(self) -> str:
         """What no piece was made of, and no marker or white space between them was."""
-        return self._buffer[self._at :]
+        return self._arguments.rest if self._arguments else self._buffer[self._at :]
 
     @property
     def in_call(self) -> bool:
@@ -109,38 +105,35 @@ class KimiParser:
     @property
     def broken(self) -> bool:
         """Whether the open call's arguments can be no JSON."""
-        return self._state is State.ARGUMENTS and self._json.broken
+        return self._arguments is not None and self._arguments.broken
 
     @property
     def whole(self) -> bool:
         """Whether nothing is missing but the end of the section, or of a call whose
         arguments are complete."""
-        if self._state is State.ARGUMENTS:
-            return self._json.complete
+        if self._arguments is not None:
+            return self._arguments.complete
         return self._state is State.SECTION and self._calls > 0 and not self.rest.strip()
 
     def takes(self, text: str) -> str | None:
         """Take `text` if it is nothing but more of the open call's arguments, and `next`
         would give all of it, too; else nothing is taken."""
-        if self._state is not State.ARGUMENTS or "<" in text or self._pieces or self.rest:
+        if self._arguments is None or "<" in text or self._pieces:
             return None
-        if self._quoted_at is not None or not self._arguments_seen:
-            return None
-        if not self._json.stays_in_string(text):
-            followed = self._json.copy()
-            followed.follow(text, 0, len(text))
-            if followed.status is not Status.OPEN:
-                return None
-            self._json = followed
-        self._offset += len(text)
-        return text
+        given = self._arguments.takes(text)
+        self._end += len(text) if given is not None else 0
+        return given
 
     # What comes and goes
 
     def push(self, text: str) -> None:
         """More of the input."""
-        self._drop_what_is_done()
-        self._buffer += text
+        self._end += len(text)
+        if self._arguments is not None:
+            self._arguments.push(text)
+        else:
+            self._buffer = self._buffer[self._at :] + text
+            self._at = 0
 
     def next(self) -> ParseEvent | None:
         """The next piece; None if more input is needed, or it is `over`."""
@@ -158,11 +151,9 @@ class KimiParser:
 
     def _finish(self) -> None:
         """Nothing more can be decided by what has come."""
-        if self._state is State.ARGUMENTS:
-            if self._quoted_at is not None:
-                self._quoted_marker_was_real()
-            else:
-                self._close_arguments()
+        if self._arguments is not None:
+            self._arguments.finish()
+            self._take_arguments(self._arguments)
             return
         if self._state is State.HEADER:
             self._pieces.append(Dropped(f"stray {Marker.CALL_BEGIN.value}"))
@@ -174,20 +165,14 @@ class KimiParser:
         if state is State.OVER and not self._calls:
             self._pieces.append(Dropped("empty section"))
 
-    def _drop_what_is_done(self) -> None:
-        self._offset += self._at
-        self._buffer = self._buffer[self._at :]
-        self._followed -= self._at
-        if self._quoted_at is not None:
-            self._quoted_at -= self._at
-        self._at = 0
-
     def _step(self) -> bool:
         """Decide as much as can be; False when more input is needed."""
         if self._state is State.OVER:
             return False
-        if self._state is State.ARGUMENTS:
-            return self._step_arguments()
+        if self._arguments is not None:
+            decided = self._arguments.step()
+            self._take_arguments(self._arguments)
+            return decided
         marker = find_marker(self._buffer, self._at)
         end = marker.start() if marker else len(self._buffer)
         if self._state is State.HEADER:
@@ -227,7 +212,6 @@ class KimiParser:
                 self._pieces.append(Dropped(f"stray {Marker.ARGUMENTS_BEGIN.value}"))
                 return True
         self._at = marker.end()
-        self._state = State.ARGUMENTS
         self._start_call(header)
         return True
 
@@ -249,7 +233,8 @@ class KimiParser:
         if not run:
             return
         if run.strip() or self._texts:
-            self._pieces.append(Text(self._offset + self._at, run))
+            start = self._end - len(self._buffer) + self._at
+            self._pieces.append(Text(start, run))
             self._texts = True
         else:
             self._pieces.append(Dropped("white space between markers"))
@@ -281,7 +266,6 @@ class KimiParser:
         what = MARKERS[marker[0]]
         if _NEXT.get((State.HEADER, what)) is State.ARGUMENTS:
             self._at = marker.end()
-            self._state = State.ARGUMENTS
             self._start_call(word)
             return True
         self._at = marker.end() if what is Marker.CALL_END else end
@@ -299,139 +283,21 @@ class KimiParser:
     def _start_call(self, header: str) -> None:
         self._calls += 1
         self._pieces.append(header_of(header, self._tools, arguments=True))
-        self._start_json()
+        self._state = State.ARGUMENTS
+        self._arguments = JsonArguments(find_marker, unfinished_marker, _STRAYS)
+        self._arguments.push(self._buffer[self._at :])
+        self._buffer, self._at = "", 0
 
-    def _start_json(self) -> None:
-        self._json = JsonProgress()
-        self._quoted_at = None
-        self._arguments_seen = False
-        self._followed = -1  # set by the first step, after the marker
-        self._structured = False
+    def _take_arguments(self, arguments: JsonArguments) -> None:
+        self._pieces += arguments.take()
+        if arguments.over:
+            self._arguments = None
+            self._buffer = arguments.rest
+            ended_by = MARKERS.get(arguments.ended_by)
+            self._at = len(arguments.ended_by) if ended_by is Marker.CALL_END else 0
+            self._leave_call()
+            self._texts = ended_by is None
 
     def _leave_call(self) -> None:
         self._texts = False
         self._enter(State.SECTION if self._in_section else State.OVER)
-
-    def _step_arguments(self) -> bool:
-        if not self._arguments_seen and not self._skip_leading_blanks():
-            return False
-        marker = find_marker(self._buffer, self._followed)
-        end = marker.start() if marker else len(self._buffer)
-        if marker is None:
-            end -= unfinished_marker(self._buffer[self._followed :])
-        if not self._follow(end) or self._state is not State.ARGUMENTS:
-            return True
-        if marker is None:
-            known = self._known_end()
-            if known <= self._at:
-                return False
-            self._arguments(known)
-            return True
-        if self._json.in_string:
-            self._hold_quoted(marker.start(), marker.end())
-        elif self._quoted_at is not None:
-            self._quoted_marker_was_real()
-        else:
-            self._leave_arguments(marker)
-        return True
-
-    def _skip_leading_blanks(self) -> bool:
-        blanks = _BLANK.match(self._buffer, self._at)
-        self._at = self._followed = blanks.end() if blanks else self._at
-        self._arguments_seen = self._at < len(self._buffer)
-        self._structured = self._buffer[self._at : self._at + 1] in ("{", "[")
-        return self._arguments_seen
-
-    def _follow(self, end: int) -> bool:
-        """Follow the JSON up to `end`; False if an earlier quoted marker proved real."""
-        while self._followed < end:
-            if self._json.status is Status.OPEN:
-                stop = end
-                if self._quoted_at is not None:
-                    stop = min(end, self._quoted_at + QUOTED_LIMIT)
-                    if self._followed >= stop:  # long enough: it was quoted
-                        self._quoted_at = None
-                        self._arguments(self._followed)
-                        continue
-                self._followed = self._json.follow(self._buffer, self._followed, stop)
-                if self._quoted_at is not None and self._json.broken:
-                    self._quoted_marker_was_real()
-                    return False
-                if self._json.complete:
-                    self._quoted_at = None
-                    self._arguments(self._followed)
-            elif self._json.complete:
-                # White space after the value is formatting, unless more follows.
-                blanks = _BLANK.match(self._buffer, self._followed, end)
-                self._followed = blanks.end() if blanks else end
-                if self._followed < end or self._followed - self._at > HEADER_LIMIT:
-                    if self._structured:  # its end marker is missing, and this is text
-                        self._end_call(self._at, cut=False)
-                        self._leave_call()
-                        self._texts = True
-                        return True
-                    self._json.status = Status.BROKEN
-            else:
-                self._followed = end
-        return True
-
-    def _known_end(self) -> int:
-        """Up to where the buffer is arguments for certain."""
-        if self._quoted_at is not None:
-            return self._quoted_at
-        return self._at if self._json.complete else self._followed
-
-    def _hold_quoted(self, start: int, end: int) -> None:
-        """A marker inside a JSON string: text, if the JSON completes."""
-        if self._quoted_at is not None and end - self._quoted_at > QUOTED_LIMIT:
-            self._quoted_at = None  # the first of them was quoted
-        if self._quoted_at is None:
-            self._arguments(start)
-            self._quoted_at = start
-        self._followed = end
-
-    def _quoted_marker_was_real(self) -> None:
-        """The JSON cannot complete any more: go back to the first quoted marker."""
-        assert self._quoted_at is not None
-        marker = find_marker(self._buffer, self._quoted_at)
-        assert marker is not None
-        self._quoted_at = None
-        self._json.status = Status.BROKEN
-        self._leave_arguments(marker)
-
-    def _leave_arguments(self, marker: re.Match[str]) -> None:
-        what = MARKERS[marker[0]]
-        if what is Marker.ARGUMENTS_BEGIN:
-            self._arguments(marker.start())
-            self._pieces.append(Dropped(f"stray {what.value}"))
-            self._at = self._followed = marker.end()
-            return
-        self._end_call(marker.start(), cut=False)
-        if what is Marker.CALL_END:
-            self._at = marker.end()
-        self._leave_call()
-
-    def _arguments(self, end: int) -> None:
-        if end > self._at:
-            self._pieces.append(Arguments(self._buffer[self._at : end]))
-            self._at = end
-
-    def _end_call(self, end: int, *, cut: bool) -> None:
-        if not self._json.complete:
-            self._arguments(end)
-        self._json.end()
-        complete = self._json.complete
-        self._at = end
-        empty = not self._arguments_seen or self._followed < 0
-        self._pieces.append(CallEnd(valid=complete or (empty and not cut), cut=cut))
-
-    def _close_arguments(self) -> None:
-        end = len(self._buffer)
-        if self._json.status is not Status.OPEN or not self._json.in_string:
-            end -= unfinished_marker(self.rest)
-        if self._followed >= 0:
-            self._follow(end)
-        if self._state is State.ARGUMENTS:
-            self._end_call(end, cut=True)
-            self._at = len(self._buffer)
-            self._enter(State.OVER)

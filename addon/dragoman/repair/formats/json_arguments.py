@@ -1,0 +1,219 @@
+"""Arguments that a format writes as JSON text, up to one of its markers.
+
+A marker that is quoted in a string of the JSON is text, which only the rest of the JSON can
+tell: what follows such a marker is held until then (beyond `QUOTED_LIMIT` it was quoted).
+Arguments without a marker at their end are over where JSON is complete and text follows.
+White space around the JSON is formatting.
+
+The invariant: what is given, joined, does not depend on how the text was cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from ...wire.json_progress import JsonProgress, Status
+from ..events import Arguments, CallEnd, Dropped
+
+QUOTED_LIMIT = 16 * 1024
+"""Characters held back after a quoted marker; after that many it counts as quoted."""
+BLANK_LIMIT = 256
+"""White space after the JSON that is formatting, unless text follows."""
+
+_BLANK = re.compile(r"\s*")
+
+
+class JsonArguments:
+    """The arguments of one call."""
+
+    def __init__(
+        self,
+        find_marker: Callable[[str, int], re.Match[str] | None],
+        unfinished_marker: Callable[[str], int],
+        strays: Mapping[str, str],
+    ) -> None:
+        """`find_marker` finds the first marker of the format from a place on;
+        `unfinished_marker` tells how much at the end of a text may be the start of one.
+        `strays` are markers that do not end a call, and their names: they are dropped."""
+        self._find_marker = find_marker
+        self._unfinished_marker = unfinished_marker
+        self._strays = strays
+        self._buffer = ""
+        self._at = 0
+        """Before this position in the buffer everything has been given, or dropped."""
+        self._events: list[Arguments | CallEnd | Dropped] = []
+        self._json = JsonProgress()
+        self._followed = -1
+        """Up to where the JSON was followed; less than 0 before the first step."""
+        self._quoted_at: int | None = None
+        self._seen = False
+        """Whether anything but white space has come."""
+        self._structured = False
+        self.over = False
+        self.ended_by = ""
+        """The marker that ended the call, with which the `rest` begins; empty if it was text,
+        or the end of the text."""
+
+    @property
+    def rest(self) -> str:
+        """What was pushed, and not given."""
+        return self._buffer[self._at :]
+
+    @property
+    def broken(self) -> bool:
+        """Whether this can be no JSON."""
+        return self._json.broken
+
+    @property
+    def complete(self) -> bool:
+        """Whether the JSON is whole."""
+        return self._json.complete
+
+    def takes(self, text: str) -> str | None:
+        """See `LeakParser.takes`; no marker begins in `text`."""
+        if self._events or self.rest or self._quoted_at is not None or not self._seen:
+            return None
+        if not self._json.stays_in_string(text):
+            followed = self._json.copy()
+            followed.follow(text, 0, len(text))
+            if followed.status is not Status.OPEN:
+                return None
+            self._json = followed
+        return text
+
+    def push(self, text: str) -> None:
+        """More of the text."""
+        self._followed -= self._at
+        if self._quoted_at is not None:
+            self._quoted_at -= self._at
+        self._buffer = self.rest + text
+        self._at = 0
+
+    def take(self) -> list[Arguments | CallEnd | Dropped]:
+        """What was decided, once; a `CallEnd` is the last."""
+        events, self._events = self._events, []
+        return events
+
+    def step(self) -> bool:
+        """Decide as much as can be; False when more text is needed."""
+        if not self._seen and not self._skip_leading_blanks():
+            return False
+        marker = self._find_marker(self._buffer, self._followed)
+        end = marker.start() if marker else len(self._buffer)
+        if marker is None:
+            end -= self._unfinished_marker(self._buffer[self._followed :])
+        if not self._follow(end) or self.over:
+            return True
+        if marker is None:
+            known = self._known_end()
+            if known <= self._at:
+                return False
+            self._give(known)
+        elif self._json.in_string:
+            self._hold_quoted(marker.start(), marker.end())
+        elif self._quoted_at is not None:
+            self._quoted_marker_was_real()
+        else:
+            self._end_at(marker)
+        return True
+
+    def finish(self) -> None:
+        """The text has ended: decide what can be told now only."""
+        if self._quoted_at is not None:
+            self._quoted_marker_was_real()
+            return
+        end = len(self._buffer)
+        if self._json.status is not Status.OPEN or not self._json.in_string:
+            end -= self._unfinished_marker(self.rest)
+        if self._followed >= 0:
+            self._follow(end)
+        if not self.over:
+            self._end(end, cut=True)
+            self._at = len(self._buffer)
+
+    def _skip_leading_blanks(self) -> bool:
+        blanks = _BLANK.match(self._buffer, self._at)
+        self._at = self._followed = blanks.end() if blanks else self._at
+        self._seen = self._at < len(self._buffer)
+        self._structured = self._buffer[self._at : self._at + 1] in ("{", "[")
+        return self._seen
+
+    def _follow(self, end: int) -> bool:
+        """Follow the JSON up to `end`; False if an earlier quoted marker proved real."""
+        while self._followed < end:
+            if self._json.status is Status.OPEN:
+                stop = end
+                if self._quoted_at is not None:
+                    stop = min(end, self._quoted_at + QUOTED_LIMIT)
+                    if self._followed >= stop:  # long enough: it was quoted
+                        self._quoted_at = None
+                        self._give(self._followed)
+                        continue
+                self._followed = self._json.follow(self._buffer, self._followed, stop)
+                if self._quoted_at is not None and self._json.broken:
+                    self._quoted_marker_was_real()
+                    return False
+                if self._json.complete:
+                    self._quoted_at = None
+                    self._give(self._followed)
+            elif self._json.complete:
+                # White space after the value is formatting, unless more follows.
+                blanks = _BLANK.match(self._buffer, self._followed, end)
+                self._followed = blanks.end() if blanks else end
+                if self._followed < end or self._followed - self._at > BLANK_LIMIT:
+                    if self._structured:  # its end marker is missing, and this is text
+                        self._end(self._at, cut=False)
+                        return True
+                    self._json.status = Status.BROKEN
+            else:
+                self._followed = end
+        return True
+
+    def _known_end(self) -> int:
+        """Up to where the buffer is arguments for certain."""
+        if self._quoted_at is not None:
+            return self._quoted_at
+        return self._at if self._json.complete else self._followed
+
+    def _hold_quoted(self, start: int, end: int) -> None:
+        """A marker inside a JSON string: text, if the JSON completes."""
+        if self._quoted_at is not None and end - self._quoted_at > QUOTED_LIMIT:
+            self._quoted_at = None  # the first of them was quoted
+        if self._quoted_at is None:
+            self._give(start)
+            self._quoted_at = start
+        self._followed = end
+
+    def _quoted_marker_was_real(self) -> None:
+        """The JSON cannot complete any more: go back to the first quoted marker."""
+        assert self._quoted_at is not None
+        marker = self._find_marker(self._buffer, self._quoted_at)
+        assert marker is not None
+        self._quoted_at = None
+        self._json.status = Status.BROKEN
+        self._end_at(marker)
+
+    def _end_at(self, marker: re.Match[str]) -> None:
+        if stray := self._strays.get(marker[0]):
+            self._give(marker.start())
+            self._events.append(Dropped(f"stray {stray}"))
+            self._at = self._followed = marker.end()
+        else:
+            self._end(marker.start(), cut=False)
+            self.ended_by = marker[0]
+
+    def _give(self, end: int) -> None:
+        if end > self._at:
+            self._events.append(Arguments(self._buffer[self._at : end]))
+            self._at = end
+
+    def _end(self, end: int, *, cut: bool) -> None:
+        if not self._json.complete:
+            self._give(end)
+        self._json.end()
+        empty = not self._seen or self._followed < 0
+        valid = self._json.complete or (empty and not cut)
+        self._events.append(CallEnd(valid=valid, cut=cut))
+        self._at = end
+        self.over = True

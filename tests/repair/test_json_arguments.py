@@ -1,0 +1,101 @@
+"""JSON arguments as a table: text in, what is given of it and what is left; however it is cut."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dragoman.repair.events import Arguments, CallEnd, Dropped
+from dragoman.repair.formats.json_arguments import QUOTED_LIMIT, JsonArguments
+
+MARKERS = ("<end>", "<next>", "<stray>")
+FIND = re.compile("|".join(MARKERS)).search
+
+
+def unfinished(text: str) -> int:
+    sizes = range(min(6, len(text)), 0, -1)
+    return next((n for n in sizes if any(m.startswith(text[-n:]) for m in MARKERS)), 0)
+
+
+def read(pieces: list[str]) -> tuple[str, str, str, str]:
+    """The arguments, how they ended, by which marker, and the rest."""
+    arguments = JsonArguments(FIND, unfinished, {"<stray>": "stray"})
+    events: list[Arguments | CallEnd | Dropped] = []
+    after = ""
+    for piece in pieces:
+        if arguments.over:
+            after += piece
+        else:
+            arguments.push(piece)
+            while not arguments.over and arguments.step():
+                pass
+            events += arguments.take()
+    while not arguments.over:
+        if not arguments.step():
+            arguments.finish()
+        events += arguments.take()
+    *given, end = events
+    assert isinstance(end, CallEnd)
+    ended = f"{'valid' if end.valid else 'invalid'}{', cut' if end.cut else ''}"
+    text = "".join(e.text if isinstance(e, Arguments) else f"({gist(e)})" for e in given)
+    return text, ended, arguments.ended_by, arguments.rest + after
+
+
+def gist(event: CallEnd | Dropped) -> str:
+    return event.what if isinstance(event, Dropped) else "end"
+
+
+LONG = "x" * (QUOTED_LIMIT + 10)
+TABLE: dict[str, tuple[str, tuple[str, str, str, str]]] = {
+    "an object": ('{"a":1}<end> b', ('{"a":1}', "valid", "<end>", "<end> b")),
+    "another marker": ('{"a":1}<next>', ('{"a":1}', "valid", "<next>", "<next>")),
+    "blanks": (' \n{"a": 1}\n <end>', ('{"a": 1}', "valid", "<end>", "<end>")),
+    "no JSON": ("rm -rf <x> / <end>", ("rm -rf <x> / ", "invalid", "<end>", "<end>")),
+    "a number": ("12<end>", ("12", "valid", "<end>", "<end>")),
+    "a quoted marker": (
+        '{"a":"<end> <next>"}<end>',
+        ('{"a":"<end> <next>"}', "valid", "<end>", "<end>"),
+    ),
+    "one that was real": ('{"a":"b<end> c', ('{"a":"b', "invalid", "<end>", "<end> c")),
+    "a text follows": ('{"a":1}\n So <end>', ('{"a":1}', "valid", "", "\n So <end>")),
+    "a stray marker": ('{"a":<stray>1}<end>', ('{"a":(stray stray)1}', "valid", "<end>", "<end>")),
+    "cut off": ('{"a":"b', ('{"a":"b', "invalid, cut", "", "")),
+    "cut off, whole": ('{"a":1} ', ('{"a":1}', "valid, cut", "", "")),
+    "cut off in a marker": ("{<en", ("{", "invalid, cut", "", "")),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
+def test_text_becomes_arguments_however_it_is_cut(
+    text: str, wanted: tuple[str, str, str, str]
+) -> None:
+    assert read([text]) == wanted
+    assert read(list(text)) == wanted
+    for at in range(1, len(text)):
+        assert read([text[:at], text[at:]]) == wanted
+
+
+def test_after_a_quoted_marker_arguments_are_held_up_to_a_limit() -> None:
+    arguments = JsonArguments(FIND, unfinished, {})
+    arguments.push(f'{{"a":"<end>{LONG[: QUOTED_LIMIT - 10]}')
+    while arguments.step():
+        pass
+    assert arguments.take() == [Arguments('{"a":"')]
+    arguments.push(LONG[QUOTED_LIMIT - 10 :])
+    while arguments.step():
+        pass
+    events = [event for event in arguments.take() if isinstance(event, Arguments)]
+    assert "".join(event.text for event in events) == f"<end>{LONG}"
+
+
+def test_more_of_a_string_is_taken_at_once_and_its_end_is_not() -> None:
+    arguments = JsonArguments(FIND, unfinished, {})
+    arguments.push('{"a":"b')
+    while arguments.step():
+        pass
+    assert arguments.takes(" c") is None, "what was decided has not been taken"
+    arguments.take()
+    assert arguments.takes(" c") == " c"
+    assert arguments.takes('", "d": [') == '", "d": ['
+    assert arguments.takes("]}") is None, "it completes the JSON"
