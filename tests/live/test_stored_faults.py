@@ -28,6 +28,7 @@ from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.responses import JSON
 from tests.live.stored import (
     ASK,
+    HELD,
     Client,
     called,
     item_not_found,
@@ -281,13 +282,14 @@ def test_where_responses_are_kept_can_change_at_any_time(
 ) -> None:
     client = start()
     kept = client.response(said("Hello."), "Hi.")
-    slow = client.but(options=";cut=event;pace=0.2")
+    slow = client.but(options=HELD)
     with slow.running(reply=said("Hello.")) as (response_id, stream):
         for where in ("memory", str(tmp_path / "other.sqlite3")):
             assert set_options(client, dragoman_store=where).status == 200
             not_found(client.get(kept["id"]), kept["id"])
             fresh = client.response(said("Hello."), "Hi.")
             assert client.get(fresh["id"]).json == fresh
+        slow.release()
         assert b"event: response.completed\n" in stream.read()
     assert slow.get(response_id).json["status"] == "completed", "kept where it is now"
     assert stat.S_IMODE((tmp_path / "other.sqlite3").stat().st_mode) == 0o600
@@ -313,13 +315,15 @@ def test_switched_off_nothing_is_kept_and_all_else_works(
     assert "nothing at" in client.submit(said("No."), response, []).json["error"]["message"]
     assert not (tmp_path / FILE).exists()
 
-    slow = client.but(options=";cut=event;pace=0.1")
+    slow = client.but(options=HELD)
     with slow.running(reply=said("Hello.")) as (response_id, events):
         assert set_options(client, dragoman_store="memory").status == 200
+        slow.release()
         assert b"event: response.completed\n" in events.read()
     not_found(slow.get(response_id), response_id)
     with slow.running(reply=said("Hello.")) as (response_id, events):
         assert set_options(client, dragoman_store="off").status == 200
+        slow.release()
         assert b"event: response.completed\n" in events.read()
     client.proxy.wait_for_log(f"{NOT_KEPT}Responses are not kept any more")
 
@@ -374,9 +378,10 @@ def test_where_the_end_cannot_be_held_responses_are_kept_all_the_same(
     resumed = client.submit(said("Done."), first, outputs_of(first), stream=True)
     last = resumed.story(prior=first["output"]).response
     eventually(lambda: client.get(first["id"]).json == last)
-    slow = client.but(options=";cut=event;pace=0.2")
+    slow = client.but(options=HELD)
     with slow.running(reply=said("Slow. " * 9)) as (response_id, stream):
         cancelled = slow.call("POST", f"/{response_id}/cancel").json
+        slow.release()
         assert b'"status":"cancelled"' in stream.read()
     eventually(lambda: slow.get(response_id).json == cancelled)
 
