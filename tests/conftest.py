@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fixtures.server import Upstream
+from tests.live import forking
 from tests.live.clients import Clients, not_run
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, Mitmdumps
+
+Mitmdump.forked = forking.available()
 
 
 @pytest.fixture(scope="session")

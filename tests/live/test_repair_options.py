@@ -132,11 +132,13 @@ def test_a_filter_also_reaches_other_paths(mitmdump: Callable[..., Mitmdump]) ->
 
 def test_a_stream_keeps_the_options_with_which_it_began(chat: Chat) -> None:
     got: list[bytes] = []
-    cut = f";cut=at:{LEAKING.index(b'functions')};pace=0.4"
-    running = Thread(target=lambda: got.append(chat.ask(LEAKING, cut).body))
+    chat.upstream.replies["running"] = Reply(LEAKING)
+    cut = f";cut=at:{LEAKING.index(b'functions')};hold=1"
+    running = Thread(target=lambda: got.append(chat.ask("running", cut).body))
     running.start()
     chat.proxy.wait_for_log("Streaming response")
     chat.control("options", dragoman_repair="off", dragoman_finish_reason="keep")
+    chat.upstream.release("running")
     running.join()
     assert names(read(got[0])) == ["bash"]
     assert read(got[0]).finish == ["tool_calls"]

@@ -38,6 +38,7 @@ from tests.live.stored import (
     said,
 )
 from tests.stored.redis_server import RedisServer
+from tests.waiting import eventually
 
 NOT_KEPT = "this response is not kept: "
 WITHOUT_SQLITE = ROOT / "tests" / "live" / "without_sqlite.py"
@@ -109,10 +110,7 @@ def test_a_killed_proxy_has_lost_nothing_that_a_client_heard_the_end_of(
     threads = [Turns(client, ended) for _ in range(8)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 30
-    while len(ended) < moment:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    eventually(lambda: len(ended) >= moment)
     client.proxy.kill()
     for thread in threads:
         thread.join()
@@ -147,7 +145,8 @@ def test_the_end_is_heard_of_only_when_it_is_kept(
             begun = time.monotonic()
             while b"output_text.done" not in stream.readline():
                 pass
-            assert time.monotonic() - begun < 0.3, "all but the end comes at once"
+            # All but the end comes at once; the end, without the lock or after two seconds.
+            assert time.monotonic() - begun < 1.5
             assert client.get(response_id).json["output"]
             other.execute("ROLLBACK")
             assert b"event: response.completed\n" in stream.read()
@@ -164,7 +163,7 @@ def test_a_file_that_cannot_be_used_breaks_no_turn(
         db.execute("ALTER TABLE blobs RENAME TO away")
     client.proxy.mark()
     assert client.response(said("Hello."), "Hi.", stream=stream)["status"] == "completed"
-    assert client.proxy.log.count(NOT_KEPT) == 1
+    assert client.proxy.wait_for_log(NOT_KEPT).count(NOT_KEPT) == 1
     needing = [
         client.ask(said("No."), "Hi.", previous_response_id=first["id"], stream=stream),
         client.ask(said("No."), [{"type": "item_reference", "id": first["output"][0]["id"]}]),
@@ -176,7 +175,7 @@ def test_a_file_that_cannot_be_used_breaks_no_turn(
         assert exchange.error(503)["code"] == "store_unavailable"
         assert exchange.sent == []
         assert str(tmp_path) not in exchange.reply.body.decode()
-    assert client.proxy.log.count("Stored responses cannot be had: ") == len(needing)
+    eventually(lambda: client.proxy.log.count("Stored responses cannot be had: ") == len(needing))
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
         db.execute("ALTER TABLE away RENAME TO blobs")
     assert client.get(first["id"]).json == first
@@ -246,7 +245,7 @@ def test_a_redis_that_is_away_breaks_no_turn(
     client = start(f"dragoman_store={own_redis.url}")
     begun = time.monotonic()
     lost = client.response(said("Hello."), "Hi.", stream=stream)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 10
     assert client.proxy.wait_for_log(NOT_KEPT).count(NOT_KEPT) == 1
     exchange = client.ask(said("No."), "Hi.", previous_response_id=lost["id"])
     assert exchange.error(503)["code"] == "store_unavailable"
@@ -259,12 +258,12 @@ def test_a_redis_that_is_away_breaks_no_turn(
         begun = time.monotonic()
         response = client.response(said("Hello."), "Hi.", stream=stream)
         assert response["status"] == "completed"
-        assert 0.5 < time.monotonic() - begun < 4
+        assert 0.5 < time.monotonic() - begun < 12
         begun = time.monotonic()
         for _ in range(8):
             client.response(said("Hello."), "Hi.", stream=stream)
         assert client.get(kept["id"]).error(503)["code"] == "store_unavailable"
-        assert time.monotonic() - begun < 2, "one turn has waited for all"
+        assert time.monotonic() - begun < 6, "one turn has waited for all"
     own_redis.stop()
     own_redis.start()
     eventually(lambda: client.get(kept["id"]).reply.status != 503)
@@ -384,10 +383,3 @@ def test_where_the_end_cannot_be_held_responses_are_kept_all_the_same(
         slow.release()
         assert b'"status":"cancelled"' in stream.read()
     eventually(lambda: slow.get(response_id).json == cancelled)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
