@@ -50,7 +50,7 @@ class Chat:
             self.upstream.replies[name] = Reply(reply) if isinstance(reply, bytes) else reply
 
         def watch(body: bytes) -> None:
-            if release_when and release_when(body):
+            if release_when is not None and release_when(body):
                 self.upstream.release(name)
 
         base = self.proxy.url if self.reverse else self.upstream.url
@@ -67,7 +67,7 @@ class Chat:
             headers=headers,
             proxy=None if self.reverse else self.proxy.url,
             http2=http2,
-            watch=watch,
+            watch=watch if release_when else None,
         )
 
     def control(self, what: str, **values: object) -> wire.Reply:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -28,10 +28,19 @@ _LISTENING = re.compile(r"proxy.* listening at (?:\S*:)?(\d+)\.?$", re.MULTILINE
 _TRACEBACK = "Traceback (most recent call last)"
 
 
+@functools.cache
+def _authority() -> dict[str, bytes]:
+    """The files of a new certificate authority, whose keys take a while to be found."""
+    with tempfile.TemporaryDirectory() as folder:
+        CertStore.create_store(Path(folder), "mitmproxy", 2048)
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
 def make_confdir(confdir: Path) -> None:
-    """A confdir with a new certificate authority: what mitmproxy does at its first start."""
+    """A confdir with a certificate authority: what mitmproxy does at its first start."""
     confdir.mkdir(parents=True, exist_ok=True)
-    CertStore.create_store(confdir, "mitmproxy", 2048)
+    for name, content in _authority().items():
+        (confdir / name).write_bytes(content)
 
 
 def _environment() -> dict[str, str]:
@@ -177,21 +186,46 @@ class Mitmdump:
             self._logged.notify_all()
 
 
+def output_of(*arguments: str) -> str:
+    """All that a mitmdump with these arguments says; it must end by itself, without a
+    traceback."""
+    script = Path(sys.executable).with_name(Mitmdump.PROGRAM)
+    if Mitmdump.forked:
+        process = _forker(script).start(*arguments)
+        killer = threading.Timer(60, process.kill)
+        killer.start()
+        with process.stdout as stdout:
+            output = stdout.read().decode(errors="replace")
+        assert killer.is_alive(), f"it does not end:\n{output}"
+        killer.cancel()
+    else:
+        ended = subprocess.run(
+            [script, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ended.returncode
+        output = ended.stdout + ended.stderr
+    assert _TRACEBACK not in output
+    return output
+
+
 class Mitmdumps:
     """The mitmdumps of a test session: one for each set of arguments, started once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._authority = folder / "authority"
         self._running: dict[tuple[tuple[str, ...], tuple[Path, ...]], Mitmdump] = {}
-        make_confdir(self._authority)
 
     def get(self, *arguments: str, scripts: tuple[Path, ...] = (ADDON,)) -> Mitmdump:
         """A running mitmdump with these arguments; all share one certificate authority."""
         key = arguments, scripts
         if key not in self._running:
             confdir = self._folder / f"confdir{len(self._running)}"
-            shutil.copytree(self._authority, confdir)
+            make_confdir(confdir)
             self._running[key] = Mitmdump(confdir, *arguments, scripts=scripts)
         return self._running[key]
 

@@ -105,7 +105,7 @@ class Bridge:
             self.upstream.replies[name] = reply
 
         def watch(body: bytes) -> None:
-            if release_when and release_when(body):
+            if release_when is not None and release_when(body):
                 self.upstream.release(name)
 
         got = wire.exchange(
@@ -115,7 +115,7 @@ class Bridge:
             headers=(JSON, *headers),
             proxy=self.proxy.url if self.origin else None,
             http2=self.http2,
-            watch=watch,
+            watch=watch if release_when else None,
         )
         return Exchange(got, self.upstream.requests_of(name, key))
 

@@ -29,7 +29,8 @@ DOCUMENT = json.dumps(
 ).encode()
 LABELS = ["text/event-stream", "text/plain", "application/octet-stream", "application/json", ""]
 BEGINNINGS = {"": b"", "a BOM": b"\xef\xbb\xbf", "line ends": b"\n\n", "a comment": b": hello\n\n"}
-STALL = 0.4
+STALL = 0.05
+"""Seconds between the first byte and the second."""
 CHAT_PATH, RESPONSES_PATH = "/v1/chat/completions", "/v1/responses"
 
 

@@ -82,7 +82,7 @@ def test_a_proxy_that_is_stopped_has_lost_nothing_that_a_client_heard_the_end_of
     client = proxies.client(option).but(options=";cut=event;pace=0.002")
     client.upstream.replies[client.name] = said("A story. " * 200, thought="Hm. " * 50)
     ended: list[str] = []
-    for _ in range(4):
+    for _ in range(2):
         threads = [Turns(client, ended) for _ in range(12)]
         for thread in threads:
             thread.start()
