@@ -6,10 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 
 from fixtures.server import Upstream
+from tests.live import forking
 from tests.live.clients import Clients, not_run
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, Mitmdumps
+
+Mitmdump.forked = forking.available()
+
+settings.register_profile("untimed", settings.default, deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

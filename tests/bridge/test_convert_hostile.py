@@ -95,7 +95,7 @@ REQUESTS["chat"] = {
     "reasoning_effort": "none",
     "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}},
 }
-NODES = chosen(REQUESTS, at_most=2)
+NODES = chosen(REQUESTS, at_most=1)
 
 
 @pytest.mark.parametrize("group", range(8))

@@ -93,7 +93,8 @@ def test_a_turn_with_reasoning_text_and_calls_is_whole_in_every_dialect(dialect:
 def test_the_cut_of_the_bytes_changes_nothing(dialect: Dialect) -> None:
     data = sse(RICH)
     whole = run_bytes([data], dialect)
-    for cut in range(1, len(data)):
+    # Every cut for one dialect: what reads is the same for all, and knows none.
+    for cut in range(1, len(data), 1 if dialect is OPENAI else 13):
         pieces = [data[:cut], data[cut:]]
         frames = b"".join(frame.raw for frame in run_bytes_unchecked(pieces, dialect))
         assert frames == b"".join(frame.raw for frame in whole.frames)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fixtures.server import BadRequestError, Options, Reply, Upstream, parse_path, plan
+from fixtures.server import BadRequestError, Options, Reply, Upstream, plan
 from fixtures.wire import Plan, Request
 from tests.live import wire
 from tests.live.mitmdump import Mitmdump
@@ -37,9 +37,8 @@ class Asked(Upstream):
     """Else a chat stream."""
 
     def _answer(self, request: Request) -> Plan:
-        self.requests.append(request)
         try:
-            name, options, rest = parse_path(request.path)
+            name, options, rest = self._arrived(request)
         except BadRequestError:
             return plan(NO_ADDRESS, Options())
         if rest.endswith("/chat/completions"):

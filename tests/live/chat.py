@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +37,22 @@ class Chat:
         request: dict[str, Any] = REQUEST,
         headers: tuple[tuple[str, str], ...] = (),
         http2: bool = False,
+        release_when: Callable[[bytes], bool] | None = None,
     ) -> wire.Reply:
-        """Ask for a fixture by its name, or for the reply given; `options` as in a URL."""
+        """Ask for a fixture by its name, or for the reply given; `options` as in a URL.
+
+        A reply that the upstream holds (`;hold=…`) continues once `release_when` is true of
+        the body that has come so far.
+        """
         name = reply
         if not isinstance(name, str):
             name = f"made_up_{next(_names)}"
             self.upstream.replies[name] = Reply(reply) if isinstance(reply, bytes) else reply
+
+        def watch(body: bytes) -> None:
+            if release_when is not None and release_when(body):
+                self.upstream.release(name)
+
         base = self.proxy.url if self.reverse else self.upstream.url
         body = json.dumps(request).encode()
         headers = (("content-type", "application/json"), *headers)
@@ -56,6 +67,7 @@ class Chat:
             headers=headers,
             proxy=None if self.reverse else self.proxy.url,
             http2=http2,
+            watch=watch if release_when else None,
         )
 
     def control(self, what: str, **values: object) -> wire.Reply:

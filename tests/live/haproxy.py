@@ -79,7 +79,7 @@ class HAProxy:
         rows = csv.DictReader(self.ask("show stat").removeprefix("# ").splitlines())
         return next(r[name] for r in rows if (r["pxname"], r["svname"]) == (BACKEND, server))
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float = 15) -> None:
+    def wait_until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
         """Until `condition()` holds; fails if it does not come to."""
         deadline = time.monotonic() + seconds
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,12 +92,22 @@ class Bridge:
         options: str = "",
         path: str = "/v1/responses",
         method: str = "POST",
+        release_when: Callable[[bytes], bool] | None = None,
     ) -> Exchange:
-        """Ask for a fixture by its name, or for the reply given; `options` as in a URL."""
+        """Ask for a fixture by its name, or for the reply given; `options` as in a URL.
+
+        A reply that the upstream holds (`;hold=…`) continues once `release_when` is true of
+        the body that has come so far.
+        """
         key = f"key{next(_keys)}"
         name = reply if isinstance(reply, str) else key
         if isinstance(reply, Reply):
             self.upstream.replies[name] = reply
+
+        def watch(body: bytes) -> None:
+            if release_when is not None and release_when(body):
+                self.upstream.release(name)
+
         got = wire.exchange(
             f"{self.origin or self.proxy.url}/{name};key={key}{options}{path}",
             body if isinstance(body, bytes) else json.dumps(body).encode(),
@@ -105,6 +115,7 @@ class Bridge:
             headers=(JSON, *headers),
             proxy=self.proxy.url if self.origin else None,
             http2=self.http2,
+            watch=watch if release_when else None,
         )
         return Exchange(got, self.upstream.requests_of(name, key))
 

@@ -21,6 +21,8 @@ from tests.repair.streams import chunk, sse
 Item = dict[str, Any]
 CODEX = ("x-dragoman-dialect", "codex")
 ASK: dict[str, Any] = {"model": "kimi-k2.5", "tools": TOOLS}
+HELD = ";cut=event;hold=1"
+"""Path parameters of an upstream that sends one event, then waits for `Client.release`."""
 _names = itertools.count()
 
 
@@ -131,6 +133,10 @@ class Client:
             while not (found := re.search(rb'"id":"(resp_\w+)"', begun)):
                 begun += response.readline()
             yield found[1].decode(), response
+
+    def release(self) -> None:
+        """The upstream sends the rest of what it holds."""
+        self.upstream.release(self.name)
 
     def submit(
         self, reply: Reply, response: Item, outputs: Any, *headers: tuple[str, str], **fields: Any

@@ -26,6 +26,7 @@ GetHost = Callable[..., Host]
 REROUTE = ROOT / "tests" / "live" / "reroute.py"
 WITHOUT_REPLAY = ROOT / "tests" / "live" / "without_replay.py"
 ANSWERS = ROOT / "tests" / "live" / "answers.py"
+FEW_ADDRESSES = ROOT / "tests" / "live" / "few_addresses.py"
 KEY = ("authorization", "Bearer sk-one")
 OTHER_KEY = ("authorization", "Bearer sk-other")
 STREAM = Reply(b'event: response.created\ndata: {"type":"response.created"}\n\n')
@@ -427,13 +428,22 @@ def test_a_chat_host_that_does_not_know_a_model_is_still_one(host: Host) -> None
     assert host.arrived == ["question", "chat", "chat"]
 
 
-def test_a_thousand_addresses_that_are_not_there_push_out_nothing(host: Host) -> None:
+def test_addresses_that_are_not_there_push_out_nothing(asked: Asked, mitmdump: GetMitmdump) -> None:
+    """More of them than are remembered."""
+    arguments = "--mode", f"reverse:{asked.url}", "--set", "dragoman_store=off"
+    proxy = mitmdump(*arguments, scripts=(ADDON, ANSWERS, FEW_ADDRESSES))
+    host = Host(asked, proxy, proxy.url)
     host.says(NO_ADDRESS).ask()
     other = Host(host.upstream, host.proxy, host.base).says(NO_ADDRESS, chat=NO_ADDRESS)
-    for number in range(1050):
+    for number in range(20):
         other.ask(path=f"/{number}/responses")
     host.ask()
     assert host.arrived == ["question", "chat", "chat"]
+    there = Host(asked, proxy, proxy.url).says(NO_ADDRESS)
+    for number in range(20):
+        there.ask(path=f"/{number}/responses")
+    host.ask()
+    assert host.arrived == ["question", "chat", "chat", "question", "chat"], "those that are do"
 
 
 # Ways to the upstream

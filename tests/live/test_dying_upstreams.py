@@ -30,6 +30,7 @@ from tests.live.clients import Clients
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.responses import Exchange, calls_of, text_of
 from tests.repair.streams import chunk, read, sse
+from tests.waiting import eventually
 
 SECTION = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
 CALL = SECTION + '<|tool_call_argument_begin|>{"command": "ls"}<|tool_call_end|>'
@@ -174,13 +175,6 @@ def check_line(client: Client, what: str = "") -> None:
     """A person can read from it what went wrong with what."""
     line = client.logged()
     assert re.search(what or WHAT_HAPPENED, line), line
-
-
-def wait_until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 5
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 WHAT_HAPPENED = (
@@ -394,7 +388,7 @@ def check_unreachable(proxy: Mitmdump, base: str, via: str | None, cause: str) -
         error = exchange.error(502)
         assert error["code"] == "upstream_unreachable"
         assert re.search(cause, error["message"]), error
-    wait_until(lambda: len(re.findall(f"v1/chat/completions: .*({cause})", proxy.log)) == 4)
+    eventually(lambda: len(re.findall(f"v1/chat/completions: .*({cause})", proxy.log)) == 4)
 
 
 def test_an_upstream_whose_certificate_is_not_trusted(
@@ -443,9 +437,9 @@ def test_an_upstream_that_is_silent_for_too_long_is_given_up(
         begun = time.monotonic()
         complete = job != "repair stream" or at < 0
         exchange = client.ask(job, f";fault=silence;abort={at}", complete=complete)
-        assert PATIENCE - 0.1 < time.monotonic() - begun < 1.5 * PATIENCE
+        assert PATIENCE - 0.1 < time.monotonic() - begun < 10 * PATIENCE
         check_line(client, "nothing came from the upstream for 2 seconds")
-        wait_until(lambda: any(f"key={client.key};" in gone.path for gone in upstream.left))
+        eventually(lambda: any(f"key={client.key};" in gone.path for gone in upstream.left))
         return exchange
 
     with ThreadPoolExecutor(len(jobs)) as pool:
@@ -480,7 +474,7 @@ def test_all_else_works_without_the_stream_layer(plain_upstream: Upstream, tmp_p
 def check_without_layer(plain_upstream: Upstream, proxy: Mitmdump) -> None:
     chat = Chat(plain_upstream, proxy)
     client = Client(chat, False, f"w{next(_keys)}w")
-    story = client.ask("bridge stream", ";cut=event;pace=0.15").story()
+    story = client.ask("bridge stream", ";cut=event;pace=0.02").story()
     assert calls_of(story.response) == [("bash", {"command": "ls"})]
     assert client.ask("bridge whole", "").json["output"][0]["type"] == "message"
     got = client.ask("repair stream", ";cut=event").reply

@@ -22,9 +22,12 @@ from tests.live import responses
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.repair.streams import chunk, sse
+from tests.waiting import eventually
 
 CLIENTS = 200
 STREAM = sse([chunk({"content": f"word{n} <|tool_"}) for n in range(50)])
+ENDLESS = sse([chunk({"content": f"word{n} <|tool_"}) for n in range(3000)])
+"""At that pace it lasts a minute."""
 GetMitmdump = Callable[..., Mitmdump]
 _keys = itertools.count()
 JOBS = {
@@ -51,7 +54,7 @@ def chat(
     settings.append(f"test_upstream_http2={str(request.param).lower()}")
     arguments = [word for setting in settings for word in ("--set", setting)]
     arguments += ["--mode", f"reverse:{upstream.url}"]
-    upstream.replies["leaving"] = Reply(STREAM)
+    upstream.replies |= {"leaving": Reply(ENDLESS), "staying": Reply(STREAM)}
     return Chat(upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
 
 
@@ -65,7 +68,7 @@ def leave(chat: Chat, job: str, moment: str, *, http2: bool) -> str:
         got = b""
         while until not in got:
             got += next(pieces)
-        wait_until(lambda: chat.upstream.requests_of("leaving", key), "the request upstream")
+        eventually(lambda: chat.upstream.requests_of("leaving", key), "the request upstream")
     return key
 
 
@@ -111,13 +114,6 @@ def _bodies(speaker: h2.connection.H2Connection, connection: ssl.SSLSocket) -> I
         connection.sendall(speaker.data_to_send())
 
 
-def wait_until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 5
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
 def has_left(upstream: Upstream, key: str) -> bool:
     return any(f"key={key};" in request.path for request in list(upstream.left))
 
@@ -127,7 +123,7 @@ def has_left(upstream: Upstream, key: str) -> bool:
 @pytest.mark.parametrize("job", JOBS)
 def test_the_request_upstream_is_cancelled(chat: Chat, job: str, moment: str, http2: bool) -> None:
     key = leave(chat, job, moment, http2=http2)
-    wait_until(lambda: has_left(chat.upstream, key), "the upstream is told")
+    eventually(lambda: has_left(chat.upstream, key), "the upstream is told")
     log = chat.proxy.wait_for_log(f"key={key};.*: {job} .*")
     (line,) = [line for line in log.splitlines() if f"key={key};" in line]
     assert "Client disconnected" in line or "stream reset by client (CANCEL)" in line
@@ -138,11 +134,15 @@ def test_a_client_that_leaves_takes_nobody_with_it(chat: Chat) -> None:
     """The other streams of its connection to the upstream, if there is one for all."""
     with ThreadPoolExecutor(6) as pool:
         asked = [
-            pool.submit(chat.ask, "leaving", f";key=stays{n}x;cut=event;pace=0.01", path=path)
+            pool.submit(chat.ask, "staying", f";key=stays{n}x;cut=event;hold=9", path=path)
             for n, (path, _) in enumerate(JOBS.values())
         ]
+        for n, _ in enumerate(asked):
+            key = f"stays{n}x"
+            eventually(lambda key=key: chat.upstream.requests_of("staying", key))
         for http2 in (False, True):
             leave(chat, "bridge", "in a running stream", http2=http2)
+        chat.upstream.release("staying")
         for reply in asked:
             assert reply.result().complete
 
@@ -158,8 +158,8 @@ def test_nothing_stays_behind(chat: Chat) -> None:
 
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(one, itertools.islice(kinds, 20)))  # what is made once is there now
-        wait_until(lambda: held()["timers"] <= 1, "no timer is left")
+        eventually(lambda: held()["timers"] <= 1, "no timer is left")
         before = held()
         list(pool.map(one, itertools.islice(kinds, CLIENTS)))
     few = dict.fromkeys(before, 2) | {"files": before["files"] + 2}
-    wait_until(lambda: all(n <= few[name] for name, n in held().items()), f"{before}, {held()}")
+    eventually(lambda: all(n <= few[name] for name, n in held().items()), f"{before}, {held()}")

@@ -13,7 +13,7 @@ import pytest
 
 from fixtures.server import Upstream
 from tests.live.chat import CONTROLS, Chat
-from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.mitmdump import ADDON, Mitmdump, output_of
 from tests.live.test_repair_options import LEAKING, names
 from tests.repair.streams import read
 
@@ -38,16 +38,15 @@ def start(folder: Path, *settings: str, config: str = "", program: str = "mitmdu
     every = [setting for setting in every if program == "mitmweb" or "web_" not in setting]
     if program == "mitmweb":
         every.append("web_open_browser=false")
+    words = ["-s", str(ADDON), *(word for setting in every for word in ("--set", setting))]
+    if program == "mitmdump":
+        return output_of(*words)
     ended = subprocess.run(
-        [
-            Path(sys.executable).with_name(program),
-            *("-s", ADDON),
-            *(word for setting in every for word in ("--set", setting)),
-        ],
+        [Path(sys.executable).with_name(program), *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     output = ended.stdout + ended.stderr

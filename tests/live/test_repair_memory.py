@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import zlib
@@ -60,21 +61,25 @@ def tiny_frames(size: int) -> bytes:
 
 
 BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "gzip": ("gzip", lambda: zeros(1024 * MEGABYTE, 31)),
-    "deflate": ("deflate", lambda: zeros(1024 * MEGABYTE, 15)),
-    "br": ("br", lambda: brotli_zeros(1024 * MEGABYTE)),
-    "zstd": ("zstd", lambda: zstandard_zeros(1024 * MEGABYTE)),
-    "zstd with a large window": ("zstd", lambda: zstandard_zeros(1024 * MEGABYTE, 27)),
+    "gzip": ("gzip", lambda: zeros(512 * MEGABYTE, 31)),
+    "deflate": ("deflate", lambda: zeros(512 * MEGABYTE, 15)),
+    "br": ("br", lambda: brotli_zeros(512 * MEGABYTE)),
+    "zstd": ("zstd", lambda: zstandard_zeros(512 * MEGABYTE)),
+    "zstd with a large window": ("zstd", lambda: zstandard_zeros(512 * MEGABYTE, 27)),
     "gzip of tiny frames": ("gzip", lambda: gzip.compress(tiny_frames(64 * MEGABYTE), 9)),
     "br of tiny frames": ("br", lambda: brotli.compress(tiny_frames(64 * MEGABYTE), quality=5)),
 }
 
 
+@functools.cache
+def made(bomb: str) -> bytes:
+    return BOMBS[bomb][1]()
+
+
 @pytest.mark.parametrize("content_type", ["text/event-stream", "application/json"])
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_decompression_bomb_stays_small(chat: Chat, bomb: str, content_type: str) -> None:
-    encoding, make = BOMBS[bomb]
-    body = make()
+    encoding, body = BOMBS[bomb][0], made(bomb)
     headers = (("content-encoding", encoding),)
     wants_stream = content_type == "text/event-stream"
     reply = chat.ask(

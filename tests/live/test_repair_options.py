@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 
 from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS, REQUEST, Chat
-from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
+from tests.live.mitmdump import ADDON, Mitmdump, make_confdir, output_of
 from tests.repair.streams import Read, chunk, read, sse
 
 LEAK = (
@@ -75,17 +73,9 @@ def test_an_invalid_value_is_refused_while_running_and_the_old_one_stays(
 def test_an_invalid_value_ends_mitmdump_with_what_to_change(
     tmp_path: Path, option: str, value: str, message: str
 ) -> None:
-    mitmdump = Path(sys.executable).with_name("mitmdump")
     settings = [f"confdir={tmp_path}", "listen_port=0", f"{option}={value}"]
-    ended = subprocess.run(
-        [mitmdump, "-s", ADDON, *(word for setting in settings for word in ("--set", setting))],
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
-    assert ended.returncode
-    output = ended.stdout + ended.stderr
+    words = (word for setting in settings for word in ("--set", setting))
+    output = output_of("-s", str(ADDON), *words)
     assert re.search(f"{option} is {message}", output)
     assert "Traceback" not in output
 
@@ -132,11 +122,13 @@ def test_a_filter_also_reaches_other_paths(mitmdump: Callable[..., Mitmdump]) ->
 
 def test_a_stream_keeps_the_options_with_which_it_began(chat: Chat) -> None:
     got: list[bytes] = []
-    cut = f";cut=at:{LEAKING.index(b'functions')};pace=0.4"
-    running = Thread(target=lambda: got.append(chat.ask(LEAKING, cut).body))
+    chat.upstream.replies["running"] = Reply(LEAKING)
+    cut = f";cut=at:{LEAKING.index(b'functions')};hold=1"
+    running = Thread(target=lambda: got.append(chat.ask("running", cut).body))
     running.start()
     chat.proxy.wait_for_log("Streaming response")
     chat.control("options", dragoman_repair="off", dragoman_finish_reason="keep")
+    chat.upstream.release("running")
     running.join()
     assert names(read(got[0])) == ["bash"]
     assert read(got[0]).finish == ["tool_calls"]

@@ -20,9 +20,6 @@ from tests.repair.streams import chunk, read, sse
 FIXTURE = "kimi_specification"
 SECTION = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
 ARGUMENTS = "<|tool_call_argument_begin|>"
-STALL = 0.4
-"""Seconds of the upstream's silence."""
-
 Mitmdumps = Callable[..., Mitmdump]
 
 
@@ -127,30 +124,31 @@ def test_a_stream_without_markers_is_identical(ask: Ask, framing: str) -> None:
 
 
 def stalling(*deltas: dict[str, str], at: str) -> tuple[bytes, str]:
-    """A stream and the options with which the upstream falls silent in front of `at`."""
+    """A stream and the options with which the upstream holds what begins with `at`."""
     stream = sse([*map(chunk, deltas), chunk({}, "stop")])
-    return stream, f";cut=at:{stream.index(at.encode())};pace={STALL}"
+    return stream, f";cut=at:{stream.index(at.encode())};hold=1"
 
 
-def assert_live(reply: wire.Reply, before: str, behind: str) -> None:
-    """`before` came when the silence began, `behind` when it was over."""
+def assert_live(ask: Ask, stream: bytes, options: str, before: str, behind: str) -> None:
+    """`before` comes while the upstream holds the rest, and is why it then sends `behind`."""
+    reply = ask(stream, options, release_when=lambda body: before.encode() in body)
     assert reply.complete
-    assert reply.arrival(behind.encode()) - reply.arrival(before.encode()) > STALL / 2
+    assert behind.encode() in reply.body
 
 
 def test_text_before_a_stall_arrives_before_it_ends(ask: Ask) -> None:
     stream, options = stalling({"content": "early <b"}, {"content": "late"}, at="late")
-    assert_live(ask(stream, options), "early <b", "late")
+    assert_live(ask, stream, options, "early <b", "late")
 
 
 def test_text_before_a_section_arrives_before_it_ends(chat: Chat) -> None:
     deltas = {"reasoning": "early"}, {"reasoning": SECTION}, {"reasoning": "<|tool_call_end|>"}
-    assert_live(chat.ask(*stalling(*deltas, at="<|tool_calls_section")), "early", '"bash"')
+    assert_live(chat.ask, *stalling(*deltas, at="<|tool_calls_section"), "early", '"bash"')
 
 
 def test_a_call_starts_as_soon_as_its_header_is_there(chat: Chat) -> None:
     deltas = [{"content": SECTION + ARGUMENTS}, {"content": ' {"command": "late"}'}]
-    assert_live(chat.ask(*stalling(*deltas, at=' {\\"command')), '"name":"bash"', "late")
+    assert_live(chat.ask, *stalling(*deltas, at=' {\\"command'), '"name":"bash"', "late")
 
 
 def test_arguments_arrive_as_they_come(ask: Ask) -> None:
@@ -158,7 +156,7 @@ def test_arguments_arrive_as_they_come(ask: Ask) -> None:
         {"content": SECTION + ARGUMENTS + '{"command": "early'},
         {"content": ' late"}<|tool_call_end|>'},
     ]
-    assert_live(ask(*stalling(*deltas, at=" late")), "early", " late")
+    assert_live(ask, *stalling(*deltas, at=" late"), "early", " late")
 
 
 def test_a_call_ends_with_its_last_argument(chat: Chat) -> None:
@@ -166,13 +164,13 @@ def test_a_call_ends_with_its_last_argument(chat: Chat) -> None:
         {"content": SECTION + ARGUMENTS + '{"command": "early"}'},
         {"content": "<|tool_call_end|><|tool_calls_section_end|>late"},
     ]
-    assert_live(chat.ask(*stalling(*deltas, at="<|tool_call_end")), 'early\\"}', "late")
+    assert_live(chat.ask, *stalling(*deltas, at="<|tool_call_end"), 'early\\"}', "late")
 
 
 def test_a_cut_event_is_sent_when_its_blank_line_is_there(chat: Chat) -> None:
     stream = sse([chunk({"content": "early"}), chunk({"content": "late"})])
     at = stream.index(b"late")
-    assert_live(chat.ask(stream, f";cut=at:{at - 5},{at};pace={STALL}"), "early", "late")
+    assert_live(chat.ask, stream, f";cut=at:{at - 5},{at};hold=2", "early", "late")
 
 
 def test_an_upstream_that_breaks_off_breaks_the_client_off(ask: Ask) -> None:
@@ -206,13 +204,13 @@ def test_the_content_type_may_have_parameters(chat: Chat, content_type: str) -> 
 
 def test_a_client_that_leaves_early_leaves_no_fault(chat: Chat) -> None:
     body = json.dumps(REQUEST).encode()
-    head = f"POST /{FIXTURE};cut=event;pace=0.01/v1/chat/completions HTTP/1.1\r\nHost: a\r\n"
+    head = f"POST /{FIXTURE};cut=event;hold=20/v1/chat/completions HTTP/1.1\r\nHost: a\r\n"
     with closing(socket.create_connection(("127.0.0.1", chat.proxy.port), 5)) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         got = b""
         while b'"bash"' not in got:
             got += connection.recv(4096)
-    chat.proxy.wait_for_log(r"pace=0\.01\S*: repair · \S+ · 1 call")
+    chat.proxy.wait_for_log(r"hold=20\S*: repair · \S+ · 1 call")
 
 
 def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_the_connection(chat: Chat) -> None:

@@ -82,9 +82,9 @@ def test_what_an_upstream_sends_after_the_end_of_its_turn_is_not_read(
     stream = WHOLE + rest
     offsets = [len(WHOLE), *range(len(WHOLE) + 13, len(stream), 13)]
     chat = start()
-    exchange, seconds = ask(chat, stream, f";cut=at:{','.join(map(str, offsets))};pace=0.05")
+    cut = f";cut=at:{','.join(map(str, offsets))}"
+    exchange, _ = ask(chat, stream, f"{cut};pace=0.01;hold=100")
     assert text_of(exchange.story().response) == "Done."
-    assert seconds < 5  # of 10
     chat.proxy.wait_for_log("server disconnect")
 
 
@@ -96,12 +96,12 @@ def test_a_finish_reason_ends_a_turn_whose_stream_does_not_end(
     story = exchange.story()
     assert story.response["status"] == "completed"
     assert story.response["usage"]["total_tokens"] == 5
-    assert 2.9 < seconds < 8
+    assert 2.9 < seconds < 20
 
 
 def test_usage_that_comes_late_is_counted(start: Callable[..., Chat]) -> None:
     at = WITHOUT_DONE.rindex(b"data: ")
-    options = f";cut=at:{at};pace=1.5;abort={len(WITHOUT_DONE)};fault=silence"
+    options = f";cut=at:{at};pace=0.5;abort={len(WITHOUT_DONE)};fault=silence"
     exchange, _ = ask(start(), WITHOUT_DONE, options)
     assert exchange.story().response["usage"]["total_tokens"] == 5
 
@@ -111,7 +111,7 @@ def test_comments_do_not_keep_a_turn_open(start: Callable[..., Chat]) -> None:
     offsets = range(len(WITHOUT_DONE), len(stream), 11)
     exchange, seconds = ask(start(), stream, f";cut=at:{','.join(map(str, offsets))};pace=0.5")
     assert exchange.story().response["status"] == "completed"
-    assert seconds < 10
+    assert seconds < 16  # of 20
 
 
 def test_a_turn_without_a_finish_reason_is_waited_for(start: Callable[..., Chat]) -> None:
@@ -123,7 +123,7 @@ def test_a_turn_without_a_finish_reason_is_waited_for(start: Callable[..., Chat]
 
 @pytest.fixture
 def counting_upstream() -> Iterator[tuple[str, list[int]]]:
-    """A host that sends each reply's end 20 ms after its `[DONE]`, or, at `/open…`, never; it
+    """A host that sends each reply's end 10 ms after its `[DONE]`, or, at `/open…`, never; it
     counts the requests of each of its connections."""
     counts: list[int] = []
     listener = socket.create_server(("127.0.0.1", 0))
@@ -143,7 +143,7 @@ def counting_upstream() -> Iterator[tuple[str, list[int]]]:
             )
             if b"/open" in line:
                 continue
-            time.sleep(0.02)
+            time.sleep(0.01)
             connection.sendall(b"0\r\n\r\n")
         connection.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,10 +20,11 @@ from tests.live.haproxy import HAProxy
 from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.responses import JSON, Exchange, calls_of
 from tests.live.responses import REQUEST as RESPONSES
+from tests.waiting import eventually
 
 FIXTURE = "kimi_specification"
-SLOW = ";cut=event;pace=0.1"
-"""The stream then lasts some four seconds."""
+HELD = ";cut=event;hold=5;key=drained"
+"""The stream then waits for `Upstream.release`."""
 STREAMS = 20
 
 
@@ -34,10 +35,11 @@ class Setup:
     first: Mitmdump
     second: Mitmdump
     balancer: HAProxy
+    upstream: Upstream
 
-    def chat(self, options: str = "") -> wire.Reply:
+    def chat(self, options: str = "", watch: Callable[[bytes], object] | None = None) -> wire.Reply:
         """A repaired stream, through whichever instance."""
-        return self._ask(f"{FIXTURE}{options}/v1/chat/completions", CHAT)
+        return self._ask(f"{FIXTURE}{options}/v1/chat/completions", CHAT, watch)
 
     def responses(self, options: str = "") -> wire.Reply:
         """A bridged stream, through whichever instance."""
@@ -49,9 +51,14 @@ class Setup:
         instance.stop()
         instance.mark()
 
-    def _ask(self, path: str, request: dict[str, object]) -> wire.Reply:
+    def _ask(
+        self,
+        path: str,
+        request: dict[str, object],
+        watch: Callable[[bytes], object] | None = None,
+    ) -> wire.Reply:
         body = json.dumps(request).encode()
-        return wire.exchange(f"{self.balancer.url}/{path}", body, headers=(JSON,))
+        return wire.exchange(f"{self.balancer.url}/{path}", body, headers=(JSON,), watch=watch)
 
 
 @pytest.fixture
@@ -62,7 +69,7 @@ def setup(plain_upstream: Upstream, tmp_path: Path) -> Iterator[Setup]:
     with ExitStack() as stack:
         first, second = (stack.enter_context(Mitmdump(tmp_path, *arguments)) for _ in range(2))
         balancer = stack.enter_context(HAProxy(tmp_path, first, second))
-        yield Setup(first, second, balancer)
+        yield Setup(first, second, balancer, plain_upstream)
         for instance in (first, second):
             instance.check_log()
 
@@ -90,9 +97,10 @@ def test_streams_end_whole_while_their_instance_is_drained(
     chats: list[Future[wire.Reply]] = []
     responses: list[Future[wire.Reply]] = []
     for _ in range(STREAMS // 2):
-        chats.append(pool.submit(setup.chat, SLOW))
-        responses.append(pool.submit(setup.responses, SLOW))
+        chats.append(pool.submit(setup.chat, HELD))
+        responses.append(pool.submit(setup.responses, HELD))
     balancer.wait_until(lambda: balancer.running("first") + balancer.running("second") == STREAMS)
+    eventually(lambda: len(setup.upstream.requests_of(FIXTURE, "drained")) == STREAMS)
     on_first = balancer.running("first")
     assert on_first == STREAMS // 2, "half of the streams each"
 
@@ -103,6 +111,7 @@ def test_streams_end_whole_while_their_instance_is_drained(
     assert balancer.running("first") == on_first, "its streams still run"
     assert (balancer.served("first"), balancer.served("second")) == (served[0], served[1] + 2)
 
+    setup.upstream.release(FIXTURE)
     balancer.wait_until(lambda: balancer.running("first") == 0)
     setup.stop(setup.first)
     for chat in chats:
@@ -114,10 +123,11 @@ def test_streams_end_whole_while_their_instance_is_drained(
 
 
 def test_events_are_not_collected_on_their_way(setup: Setup) -> None:
-    pieces = setup.chat(";cut=event;pace=0.05").pieces
-    first, last = pieces[0][0], pieces[-1][0]
-    assert first < last / 2
-    assert len(pieces) > 20
+    def watch(body: bytes) -> None:
+        if b"I need" in body:
+            setup.upstream.release(FIXTURE)
+
+    check_chat(setup.chat(";cut=event;hold=5", watch))
 
 
 def test_the_next_request_of_a_kept_connection_leaves_a_drained_instance(setup: Setup) -> None:

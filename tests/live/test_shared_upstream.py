@@ -55,7 +55,7 @@ class Streams:
         asked for all the time."""
         began = time.monotonic()
         self._socket.settimeout(0.02)
-        while not self.ends.keys() >= set(wanted) and (passed := time.monotonic() - began) < 15:
+        while not self.ends.keys() >= set(wanted) and (passed := time.monotonic() - began) < 60:
             if passed < 2 and self._h2.open_outbound_streams < 90:
                 for _ in range(4):
                     asking()

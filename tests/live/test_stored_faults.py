@@ -28,6 +28,7 @@ from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.responses import JSON
 from tests.live.stored import (
     ASK,
+    HELD,
     Client,
     called,
     item_not_found,
@@ -37,6 +38,7 @@ from tests.live.stored import (
     said,
 )
 from tests.stored.redis_server import RedisServer
+from tests.waiting import eventually
 
 NOT_KEPT = "this response is not kept: "
 WITHOUT_SQLITE = ROOT / "tests" / "live" / "without_sqlite.py"
@@ -98,7 +100,7 @@ class Turns(threading.Thread):
                         self._ended.append(previous)
 
 
-@pytest.mark.parametrize("moment", [20, 100])
+@pytest.mark.parametrize("moment", [20, 60])
 def test_a_killed_proxy_has_lost_nothing_that_a_client_heard_the_end_of(
     start: Callable[..., Client], tmp_path: Path, moment: int
 ) -> None:
@@ -108,10 +110,7 @@ def test_a_killed_proxy_has_lost_nothing_that_a_client_heard_the_end_of(
     threads = [Turns(client, ended) for _ in range(8)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 30
-    while len(ended) < moment:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    eventually(lambda: len(ended) >= moment)
     client.proxy.kill()
     for thread in threads:
         thread.join()
@@ -146,7 +145,8 @@ def test_the_end_is_heard_of_only_when_it_is_kept(
             begun = time.monotonic()
             while b"output_text.done" not in stream.readline():
                 pass
-            assert time.monotonic() - begun < 0.3, "all but the end comes at once"
+            # All but the end comes at once; the end, without the lock or after two seconds.
+            assert time.monotonic() - begun < 1.5
             assert client.get(response_id).json["output"]
             other.execute("ROLLBACK")
             assert b"event: response.completed\n" in stream.read()
@@ -163,7 +163,7 @@ def test_a_file_that_cannot_be_used_breaks_no_turn(
         db.execute("ALTER TABLE blobs RENAME TO away")
     client.proxy.mark()
     assert client.response(said("Hello."), "Hi.", stream=stream)["status"] == "completed"
-    assert client.proxy.log.count(NOT_KEPT) == 1
+    assert client.proxy.wait_for_log(NOT_KEPT).count(NOT_KEPT) == 1
     needing = [
         client.ask(said("No."), "Hi.", previous_response_id=first["id"], stream=stream),
         client.ask(said("No."), [{"type": "item_reference", "id": first["output"][0]["id"]}]),
@@ -175,7 +175,7 @@ def test_a_file_that_cannot_be_used_breaks_no_turn(
         assert exchange.error(503)["code"] == "store_unavailable"
         assert exchange.sent == []
         assert str(tmp_path) not in exchange.reply.body.decode()
-    assert client.proxy.log.count("Stored responses cannot be had: ") == len(needing)
+    eventually(lambda: client.proxy.log.count("Stored responses cannot be had: ") == len(needing))
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
         db.execute("ALTER TABLE away RENAME TO blobs")
     assert client.get(first["id"]).json == first
@@ -245,7 +245,7 @@ def test_a_redis_that_is_away_breaks_no_turn(
     client = start(f"dragoman_store={own_redis.url}")
     begun = time.monotonic()
     lost = client.response(said("Hello."), "Hi.", stream=stream)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 10
     assert client.proxy.wait_for_log(NOT_KEPT).count(NOT_KEPT) == 1
     exchange = client.ask(said("No."), "Hi.", previous_response_id=lost["id"])
     assert exchange.error(503)["code"] == "store_unavailable"
@@ -258,12 +258,12 @@ def test_a_redis_that_is_away_breaks_no_turn(
         begun = time.monotonic()
         response = client.response(said("Hello."), "Hi.", stream=stream)
         assert response["status"] == "completed"
-        assert 0.5 < time.monotonic() - begun < 4
+        assert 0.5 < time.monotonic() - begun < 12
         begun = time.monotonic()
         for _ in range(8):
             client.response(said("Hello."), "Hi.", stream=stream)
         assert client.get(kept["id"]).error(503)["code"] == "store_unavailable"
-        assert time.monotonic() - begun < 2, "one turn has waited for all"
+        assert time.monotonic() - begun < 6, "one turn has waited for all"
     own_redis.stop()
     own_redis.start()
     eventually(lambda: client.get(kept["id"]).reply.status != 503)
@@ -281,13 +281,14 @@ def test_where_responses_are_kept_can_change_at_any_time(
 ) -> None:
     client = start()
     kept = client.response(said("Hello."), "Hi.")
-    slow = client.but(options=";cut=event;pace=0.2")
+    slow = client.but(options=HELD)
     with slow.running(reply=said("Hello.")) as (response_id, stream):
         for where in ("memory", str(tmp_path / "other.sqlite3")):
             assert set_options(client, dragoman_store=where).status == 200
             not_found(client.get(kept["id"]), kept["id"])
             fresh = client.response(said("Hello."), "Hi.")
             assert client.get(fresh["id"]).json == fresh
+        slow.release()
         assert b"event: response.completed\n" in stream.read()
     assert slow.get(response_id).json["status"] == "completed", "kept where it is now"
     assert stat.S_IMODE((tmp_path / "other.sqlite3").stat().st_mode) == 0o600
@@ -313,13 +314,15 @@ def test_switched_off_nothing_is_kept_and_all_else_works(
     assert "nothing at" in client.submit(said("No."), response, []).json["error"]["message"]
     assert not (tmp_path / FILE).exists()
 
-    slow = client.but(options=";cut=event;pace=0.1")
+    slow = client.but(options=HELD)
     with slow.running(reply=said("Hello.")) as (response_id, events):
         assert set_options(client, dragoman_store="memory").status == 200
+        slow.release()
         assert b"event: response.completed\n" in events.read()
     not_found(slow.get(response_id), response_id)
     with slow.running(reply=said("Hello.")) as (response_id, events):
         assert set_options(client, dragoman_store="off").status == 200
+        slow.release()
         assert b"event: response.completed\n" in events.read()
     client.proxy.wait_for_log(f"{NOT_KEPT}Responses are not kept any more")
 
@@ -374,15 +377,9 @@ def test_where_the_end_cannot_be_held_responses_are_kept_all_the_same(
     resumed = client.submit(said("Done."), first, outputs_of(first), stream=True)
     last = resumed.story(prior=first["output"]).response
     eventually(lambda: client.get(first["id"]).json == last)
-    slow = client.but(options=";cut=event;pace=0.2")
+    slow = client.but(options=HELD)
     with slow.running(reply=said("Slow. " * 9)) as (response_id, stream):
         cancelled = slow.call("POST", f"/{response_id}/cancel").json
+        slow.release()
         assert b'"status":"cancelled"' in stream.read()
     eventually(lambda: slow.get(response_id).json == cancelled)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

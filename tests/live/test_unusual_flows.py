@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tests.live.chat import Chat, fixture_bytes
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.test_evidence import LEAKING, RESPONSES, Saved
 from tests.repair.streams import read
+from tests.waiting import eventually
 
 OTHERS = ROOT / "tests" / "live" / "others.py"
 
@@ -119,13 +119,14 @@ def test_a_script_that_is_loaded_anew_finds_what_runs(
     arguments += ["--set", "dragoman_bridge=~u /v1/responses"]
     with Mitmdump(confdir, *arguments, scripts=(script,)) as proxy:
         chat = Chat(plain_upstream, proxy)
-        url = f"{proxy.url}/{LEAKING};cut=event;pace=0.1/v1/responses"
         with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(bridged, chat, ";cut=event;pace=0.1")
-            time.sleep(1)
+            running = pool.submit(bridged, chat, ";cut=event;hold=9;key=anew")
+            eventually(lambda: plain_upstream.requests_of(LEAKING, "anew"))
+            proxy.wait_for_log("Streaming response")
             script.touch()
-            proxy.wait_for_log("(?s)Loading script.*Loading script", 10)
-            assert b"event: response.completed" in running.result(), url
+            proxy.wait_for_log("(?s)Loading script.*Loading script")
+            plain_upstream.release(LEAKING)
+            assert b"event: response.completed" in running.result()
         proxy.wait_for_log("bridge · ")
         proxy.check_log()
     with flows.open("rb") as file:

@@ -10,6 +10,7 @@ import contextlib
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ import h2.config
 import h2.connection
 import h2.events
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 """Seconds of silence after which a reply counts as hanging, which is an error."""
 
 
@@ -32,6 +33,13 @@ class Reply:
     """(seconds since the request was sent, bytes): an HTTP/1.1 chunk or read, an HTTP/2 frame."""
     complete: bool = False
     """Whether the body's end was announced: last chunk, full length, END_STREAM."""
+    watch: Callable[[bytes], object] | None = None
+    """Called with the body so far whenever more of it has come."""
+
+    def add(self, seconds: float, piece: bytes) -> None:
+        self.pieces.append((seconds, piece))
+        if self.watch:
+            self.watch(self.body)
 
     @property
     def body(self) -> bytes:
@@ -67,10 +75,12 @@ def exchange(
     headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),),
     proxy: str | None = None,
     http2: bool = False,
+    watch: Callable[[bytes], object] | None = None,
 ) -> Reply:
     """Send one request and read its reply to the end.
 
     `proxy` is a proxy's URL, used with CONNECT.  TLS certificates are not verified.
+    `watch` is that of the `ReplyConverter`.
     Raises TimeoutError for a reply that hangs; a connection that breaks gives a
     `ReplyConverter` that is not `complete`.
     """
@@ -79,7 +89,7 @@ def exchange(
     request = _Request(method, target.netloc, path or "/", headers, body)
     with contextlib.closing(connect(url, proxy, http2)) as connection:
         speak = _http2 if http2 else _http1
-        return speak(connection, request)
+        return speak(connection, request, Reply(watch=watch))
 
 
 def connect(url: str, proxy: str | None, http2: bool) -> socket.socket:
@@ -105,7 +115,7 @@ def connect(url: str, proxy: str | None, http2: bool) -> socket.socket:
     return connection
 
 
-def _http1(connection: socket.socket, request: _Request) -> Reply:
+def _http1(connection: socket.socket, request: _Request, reply: Reply) -> Reply:
     every = [("Host", request.authority), *request.headers]
     every.append(("Content-Length", str(len(request.body))))
     lines = "".join(f"{name}: {value}\r\n" for name, value in every)
@@ -113,7 +123,6 @@ def _http1(connection: socket.socket, request: _Request) -> Reply:
         f"{request.method} {request.path} HTTP/1.1\r\n{lines}\r\n".encode() + request.body
     )
     sent = time.monotonic()
-    reply = Reply()
     with connection.makefile("rb") as stream, contextlib.suppress(ConnectionError, ssl.SSLError):
         status = stream.readline()
         if not status:
@@ -126,20 +135,20 @@ def _http1(connection: socket.socket, request: _Request) -> Reply:
         if reply.header("transfer-encoding") == "chunked":
             while size := int(stream.readline() or b"-1", 16):
                 piece = stream.read(size) if size > 0 else b""
-                reply.pieces.append((time.monotonic() - sent, piece))
+                reply.add(time.monotonic() - sent, piece)
                 if len(piece) < size or size < 0 or stream.readline() != b"\r\n":
                     return reply
             reply.complete = stream.readline() == b"\r\n"
         else:
             left = int(length) if length else -1
             while left and (piece := stream.read1(min(65536, left) if left > 0 else 65536)):
-                reply.pieces.append((time.monotonic() - sent, piece))
+                reply.add(time.monotonic() - sent, piece)
                 left -= len(piece) if left > 0 else 0
             reply.complete = left <= 0
     return reply
 
 
-def _http2(connection: socket.socket, request: _Request) -> Reply:
+def _http2(connection: socket.socket, request: _Request, reply: Reply) -> Reply:
     speaker = h2.connection.H2Connection(
         h2.config.H2Configuration(client_side=True, header_encoding="utf-8")
     )
@@ -148,7 +157,6 @@ def _http2(connection: socket.socket, request: _Request) -> Reply:
     pseudo = [(":method", request.method), (":scheme", "https")]
     pseudo += [(":authority", request.authority), (":path", request.path)]
     speaker.send_headers(1, [*pseudo, *request.headers])
-    reply = Reply()
     rest: bytes | None = request.body
     sent = time.monotonic()
     with contextlib.suppress(ConnectionError, ssl.SSLError):
@@ -176,7 +184,7 @@ def _take(speaker: h2.connection.H2Connection, data: bytes, reply: Reply, sent: 
             reply.status = int(dict(event.headers)[":status"])
         elif isinstance(event, h2.events.DataReceived):
             if event.data:
-                reply.pieces.append((time.monotonic() - sent, event.data))
+                reply.add(time.monotonic() - sent, event.data)
             speaker.acknowledge_received_data(event.flow_controlled_length, 1)
         elif isinstance(event, h2.events.StreamEnded):
             reply.complete = ended = True

@@ -27,8 +27,8 @@ from tests.fuzz.promises import (
 
 STREAMS = streams()
 WHOLE = whole_replies()
-NODES = chosen(STREAMS, at_most=2)
-NODES_OF_WHOLE = chosen(WHOLE, at_most=2)
+NODES = chosen(STREAMS, at_most=1)
+NODES_OF_WHOLE = chosen(WHOLE, at_most=1)
 CODEX = DIALECTS["codex"]
 
 

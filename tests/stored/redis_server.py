@@ -51,7 +51,7 @@ class RedisServer:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self._answers():
             ended = self._process.poll() is not None
             if ended or time.monotonic() > deadline:

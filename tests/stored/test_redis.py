@@ -69,7 +69,7 @@ def test_a_redis_that_hangs_is_not_waited_for_long(own_redis: RedisServer) -> No
         begun = time.monotonic()
         with pytest.raises(StoreError, match=r"[Tt]imeout"):
             store.get(OWNER, ["resp_1"], NOW)
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 10
     assert store.get(OWNER, ["resp_1"], NOW) == [b"one"]
 
 

@@ -70,7 +70,7 @@ class Console:
         """Type text as it is."""
         self._run("send-keys", "-l", text)
 
-    def wait(self, condition: Callable[[str], bool], timeout: float = 20) -> str:
+    def wait(self, condition: Callable[[str], bool], timeout: float = 60) -> str:
         """The screen once `condition` holds of it."""
         deadline = time.monotonic() + timeout
         while not condition(screen := self.screen):
@@ -78,7 +78,7 @@ class Console:
             time.sleep(0.05)
         return screen
 
-    def wait_for(self, *texts: str, timeout: float = 20) -> str:
+    def wait_for(self, *texts: str, timeout: float = 60) -> str:
         """The screen once it shows all of these."""
         return self.wait(lambda screen: all(text in screen for text in texts), timeout)
 

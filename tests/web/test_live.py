@@ -83,7 +83,7 @@ def test_the_client_receives_its_stream_while_it_is_looked_at(watched: Watched) 
     assert watched.reply.complete
     assert watched.reply.status == 200
     at = [seconds for seconds, _ in watched.reply.pieces]
-    assert max(later - earlier for earlier, later in itertools.pairwise(at)) < 3
+    assert max(later - earlier for earlier, later in itertools.pairwise(at)) < 6
 
 
 def test_the_text_grows_in_the_stream_view(watched: Watched) -> None:
@@ -105,7 +105,7 @@ def test_the_flow_is_commented_and_marked_while_it_runs(watched: Watched) -> Non
 def test_the_comment_says_at_the_end_what_became_of_it(watched: Watched) -> None:
     assert re.fullmatch(
         rf"{watched.job} · \S*[Kk]imi-[Kk]2\.5\S* · 2 calls[^(]* \(bash, read\)"
-        r" · 133 tok · first 0\.\d s",
+        r" · 133 tok · first \d\.\d s",
         watched.ended.comment,
     )
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.formats.kimi_k2.names import may_be_header
 from dragoman.repair.schema import Steps, accepts
 
 KEYS = st.sampled_from(["path", "line", "all", "path-", ""])
@@ -51,7 +52,7 @@ def test_what_may_be_a_header_begins_as_the_name_of_a_tool(names: list[str], tex
         expected = f"{head}:" in headers and (index.isdigit() or not index)
     else:
         expected = any(header.startswith(text) for header in headers)
-    assert DeclaredTools({name: {} for name in names}).may_be_header(text) is expected
+    assert may_be_header(text, DeclaredTools({name: {} for name in names})) is expected
 
 
 def test_hundreds_of_calls_find_their_tools_among_thousands() -> None:
