@@ -18,13 +18,14 @@ ARGS :=
 $(foreach venv,$(VENV) $(CLIENTS) $(FUZZ) $(LITELLM),$(shell \
 	$(venv)/bin/python -c 'import pip' >/dev/null 2>&1 || rm -f $(venv)/.ready))
 
-.PHONY: help demo web run test test-clients soak bench bench-smoke fuzz lint fixtures pictures clean
+.PHONY: help demo web run test pytest test-clients soak bench bench-smoke fuzz lint fixtures pictures clean
 
 help:
 	@echo 'make demo          see both jobs at work: a replayed upstream, mitmdump, a real client'
 	@echo 'make web           the same in mitmweb: look at flows that were repaired and bridged'
 	@echo 'make run           start the proxy for daily use (PORT=8080)'
 	@echo 'make test          lint and every test but those of the heavy clients'
+	@echo 'make pytest        the same tests without lint'
 	@echo 'make test-clients  install Codex CLI, kimi-code and opencode (some 700 MB); test with them'
 	@echo 'make soak          200 streams at once for a minute (SECONDS=600: longer)'
 	@echo 'make bench         what it costs, against mitmproxy alone and LiteLLM (20 minutes)'
@@ -52,7 +53,9 @@ run: $(VENV)/.ready
 	@echo '#   cat "$$(python3 -m certifi)" "$(CA)" > ~/.mitmproxy/bundle.pem'
 	@exec $(VENV)/bin/mitmdump -s addon/main.py --listen-host 127.0.0.1 --listen-port $(PORT) $(ARGS)
 
-test: lint $(CLIENTS)/.ready node-clients
+test: lint pytest
+
+pytest: $(VENV)/.ready $(CLIENTS)/.ready node-clients
 	$(VENV)/bin/python -m pytest -n 2 -m 'not heavy' $(ARGS)
 
 test-clients: $(VENV)/.ready $(CLIENTS)/.ready node-clients heavy-clients
