@@ -187,7 +187,7 @@ def ask_with_fault(chat: Chat, reply: bytes | Reply, fault: str, options: str = 
     assert log.count(TRACEBACK) == ("fault fired" in log), log
     assert ("Streaming response" in log) == isinstance(reply, bytes)
     chat.proxy.mark()
-    assert got.complete or ".decoding:" in fault
+    assert got.complete or "content_decoding:" in fault
     return got.body if "fault fired" in log else None
 
 
