@@ -35,7 +35,7 @@ from ..wire.chat_end import (
 )
 from ..wire.errors import Refused, error_json
 from ..wire.json_codec import NotJson, dumps, loads
-from ..wire.sse import HEARTBEAT, Frame, FrameSplitter, encode, is_event_stream
+from ..wire.sse import DONE, HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
 from .exchange import Exchange
 from .fixture import require_whole
 
@@ -122,43 +122,39 @@ class _Through:
     def repaired(self) -> tuple[bytes, ...]:
         """The chat stream that the client would get."""
         assert self._repair is not None
-        begun = _joined(self._pass(self._whole))
+        begun = joined(self._pass(self._whole))
         if self._error:
             if turn_ended(begun[-TAIL:]):
-                done = [] if is_done(begun[-TAIL:]) else [encode(b"[DONE]")]
-                return begun + _joined(self._pass(done)), begun
-            return begun + _joined(self._repair.release()), begun
+                done = [] if is_done(begun[-TAIL:]) else [DONE]
+                return begun + joined(self._pass(done)), begun
+            return begun + joined(self._repair.release()), begun
         chat = b'"choices"' in begun
         rest = [frame for frame in self._rest if not (chat and is_half(frame))]
-        out = begun + _joined(self._pass(rest) + self._repair.close())
+        out = begun + joined(self._pass(rest) + self._repair.close())
         if not chat or has_ended(out[-TAIL:]):
             return (out,)
         # It was recorded where a reply cannot be broken off.
-        return (out + _joined(self._pass([error_frame(EARLY)])),)
+        return (out + joined(self._pass([error_frame(EARLY)])),)
 
     def bridged(self, reply: ReplyConverter) -> tuple[bytes, ...]:
         """The Responses stream that the client would get."""
 
         def fed(frames: list[Frame]) -> bytes:
-            return b"".join(
-                _joined(reply.feed_repaired(self._pass([frame]), frame)) for frame in frames
+            return joined(
+                out for frame in frames for out in reply.feed_repaired(self._pass([frame]), frame)
             )
 
-        begun = _joined(reply.open()) + fed(self._whole)
+        begun = joined(reply.open()) + fed(self._whole)
         if self._error:
             last = [error_frame(broken_off(self._error))]
-            return begun + _joined(reply.close(self._pass(last))), begun
+            return begun + joined(reply.close(self._pass(last))), begun
         rest = fed(self._rest)
-        return (begun + rest + _joined(reply.close(self._repair.close() if self._repair else ())),)
+        return (begun + rest + joined(reply.close(self._repair.close() if self._repair else ())),)
 
     def _pass(self, frames: list[Frame]) -> list[Frame]:
         if self._repair is None:
             return frames
         return [out for frame in frames for out in self._repair.feed(frame)]
-
-
-def _joined(frames: list[Frame]) -> bytes:
-    return b"".join(frame.raw for frame in frames)
 
 
 def _bridged(exchange: Exchange) -> Replay:
@@ -252,7 +248,7 @@ def normal(body: bytes) -> bytes:
     differs from run to run."""
     if is_event_stream(body):
         frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
-        body = b"".join(frame.raw for frame in frames if not _is_heartbeat(frame))
+        body = joined(frame for frame in frames if not _is_heartbeat(frame))
     for pattern, replacement in _PASSING:
         body = pattern.sub(replacement, body)
     return body

@@ -16,7 +16,7 @@ from ..notes import Evidence
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, passages, text_of_fields
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
-from ..wire.sse import BLANK_LINE_ENDS, Frame, split
+from ..wire.sse import BLANK_LINE_ENDS, Frame, joined, split
 from .call_builder import CallBuilder
 from .call_rule import rule_for
 from .declared_tools import DeclaredTools
@@ -172,8 +172,8 @@ class ChatStreamRepair:
             return stream
         repaired = bytearray()
         for frame in split(stream):
-            repaired += b"".join(out.raw for out in self.feed(frame))
-        return bytes(repaired) + b"".join(out.raw for out in self.close())
+            repaired += joined(self.feed(frame))
+        return bytes(repaired) + joined(self.close())
 
     def has_taken_in(self, frame: Frame) -> bool:
         """Whether the latest frame is this one, and all it said has left or would with
@@ -213,7 +213,7 @@ class ChatStreamRepair:
 
     def _take_in(self, frame: Frame) -> None:
         data = frame.data
-        if data is not None and data.strip() == b"[DONE]":
+        if frame.is_done:
             self._end(done=True)
         try:
             chunk = loads(data) if data and frame.whole else None

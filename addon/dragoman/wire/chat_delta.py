@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .sse import Frame
-
 Json = dict[str, Any]
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
 
@@ -47,12 +45,6 @@ class DeltaText:
     """In how many fields the text stands."""
     index: int | None = None
     """Of the call whose arguments go on."""
-
-
-def is_done(frame: Frame) -> bool:
-    """Whether the frame is the end of a chat stream."""
-    data = frame.data
-    return data is not None and data.strip() == b"[DONE]"
 
 
 def only_text(chunk: Any) -> DeltaText | None:

@@ -50,7 +50,7 @@ def is_half(rest: Frame) -> bool:
     data = rest.data if rest.whole else b""
     if data is None:
         return not (rest.raw.isspace() or rest.raw.startswith(b":"))
-    if data.strip() == b"[DONE]":
+    if rest.is_done:
         return False
     try:
         loads(data)

@@ -135,7 +135,7 @@ class ReplyConverter:
 
     def feed_repaired(self, repaired: list[Frame], frame: Frame) -> list[Frame]:
         """What repair made of one frame of the upstream's stream."""
-        if len(repaired) > 1 and chat_delta.is_done(frame):
+        if len(repaired) > 1 and frame.is_done:
             return self.close(repaired)
         return [out for each in repaired for out in self.feed(each)]
 
@@ -199,7 +199,7 @@ class ReplyConverter:
         data = frame.data
         if data is None:
             return
-        if chat_delta.is_done(frame):
+        if frame.is_done:
             self._end(whole=True)
             return
         try:

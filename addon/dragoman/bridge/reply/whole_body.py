@@ -17,7 +17,7 @@ from ...repair.formats.kimi_k2.markers import may_hold_marker
 from ...wire.chat_text import passages, written
 from ...wire.errors import error_body, error_json
 from ...wire.json_codec import NotJson, dumps, loads
-from ...wire.sse import Frame, encode, is_event_stream, split
+from ...wire.sse import DONE, Frame, encode, is_event_stream, joined, split
 from .converter import ReplyConverter
 
 _MARKER_STARTS = re.compile(r"(?=<\|)")
@@ -76,7 +76,7 @@ def _as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
             shared = {"logprobs": rest.pop("logprobs", None)} if "content" in delta else {}
             yield _chunk({"choices": [index | shared | {"delta": delta}]})
         yield _chunk({"choices": [rest | {"delta": {}}]})
-    yield encode(b"[DONE]")
+    yield DONE
 
 
 def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -128,7 +128,7 @@ def answer(
         return Answer(told, error_body(status, body, retry_after=retry_after))
     frames = feed_body(reply, body, repair)
     if stream:
-        return Answer(200, b"".join(frame.raw for frame in frames), stream=True)
+        return Answer(200, joined(frames), stream=True)
     if reply.error is not None:
         return failed(reply.error.message, code=reply.error.code)
     return Answer(200, dumps(reply.response))

@@ -27,10 +27,9 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, Literal
 
-from ...wire import sse
 from ...wire.errors import UpstreamError, official_code
 from ...wire.json_codec import dumps, quoted
-from ...wire.sse import Frame
+from ...wire.sse import DONE, Frame, encode
 from ..envelope import seal
 from ..turn import Tool, TurnContext
 from . import output_items as items
@@ -190,7 +189,7 @@ class Writer:
         self._response |= {"status": status, "usage": usage}
         self._tell(event, response=self._response)
         if self._dialect.done_marker:
-            self._frames.append(sse.encode(b"[DONE]"))
+            self._frames.append(DONE)
         self._life = _Life.ENDED
 
     # What the model says.
@@ -369,7 +368,7 @@ class Writer:
         """One event, with the next sequence number; ``event:`` equals ``type``."""
         body = {"type": event, "sequence_number": self._sequence_number, **fields}
         self._sequence_number += 1
-        self._frames.append(sse.encode(dumps(body), event=event))
+        self._frames.append(encode(dumps(body), event=event))
 
 
 def _name(item: Json) -> str:

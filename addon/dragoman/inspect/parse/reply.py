@@ -51,7 +51,7 @@ def _stream(body: bytes) -> ParsedReply:
     unread = 0
     done = False
     for placed, value in _values([*looked.head, *looked.tail]):
-        if placed.done:
+        if placed.frame.is_done:
             done = True
         elif not isinstance(value, dict):
             unread += 1

@@ -17,7 +17,7 @@ from ...bridge.reply.whole_body import feed_document
 from ...repair.chat_stream import ChatStreamRepair
 from ...stored.save_context import MAX_EVENTS
 from ...wire.chat_end import broken_off, error_frame
-from ...wire.sse import Frame, FrameSplitter
+from ...wire.sse import Frame, FrameSplitter, joined
 from ..content_decoding import Decoder, DecodingError
 from ..observe.recorder import FlowRecorder
 from .live_stream import Form, LiveStream, decoded
@@ -102,7 +102,7 @@ class BridgeStream(LiveStream):
     def cancel(self) -> None:
         """End the reply now; `layer` sends the end, and lets go of the upstream."""
         self._cancelled = self._cancelled or not self._reply.finished
-        self._farewell += _joined(self._reply.cancel())
+        self._farewell += joined(self._reply.cancel())
 
     @property
     def cancelled(self) -> bool:
@@ -126,17 +126,17 @@ class BridgeStream(LiveStream):
         if self._reply.finished and not self._over:
             self._over = True
             self._ends_at = time.monotonic() + UPSTREAM_END
-        joined = _joined(out)
+        sent = joined(out)
         if not self._keeps:
             # What was said of a cancelled reply, which nobody else sends then.
             said, self._farewell = self._farewell, b""
-            return said + joined
+            return said + sent
         if self._reply.finished:
             begins = next((n for n, f in enumerate(out) if f.raw.startswith(_ENDS)), 0)
-            self._farewell += _joined(out[begins:])
-            joined = _joined(out[:begins])
-        self._keep(joined)
-        return joined
+            self._farewell += joined(out[begins:])
+            sent = joined(out[:begins])
+        self._keep(sent)
+        return sent
 
     def _keep(self, sent: bytes) -> None:
         self._sent_size += len(sent)
@@ -208,7 +208,3 @@ class BridgeStream(LiveStream):
             out += self._reply.fail("server_error", message)
         except Exception:
             logger.exception("%s: not even the failure could be told", self._name)
-
-
-def _joined(frames: list[Frame]) -> bytes:
-    return b"".join(frame.raw for frame in frames)
