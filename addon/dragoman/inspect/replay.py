@@ -17,7 +17,6 @@ from ..bridge.reply.converter import ReplyConverter
 from ..bridge.reply.whole_body import answer
 from ..bridge.request.convert import Conversion, convert
 from ..bridge.responses.dialects import DIALECTS, OPENAI
-from ..bridge.responses.output_items import ID_PREFIXES
 from ..notes import Evidence
 from ..repair.chat_message import repair_whole
 from ..repair.chat_stream import ChatStreamRepair
@@ -35,6 +34,7 @@ from ..wire.chat_end import (
 )
 from ..wire.errors import Refused, error_json
 from ..wire.json_codec import NotJson, dumps, loads
+from ..wire.responses import ID_PREFIXES
 from ..wire.sse import DONE, HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
 from .exchange import Exchange
 from .fixture import require_whole

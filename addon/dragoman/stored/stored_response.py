@@ -21,12 +21,10 @@ from typing import Any
 from ..bridge.request.chat_shapes import forming
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.json_slices import reading
+from ..wire.responses import STREAMED_CALLS
 from ..wire.slices import Slices, drained
 
 Json = dict[str, Any]
-_STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
-"""The calls that may be cut: they are then listed as ``incomplete``, and the client never
-got their end."""
 WHOLE, PACKED = 1, 2
 """The versions: all in one, and what is the same in many turns cut out."""
 _REPEATED = ("tools", "instructions")
@@ -104,12 +102,13 @@ class StoredResponse:
         return [*own, *self.outcome()]
 
     def outcome(self) -> list[Json]:
-        """What came of its input, without a call that was cut: that is never history."""
+        """What came of its input, without a call that was cut (it is then listed as
+        ``incomplete``, and the client never got its end): that is never history."""
         came = self.response["output"] if self.said is None else self.said
         return [
             item
             for item in came
-            if item.get("status") != "incomplete" or item.get("type") not in _STREAMED_CALLS
+            if item.get("status") != "incomplete" or item.get("type") not in STREAMED_CALLS
         ]
 
     def encoded(self) -> bytes:

@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 from ...wire.errors import UpstreamError, official_code
 from ...wire.json_codec import dumps, quoted
+from ...wire.responses import item_id
 from ...wire.sse import DONE, Frame, encode
 from ..envelope import seal
 from ..turn import Tool, TurnContext
@@ -287,11 +288,8 @@ class Writer:
     def _add_item(self, fields: Json) -> Json:
         index = len(self._output)
         kind = fields["type"]
-        if kind == "tool_call":
-            item_id = fields["call_id"]
-        else:
-            item_id = f"{items.ID_PREFIXES[kind]}_{self._id}_{index}"
-        item = {"id": item_id, "type": kind, "status": "in_progress", **fields}
+        own_id = fields["call_id"] if kind == "tool_call" else item_id(kind, f"{self._id}_{index}")
+        item = {"id": own_id, "type": kind, "status": "in_progress", **fields}
         self._tell("response.output_item.added", output_index=index, item=item)
         return item
 
@@ -306,9 +304,9 @@ class Writer:
         if part.holder:
             opened.where[part.index] = len(item[part.holder])
             item[part.holder].append(part.empty())
-            self._tell(f"{part.envelope}.added", **opened.where, part=part.empty())
+            self._tell(part.added, **opened.where, part=part.empty())
         self._open = opened
-        event = f"{part.events}.delta"
+        event = part.text.delta
         opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
         opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
         opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
@@ -329,15 +327,15 @@ class Writer:
     def _close_part(self, opened: _Open) -> str:
         """Tell the end of the part; returns its whole text."""
         part, text = opened.part, self._fill(opened)
-        done: Json = {part.text: text}
+        done: Json = {part.text.field: text}
         if part is TEXT:
             done["logprobs"] = opened.logprobs
         elif part is ARGUMENTS:
             done["name"] = _name(opened.item)
-        self._tell(f"{part.events}.done", **opened.where, **done)
+        self._tell(part.text.done, **opened.where, **done)
         if part.holder:
             whole = opened.item[part.holder][-1]
-            self._tell(f"{part.envelope}.done", **opened.where, part=whole)
+            self._tell(part.done, **opened.where, part=whole)
         return text
 
     def _fill(self, opened: _Open) -> str:
@@ -345,12 +343,12 @@ class Writer:
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
         if part.holder:
-            whole = part.empty() | {part.text: text}
+            whole = part.empty() | {part.text.field: text}
             if part is TEXT:
                 whole |= {"annotations": opened.annotations, "logprobs": opened.logprobs}
             opened.item[part.holder][-1] = whole
         else:
-            opened.item.get("function", opened.item)[part.text] = text
+            opened.item.get("function", opened.item)[part.text.field] = text
         return text
 
     def _require_text_call(self, item: Json, text: str) -> None:

@@ -14,11 +14,11 @@ from contextlib import suppress
 from ...wire import chat_delta
 from ...wire.chat_calls import read_delta
 from ...wire.json_codec import NotJson, loads
+from ...wire.responses import DELTAS
 from ...wire.sse import is_event_stream
 from ..align import Stretch, behind, stretches
 from ..exchange import Exchange
 from ..parse.frames import NumberedFrame, head_and_tail
-from ..parse.responses import delta_kind
 from ..parse.values import Json, objects, string
 from .page import Line, Page, Style, clean, count, joined, nothing, one_line, size
 from .upstream import line_text
@@ -135,7 +135,7 @@ def carried(value: object) -> str:
     """The text that a chunk or an event adds: words, or arguments of calls."""
     if not isinstance(value, dict):
         return ""
-    if delta_kind(value):
+    if string(value.get("type")) in DELTAS:
         return string(value.get("delta"))
     deltas = (choice.get("delta") for choice in objects(value.get("choices")))
     return "".join(_carried_by_delta(delta) for delta in deltas if isinstance(delta, dict))

@@ -11,11 +11,12 @@ from itertools import islice
 from typing import Any
 
 from ...wire.json_codec import NotJson, loads
+from ...wire.responses import is_event
 from ...wire.sse import is_event_stream
 from .chat import ChatReader
 from .frames import MAX_FRAMES, NumberedFrame, frames, head_and_tail
 from .responses import ResponsesReader
-from .values import Failure, Json, ParsedReply, failure, string
+from .values import Failure, ParsedReply, failure
 
 MAX_WHOLE = 24 * 1024 * 1024
 """Bytes of a body that is not streamed, to be read at all."""
@@ -36,12 +37,6 @@ def first_token(body: bytes) -> int | None:
             if reader.feed(value):
                 return placed.end
     return None
-
-
-def is_event(value: Json) -> bool:
-    """Whether an object of a stream is a Responses event, not a chat chunk."""
-    kind = string(value.get("type"))
-    return kind.startswith("response.") or (kind in ("error", "ping") and "choices" not in value)
 
 
 def _stream(body: bytes) -> ParsedReply:

@@ -8,9 +8,9 @@ one that was not as its deltas say.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from ...wire.json_codec import NotJson, dumps
+from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
 from ...wire.usage import Counts, counts
 from .values import (
     Failure,
@@ -18,43 +18,17 @@ from .values import (
     ParsedCall,
     ParsedChoice,
     Prose,
-    ProseKind,
     failure,
     objects,
     string,
 )
 
-TextKind = ProseKind | Literal["call"]
-
-_TEXTS: dict[str, TextKind] = {
-    "response.output_text": "text",
-    "response.refusal": "refusal",
-    "response.reasoning": "reasoning",
-    "response.reasoning_text": "reasoning",
-    "response.reasoning_summary": "reasoning",
-    "response.reasoning_summary_text": "reasoning",
-    "response.function_call_arguments": "call",
-    "response.custom_tool_call_input": "call",
-    "response.mcp_call_arguments": "call",
-    "response.code_interpreter_call_code": "call",
-}
-"""The events that bring text: these names with ``.delta`` and ``.done``."""
-_TERMINALS = frozenset(
-    f"response.{name}" for name in ("completed", "incomplete", "failed", "cancelled", "error")
-)
-_DONE_FIELDS = ("text", "refusal", "arguments", "input", "code")
 _NO_ARGUMENTS = frozenset(
     {
         *("id", "type", "status", "call_id", "name", "namespace", "execution", "created_by"),
         "environment",
     }
 )
-
-
-def delta_kind(event: Json) -> TextKind | None:
-    """What an event's ``delta`` is a piece of; None for other events."""
-    name, _, end = string(event.get("type")).rpartition(".")
-    return _TEXTS.get(name) if end == "delta" else None
 
 
 @dataclass(slots=True)
@@ -84,8 +58,8 @@ class ResponsesReader:
         """Returns whether it carried a token: words, or a part of a call."""
         kind = string(event.get("type"))
         delta = event.get("delta")
-        if isinstance(delta, str) and (part := delta_kind(event)):
-            self._fragments(event, part).append(delta)
+        if isinstance(delta, str) and (text := DELTAS.get(kind)):
+            self._fragments(event, text).append(delta)
             return bool(delta)
         if kind == "error":
             self.error = failure(event) or self.error
@@ -93,7 +67,7 @@ class ResponsesReader:
             return self._item(event, whole=kind.endswith("done"))
         elif isinstance(response := event.get("response"), dict):
             self.snapshot(response)
-            self.ended = self.ended or kind in _TERMINALS
+            self.ended = self.ended or kind in TERMINALS
         else:
             self._done(event)
         return False
@@ -128,9 +102,9 @@ class ResponsesReader:
             key = next(reversed(self._items), 0)
         return self._items.setdefault(key, _Item())
 
-    def _fragments(self, event: Json, part: TextKind) -> list[str]:
+    def _fragments(self, event: Json, text: TextEvents) -> list[str]:
         index = event.get("content_index", event.get("summary_index"))
-        key = (part, index if type(index) is int else 0)
+        key = (text.kind, index if type(index) is int else 0)
         return self._at(event).texts.setdefault(key, [])
 
     def _item(self, event: Json, *, whole: bool) -> bool:
@@ -146,11 +120,9 @@ class ResponsesReader:
 
     def _done(self, event: Json) -> None:
         """The end of a text, with all of it."""
-        name, _, end = string(event.get("type")).rpartition(".")
-        part = _TEXTS.get(name) if end == "done" else None
-        text = next((event[key] for key in _DONE_FIELDS if isinstance(event.get(key), str)), "")
-        if part and text:
-            self._fragments(event, part)[:] = [text]
+        told = DONES.get(string(event.get("type")))
+        if told and (text := string(event.get(told.field))):
+            self._fragments(event, told)[:] = [text]
 
 
 def _finish(response: Json) -> str:

@@ -17,6 +17,7 @@ from ...bridge.reply.whole_body import feed_document
 from ...repair.chat_stream import ChatStreamRepair
 from ...stored.save_context import MAX_EVENTS
 from ...wire.chat_end import broken_off, error_frame
+from ...wire.responses import TERMINALS
 from ...wire.sse import Frame, FrameSplitter, joined
 from ..content_decoding import Decoder, DecodingError
 from ..observe.recorder import FlowRecorder
@@ -24,10 +25,7 @@ from .live_stream import Form, LiveStream, decoded
 
 logger = logging.getLogger(__name__)
 
-_ENDS = tuple(
-    f"event: response.{name}\n".encode()
-    for name in ("required_action", "completed", "incomplete", "failed")
-)
+_ENDS = tuple(f"event: {name}\n".encode() for name in ("response.required_action", *TERMINALS))
 """Whoever hears one of these may ask for the response."""
 UPSTREAM_END = 0.1
 """Seconds after its terminal event for which a reply waits for the end of the upstream's: of a
