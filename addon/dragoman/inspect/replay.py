@@ -32,7 +32,7 @@ from ..wire.chat_end import (
     is_half,
     turn_ended,
 )
-from ..wire.errors import Refused, error_json
+from ..wire.errors import Refused
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.responses import ID_PREFIXES
 from ..wire.sse import DONE, HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
@@ -167,10 +167,7 @@ def _bridged(exchange: Exchange) -> Replay:
             evidence=evidence,
         )
     except Refused as refused:
-        answer = error_json(
-            refused.message, type="invalid_request_error", param=refused.param, code=refused.code
-        )
-        return Replay((answer,), b"")
+        return Replay((refused.body,), b"")
     replies = _Bridge(exchange, conversion, evidence).replies()
     return Replay(replies, dumps(conversion.chat))
 

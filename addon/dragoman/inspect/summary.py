@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ..notes import printable
+from ..wire.errors import read_error, unlisted
 from ..wire.json_codec import NotJson, loads
 from ..wire.sse import is_event_stream
 
@@ -30,7 +31,7 @@ MAX_COUNT = 2**53
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
-_LAST = (b'"usage"', b'"error"', b'"finish_reason"')
+_LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
 _TEXT_FIELDS = ("content", "reasoning", "reasoning_content", "reasoning_details", "tool_calls")
 _DELTA_TYPES = re.compile(r"response\..*delta$")
 
@@ -90,8 +91,7 @@ def _whole(body: bytes | bytearray) -> Mapping[str, object] | None:
         value = loads(body)
     except NotJson:
         return None
-    if isinstance(value, list) and value:
-        value = value[0]
+    value = unlisted(value)
     return value if isinstance(value, dict) else None
 
 
@@ -161,8 +161,7 @@ def _value(line: bytes | bytearray) -> Mapping[str, object] | None:
         value = loads(line[5:])
     except NotJson:
         return None
-    if isinstance(value, list) and value:  # as Google sends errors
-        value = value[0]
+    value = unlisted(value)
     return value if isinstance(value, dict) else None
 
 
@@ -260,15 +259,7 @@ def _count(usage: Mapping[str, object], *names: str) -> int | None:
 
 
 def _error(value: Mapping[str, object]) -> str:
-    response = value.get("response")
-    error = value.get("error")
-    if not error and isinstance(response, dict):
-        error = response.get("error")
-    if not error:
-        return ""
-    if isinstance(error, dict):
-        # Not its message: upstreams repeat in it what they were sent, credentials too.
-        for name in ("code", "type"):
-            if isinstance(error.get(name), str) and _CODE.match(error[name]):
-                return str(error[name])
-    return "error"
+    error = read_error(value) or read_error(value.get("response"))
+    # Not its message: upstreams repeat in it what they were sent, credentials too.
+    words = (error.code, error.type, "error") if error else ()
+    return next(filter(_CODE.match, words), "")

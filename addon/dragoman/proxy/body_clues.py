@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from mitmproxy import http
 
+from ..wire.errors import said_by
 from ..wire.json_codec import NotJson, loads
 from .content_decoding import MAX_REQUEST, STEP, DecodingError, decode_whole, decoder_for
 from .http_headers import encoding_of, media_type
@@ -79,21 +80,12 @@ def names_something(response: http.Response, *addresses: str) -> bool:
         if media_type(response) not in ("text/plain", "application/json"):
             return False  # a page for people
         value = body[:MAX_SAID].decode(errors="replace")
-    if _param(value):
-        return True
+    if said_by(value).param:
+        return True  # the parameter of the request that is wrong
     said = "\n".join(_texts(value, 3))[:MAX_SAID]
     for address in sorted(filter(None, addresses), key=len, reverse=True):
         said = said.replace(address, "")
     return _SOMETHING.search(said) is not None
-
-
-def _param(value: object) -> bool:
-    """Whether the error says which of the request's parameters is wrong."""
-    if not isinstance(value, dict):
-        return False
-    error = value.get("error")
-    given = (value | error if isinstance(error, dict) else value).get("param")
-    return isinstance(given, str) and bool(given)
 
 
 def _texts(value: object, levels: int) -> Iterator[str]:

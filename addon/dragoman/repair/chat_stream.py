@@ -14,6 +14,7 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, passages, text_of_fields
+from ..wire.errors import read_error
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame, joined, split
@@ -225,7 +226,7 @@ class ChatStreamRepair:
                 return
         self._open_ended = not frame.raw.endswith(BLANK_LINE_ENDS)
         if not isinstance(chunk, dict) or not isinstance(chunk.get("choices"), list):
-            if isinstance(chunk, dict) and chunk.get("error"):
+            if frame.is_error or read_error(chunk):
                 self._fail()
             self._waiting.add(PendingFrame(frame, []))
             return

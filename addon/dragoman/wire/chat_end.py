@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 
-from .json_codec import NotJson, dumps, loads
-from .sse import Frame, encode
+from .errors import error_json, reports_error
+from .json_codec import NotJson, loads
+from .sse import Frame, encode, split
 
 TAIL = 8192
 """Bytes of what was sent that have to be seen here: some last events."""
@@ -19,7 +20,6 @@ EARLY = "The upstream closed the stream before it ended the turn."
 # JSON escapes the quotes of text; ``[DONE]`` may stand in any.
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
 _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
-_FAILED = re.compile(rb'(?:\A|[\r\n])(data:.*"error" ?: ?[{"]|event: ?error)')
 
 # Of each of these, `sent` is the end of what the client has received.
 
@@ -41,7 +41,7 @@ def is_done(sent: bytes) -> bool:
 
 def has_ended(sent: bytes) -> bool:
     """Whether a stream has come to an end of its own, good or bad."""
-    return turn_ended(sent) or _FAILED.search(sent) is not None
+    return turn_ended(sent) or any(map(reports_error, split(sent)))
 
 
 def is_half(rest: Frame) -> bool:
@@ -61,5 +61,4 @@ def is_half(rest: Frame) -> bool:
 
 def error_frame(message: str) -> Frame:
     """An error event in OpenAI's form, of the type and code that most clients try again on."""
-    error = {"message": message, "type": "server_error", "param": None, "code": "server_error"}
-    return encode(dumps({"error": error}))
+    return encode(error_json(message, type="server_error", code="server_error"))

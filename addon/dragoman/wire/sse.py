@@ -74,6 +74,12 @@ class Frame:
         return data is not None and data.strip() == b"[DONE]"
 
     @property
+    def is_error(self) -> bool:
+        """Whether one of its lines is ``event: error``; most frames are only data."""
+        raw = self.raw
+        return b"event:" in raw and any(field == (b"event", b"error") for field in _fields(raw))
+
+    @property
     def _plain(self) -> bool:
         """Whether this is one line ``data: …``, as nearly all frames are."""
         raw = self.raw

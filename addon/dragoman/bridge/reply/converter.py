@@ -23,6 +23,7 @@ from typing import Any, Literal
 from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, read_delta
+from ...wire.chat_end import EARLY
 from ...wire.errors import UpstreamError, failure, stream_error
 from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import NotJson, loads
@@ -36,8 +37,6 @@ from .choices import Choices, Finish
 from .sequencer import PIECE, OutputSequencer
 from .think_tags import SplitText, ThinkSplitter
 
-_ERROR_LINES = frozenset({b"event: error", b"event:error"})
-_EARLY = "The upstream closed the stream before it ended the turn."
 _NOTHING = "The upstream's answer held no part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
 
@@ -207,7 +206,7 @@ class ReplyConverter:
         except NotJson:
             self._evidence.note("skipped", "event that is not JSON")
             return
-        self._chunk(value, named=_names_itself_error(frame))
+        self._chunk(value, named=frame.is_error)
         if self._patterns.wanted and (said := chat_delta.only_text(value)) is not None:
             self._patterns.learn(frame, said.text, said.times, chat_delta.text_of, said)
 
@@ -251,7 +250,7 @@ class ReplyConverter:
         self._count(choice)
         self._cite(chunk)
         reason = choice.get("finish_reason")
-        if error := stream_error({"error": choice.get("error")}):
+        if (found := choice.get("error")) and (error := stream_error({"error": found})):
             self._fail(error)
         elif not self._body_ended and (finish := self._choices.finished(index, reason)):
             self._finished(finish, reason)
@@ -371,7 +370,7 @@ class ReplyConverter:
         ended = self._choices.all_finished or (whole and (finish or self._line.answered))
         cut = finish not in (None, "completed")
         if not ended or (self._line.half_written and not cut):
-            self._fail(failure("server_error", _EARLY if self._heard else _NOTHING))
+            self._fail(failure("server_error", EARLY if self._heard else _NOTHING))
             return
         if finish is None:
             self._evidence.note("inferred", "finish reason from the end of the stream")
@@ -401,8 +400,3 @@ class ReplyConverter:
         if estimated:
             self._evidence.note("estimated", "usage")
         return found
-
-
-def _names_itself_error(frame: Frame) -> bool:
-    """Whether one of its lines is ``event: error``; most frames are only data."""
-    return b"event:" in frame.raw and not _ERROR_LINES.isdisjoint(frame.other_lines.split(b"\n"))

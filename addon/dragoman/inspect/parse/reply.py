@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import NotJson, loads
 from ...wire.responses import is_event
 from ...wire.sse import is_event_stream
 from .chat import ChatReader
 from .frames import MAX_FRAMES, NumberedFrame, frames, head_and_tail
 from .responses import ResponsesReader
-from .values import Failure, ParsedReply, failure
+from .values import ParsedReply
 
 MAX_WHOLE = 24 * 1024 * 1024
 """Bytes of a body that is not streamed, to be read at all."""
@@ -41,7 +42,7 @@ def first_token(body: bytes) -> int | None:
 
 def _stream(body: bytes) -> ParsedReply:
     reader: ChatReader | ResponsesReader | None = None
-    error: Failure | None = None
+    error: ErrorObject | None = None
     looked = head_and_tail(body)
     unread = 0
     done = False
@@ -55,7 +56,7 @@ def _stream(body: bytes) -> ParsedReply:
             reader = reader or kind()
             if isinstance(reader, kind):
                 reader.feed(value)
-            error = (failure(value) if "choices" not in value else None) or error
+            error = read_error(value) or error
     if reader is None:
         return ParsedReply(frames=looked.total, unread=unread, skipped=looked.skipped_bytes)
     responses = isinstance(reader, ResponsesReader)
@@ -74,7 +75,7 @@ def _stream(body: bytes) -> ParsedReply:
 
 def _values(placed: list[NumberedFrame]) -> Iterable[tuple[NumberedFrame, Any]]:
     """The frames that carry data, with the JSON they carry."""
-    return ((each, each.value) for each in placed if each.frame.data is not None)
+    return ((each, unlisted(each.value)) for each in placed if each.frame.data is not None)
 
 
 def _whole(body: bytes) -> ParsedReply:
@@ -82,8 +83,7 @@ def _whole(body: bytes) -> ParsedReply:
         value = loads(body) if len(body) <= MAX_WHOLE else None
     except NotJson:
         value = None
-    if isinstance(value, list) and value:
-        value = value[0]
+    value = unlisted(value)
     if not isinstance(value, dict):
         return ParsedReply()
     if value.get("object") == "response" or isinstance(value.get("output"), list):
@@ -99,7 +99,7 @@ def _whole(body: bytes) -> ParsedReply:
         )
     chat = ChatReader()
     chat.feed(value)
-    error = failure(value)
+    error = read_error(value)
     shape = bool(chat.choices or error)
     return ParsedReply(
         shape="chat reply" if shape else "",

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...wire.errors import ErrorObject, read_error
 from ...wire.json_codec import NotJson, dumps
 from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
 from ...wire.usage import Counts, counts
 from .values import (
-    Failure,
     Json,
     ParsedCall,
     ParsedChoice,
     Prose,
-    failure,
     objects,
     string,
 )
@@ -51,7 +50,7 @@ class ResponsesReader:
         self.model = ""
         self.finish = ""
         self.usage: Counts | None = None
-        self.error: Failure | None = None
+        self.error: ErrorObject | None = None
         self.ended = False
 
     def feed(self, event: Json) -> bool:
@@ -62,7 +61,7 @@ class ResponsesReader:
             self._fragments(event, text).append(delta)
             return bool(delta)
         if kind == "error":
-            self.error = failure(event) or self.error
+            self.error = read_error(event) or self.error
         elif kind in ("response.output_item.added", "response.output_item.done"):
             return self._item(event, whole=kind.endswith("done"))
         elif isinstance(response := event.get("response"), dict):
@@ -76,7 +75,7 @@ class ResponsesReader:
         """A response object; its output counts for what was not told by events."""
         self.model = string(response.get("model")) or self.model
         self.usage = counts(response.get("usage")) or self.usage
-        self.error = failure(response) or self.error
+        self.error = read_error(response) or self.error
         self.finish = _finish(response) or self.finish
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
