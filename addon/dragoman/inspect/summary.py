@@ -17,6 +17,7 @@ from ..notes import printable
 from ..wire.errors import read_error, unlisted
 from ..wire.json_codec import NotJson, loads
 from ..wire.sse import is_event_stream
+from ..wire.usage import counts
 
 MAX_FIRST_LINES = 64
 """Lines that are read in search of the first token."""
@@ -26,8 +27,6 @@ MAX_WHOLE = 16 * 1024 * 1024
 """Bytes of a body in one piece that is read."""
 MAX_LINE = 1024 * 1024
 """Bytes of a line that is read."""
-MAX_COUNT = 2**53
-"""A count of tokens beyond this is none."""
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
@@ -71,14 +70,14 @@ def summarize(body: bytes | bytearray, tail: bytes = b"") -> ReplySummary:
             first = end
             break
     last = _last_values(tail or body)
-    usage = next(filter(None, map(_usage, last)), (None, None))
+    usage = next(filter(None, map(counts, last)), None)
     failed = next(filter(None, map(_error, last[:1])), "")
     return ReplySummary(
         parsed=parsed or bool(failed) or any(map(_is_ours, last)),
         model=model,
         calls=tuple(_calls(body)),
-        input_tokens=usage[0],
-        output_tokens=usage[1],
+        input_tokens=usage.input if usage else None,
+        output_tokens=usage.output if usage else None,
         first_token=first,
         failed=failed,
     )
@@ -96,13 +95,13 @@ def _whole(body: bytes | bytearray) -> Mapping[str, object] | None:
 
 
 def _of_whole(value: Mapping[str, object], size: int) -> ReplySummary:
-    tokens = _usage(value) or (None, None)
+    usage = counts(value)
     return ReplySummary(
         parsed=_is_ours(value) or bool(_error(value)),
         model=_model(value),
         calls=tuple(_called(value)),
-        input_tokens=tokens[0],
-        output_tokens=tokens[1],
+        input_tokens=usage.input if usage else None,
+        output_tokens=usage.output if usage else None,
         first_token=size,
         failed=_error(value),
     )
@@ -233,29 +232,6 @@ def _item_name(item: Mapping[str, object]) -> Iterator[str]:
     kind, name = item.get("type"), item.get("name")
     if isinstance(kind, str) and kind.endswith("_call"):
         yield printable(name if isinstance(name, str) else kind.removesuffix("_call"))
-
-
-def _usage(value: Mapping[str, object]) -> tuple[int | None, int | None] | None:
-    """(Input, output) tokens, wherever hosts put them."""
-    response = value.get("response")
-    holders = [value, *_objects(value.get("choices"))]
-    holders += [response] if isinstance(response, dict) else []
-    for holder in holders:
-        usage = holder.get("usage")
-        if isinstance(usage, dict):
-            return (
-                _count(usage, "prompt_tokens", "input_tokens"),
-                _count(usage, "completion_tokens", "output_tokens"),
-            )
-    return None
-
-
-def _count(usage: Mapping[str, object], *names: str) -> int | None:
-    for name in names:
-        count = usage.get(name)
-        if type(count) is int and 0 <= count < MAX_COUNT:
-            return count
-    return None
 
 
 def _error(value: Mapping[str, object]) -> str:

@@ -7,7 +7,7 @@ send is estimated from sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +57,21 @@ class Counts:
     reasoning: int
 
 
-def counts(value: Any) -> Counts | None:
-    """The counts of a chat ``usage``; None if it holds neither input nor output."""
-    if not isinstance(value, dict):
-        return None
+def counts(value: Mapping[str, Any]) -> Counts | None:
+    """What a chunk, an event or a whole reply of either API counts: at its top, in a choice
+    (Moonshot) or in an event's response.  The last one counts; None if there is none."""
+    choices = value.get("choices")
+    holders = [value, *(choices if isinstance(choices, list) else ()), value.get("response")]
+    found = [_counts(holder["usage"]) for holder in holders if _has_usage(holder)]
+    return next(filter(None, reversed(found)), None)
+
+
+def _has_usage(holder: Any) -> bool:
+    return isinstance(holder, dict) and isinstance(holder.get("usage"), dict)
+
+
+def _counts(value: Json) -> Counts | None:
+    """The counts of a ``usage``; None if it holds neither input nor output."""
     read, written = _find(value, _INPUT), _find(value, _OUTPUT)
     if read is None and written is None:
         return None

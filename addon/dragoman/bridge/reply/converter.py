@@ -218,7 +218,7 @@ class ReplyConverter:
         if not isinstance(value, dict):
             self._evidence.note("skipped", "event that is no chunk")
             return
-        self._count(value)
+        self._counts = counts(value) or self._counts
         choices = value.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict):
@@ -227,11 +227,6 @@ class ReplyConverter:
                 self._choice(choice, value)
         if not self._writer.ended:
             self._cite(value)
-
-    def _count(self, holder: dict[str, Any]) -> None:
-        """The usage at the top of a chunk, or (Moonshot) in its choice; the last one counts."""
-        if holder.get("usage"):
-            self._counts = counts(holder["usage"]) or self._counts
 
     def _choice(self, choice: dict[str, Any], chunk: dict[str, Any]) -> None:
         self._heard = True
@@ -247,7 +242,6 @@ class ReplyConverter:
             if choice.get("logprobs") and self._choices.answers(index):
                 self._line.logprobs(chat_delta.logprobs(choice))
             self._delta(said, index, whole=whole)
-        self._count(choice)
         self._cite(chunk)
         reason = choice.get("finish_reason")
         if (found := choice.get("error")) and (error := stream_error({"error": found})):

@@ -78,7 +78,7 @@ class ChatReader:
     def feed(self, value: Json) -> bool:
         """Returns whether it carried a token: words, or a part of a call."""
         self.model = self.model or string(value.get("model"))
-        self._count(value)
+        self.usage = counts(value) or self.usage
         carried = [self._choice(choice) for choice in objects(value.get("choices"))]
         return any(carried)
 
@@ -87,14 +87,9 @@ class ChatReader:
         """What has been said, by index."""
         return tuple(said.choice(index) for index, said in sorted(self._said.items()))
 
-    def _count(self, holder: Json) -> None:
-        if holder.get("usage"):
-            self.usage = counts(holder["usage"]) or self.usage
-
     def _choice(self, choice: Json) -> bool:
         index = choice.get("index")
         said = self._said.setdefault(index if type(index) is int else 0, _Said())
-        self._count(choice)
         delta, message = choice.get("delta"), choice.get("message")
         carried = False
         if isinstance(delta, dict):

@@ -74,7 +74,7 @@ class ResponsesReader:
     def snapshot(self, response: Json) -> None:
         """A response object; its output counts for what was not told by events."""
         self.model = string(response.get("model")) or self.model
-        self.usage = counts(response.get("usage")) or self.usage
+        self.usage = counts(response) or self.usage
         self.error = read_error(response) or self.error
         self.finish = _finish(response) or self.finish
         output = response.get("output")
