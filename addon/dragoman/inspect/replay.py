@@ -17,7 +17,7 @@ from ..bridge.reply.converter import ReplyConverter
 from ..bridge.reply.whole_body import answer
 from ..bridge.request.convert import Conversion, convert
 from ..bridge.responses.dialects import DIALECTS, OPENAI
-from ..notes import Evidence
+from ..notes import Evidence, printable
 from ..repair.chat_message import repair_whole
 from ..repair.chat_stream import ChatStreamRepair
 from ..repair.declared_tools import DeclaredTools
@@ -318,6 +318,5 @@ def _first_difference(old: str, new: str) -> int:
 def _shown(line: str, at: int) -> str:
     """What of a line is shown: around `at`, and nothing that a terminal would obey."""
     start = max(0, at - _BEFORE) if len(line) > MAX_LINE else 0
-    part = line[start : start + MAX_LINE]
-    part = "".join(c if c.isprintable() else "?" for c in part)
+    part = printable(line[start:], MAX_LINE)
     return ("…" if start else "") + part + ("…" if start + MAX_LINE < len(line) else "")
