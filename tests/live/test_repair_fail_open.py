@@ -264,7 +264,7 @@ WHOLE = {
     "stage",
     [
         "dragoman.proxy.flows.repair_flow:DeclaredTools.reading",
-        "dragoman.proxy.flows.repair_flow:decode_whole",
+        "dragoman.proxy.flows.repair_flow:body_of",
         "dragoman.proxy.flows.repair_flow:repair_whole",
         "dragoman.repair.chat_message:loads",
         "dragoman.repair.chat_message:dumps",

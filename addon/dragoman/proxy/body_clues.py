@@ -10,8 +10,8 @@ from mitmproxy import http
 
 from ..wire.errors import said_by
 from ..wire.json_codec import NotJson, loads
-from .content_decoding import MAX_REQUEST, STEP, DecodingError, decode_whole, decoder_for
-from .http_headers import encoding_of, media_type
+from .content_decoding import MAX_REQUEST, STEP, DecodingError
+from .http_headers import body_of, decoded, media_type
 
 SMALL = 64 * 1024
 """Bytes of a request whose JSON is read to be sure: some milliseconds.  A larger one is only
@@ -34,7 +34,7 @@ async def asks_for_a_response(request: http.Request) -> bool:
     body, total = b"", 0
     wanted = [_MODEL, _INPUT]
     try:
-        for piece in _decoded(request):
+        for piece in _steps(request):
             body += piece
             total += len(piece)
             if total <= SMALL:
@@ -54,24 +54,18 @@ async def asks_for_a_response(request: http.Request) -> bool:
     return "input" in value or "messages" in value
 
 
-def _decoded(request: http.Request) -> Iterator[bytes]:
-    """In pieces of at most `STEP` bytes."""
-    raw, encoding = request.raw_content or b"", encoding_of(request).strip().lower()
-    if encoding in ("", "identity"):
-        for start in range(0, len(raw), STEP):
-            yield raw[start : start + STEP]
-        return
-    decoder = decoder_for(encoding)
-    if decoder is None:
-        raise DecodingError(f"there is no decoder for {encoding[:40]!r}")
-    yield from decoder.feed(raw)
+def _steps(request: http.Request) -> Iterator[bytes]:
+    """The body in pieces of at most `STEP` bytes."""
+    for piece in decoded(request, MAX_REQUEST):
+        for start in range(0, len(piece), STEP):
+            yield piece[start : start + STEP]
 
 
 def names_something(response: http.Response, *addresses: str) -> bool:
     """Whether a 404 is about a model, an item or an earlier response, not about the address.
     What it repeats of the `addresses` asked for does not count."""
     try:
-        body = decode_whole(response.raw_content or b"", encoding_of(response), MAX_ERROR)
+        body = body_of(response, MAX_ERROR)
     except DecodingError:
         return False
     try:

@@ -36,6 +36,18 @@ class DecodingError(Exception):
     """The body is damaged, or decodes to suspiciously much."""
 
 
+class UnknownEncodingError(DecodingError):
+    """There is no decoder."""
+
+
+class TooLargeError(DecodingError):
+    """It is larger than the caller reads."""
+
+
+class CutOffError(DecodingError):
+    """It ends too early; all that came was decoded."""
+
+
 class _Member(Protocol):
     """A decompressor of `zlib` or `zstandard`: for one gzip member, one zstd frame."""
 
@@ -167,26 +179,16 @@ def _zstandard(decompressor: Any) -> _Member:
     return member
 
 
-def decode_whole(body: bytes, content_encoding: str, limit: int = MAX_REPLY) -> bytes:
-    """A body that was received whole, `limit` bytes at most.  Raises `DecodingError`, also
-    for other encodings."""
-    decoded = body
-    if content_encoding.strip().lower() not in ("", "identity"):
-        decoder = decoder_for(content_encoding)
-        if decoder is None:
-            raise DecodingError(f"there is no decoder for {content_encoding[:40]!r}")
-        decoded = _joined(decoder.feed(body), limit)
-        if not decoder.complete:
-            raise DecodingError("it ends too early")
-    if len(decoded) > limit:
-        raise DecodingError("it is too large")
-    return decoded
-
-
-def _joined(pieces: Iterator[bytes], limit: int) -> bytes:
-    decoded = bytearray()
-    for piece in pieces:
-        decoded += piece
-        if len(decoded) > limit:
-            raise DecodingError("it is too large")
-    return bytes(decoded)
+def decode(body: bytes, content_encoding: str, limit: int) -> Iterator[bytes]:
+    """A body that was received whole: itself if it is not encoded, else in pieces of at most
+    `STEP` bytes.  Raises `DecodingError`, also for more than `limit` bytes."""
+    decoder = decoder_for(content_encoding)
+    if decoder is None and is_unreadable(content_encoding):
+        raise UnknownEncodingError(f"there is no decoder for {content_encoding[:40]!r}")
+    for piece in decoder.feed(body) if decoder else (body,):
+        limit -= len(piece)
+        if limit < 0:
+            raise TooLargeError("it is too large")
+        yield piece
+    if decoder and not decoder.complete:
+        raise CutOffError("it ends too early")

@@ -1,10 +1,13 @@
-"""The few headers that decide how a body is read and sent."""
+"""A body as its headers say that it is read, and the few headers that say so."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from mitmproxy import http
+
+from .content_decoding import MAX_REPLY, decode
 
 EVENT_STREAM = "text/event-stream"
 
@@ -26,6 +29,16 @@ def encoding_of(message: http.Message) -> str:
     """The value of Content-Encoding."""
     value: str = message.headers.get("content-encoding", "identity")
     return value
+
+
+def decoded(message: http.Message, limit: int) -> Iterator[bytes]:
+    """The body without its encoding, in pieces; see `content_decoding.decode`."""
+    return decode(message.raw_content or b"", encoding_of(message), limit)
+
+
+def body_of(message: http.Message, limit: int = MAX_REPLY) -> bytes:
+    """The same in one; mitmproxy's own property would decode whatever it comes to."""
+    return b"".join(decoded(message, limit))
 
 
 def set_event_stream(response: http.Response) -> None:

@@ -19,9 +19,9 @@ from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading
 from ...wire.slices import Slices, drained, emptied
 from ...wire.sse import is_event_stream
-from ..content_decoding import MAX_REQUEST, DecodingError, decode_whole, decoder_for, is_unreadable
+from ..content_decoding import MAX_REQUEST, DecodingError, decoder_for, is_unreadable
 from ..error_responses import unreachable
-from ..http_headers import EVENT_STREAM, encoding_of, media_type, set_stream_framing
+from ..http_headers import EVENT_STREAM, body_of, encoding_of, media_type, set_stream_framing
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
@@ -147,7 +147,7 @@ class RepairFlow:
         record = self._witness.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
         try:
-            body = decode_whole(response.raw_content or b"", encoding_of(response))
+            body = body_of(response)
             now = int(time.time())
             if came and is_chat(flow.request) and _is_cut(body, asked):
                 logger.error("%s: %s", name_of(flow), EARLY)
@@ -193,8 +193,8 @@ def _asking(flow: http.HTTPFlow) -> Slices[_Asked]:
     """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
-        plain = decode_whole(request.raw_content or b"null", encoding_of(request), MAX_REQUEST)
-        value = yield from reading(plain)
+        plain = body_of(request, MAX_REQUEST)
+        value = yield from reading(plain or b"null")
     except (NotJson, DecodingError):
         value = None
     tools = yield from DeclaredTools.reading(value)
