@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ..notes import printable
+from ..wire.chat_text import FIELDS_OF
 from ..wire.errors import read_error, unlisted
 from ..wire.json_codec import NotJson, loads
 from ..wire.sse import is_event_stream
@@ -31,7 +32,7 @@ _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 _LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
-_TEXT_FIELDS = ("content", "reasoning", "reasoning_content", "reasoning_details", "tool_calls")
+_TOKENS = (*FIELDS_OF["reasoning"], *FIELDS_OF["text"], "tool_calls")
 _DELTA_TYPES = re.compile(r"response\..*delta$")
 
 
@@ -191,7 +192,7 @@ def _carries_token(value: Mapping[str, object]) -> bool:
         return True
     for choice in _objects(value.get("choices")):
         delta = choice.get("delta")
-        if isinstance(delta, dict) and any(delta.get(name) for name in _TEXT_FIELDS):
+        if isinstance(delta, dict) and any(delta.get(name) for name in _TOKENS):
             return True
     return False
 

@@ -10,20 +10,15 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .chat_text import FIELDS_OF, REASONING, reasoning
+
 Json = dict[str, Any]
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
-TEXT_FIELDS = {
-    "text": ("content", "refusal"),
-    "reasoning": (*_REASONING_FIELDS, "reasoning_details"),
-}
-"""The fields of a delta by what stands in them: the answer, and the thoughts before it."""
 _KNOWN_FIELDS = frozenset(
     {
         *("role", "name", "tool_calls", "function_call", "annotations", "citations"),
-        *TEXT_FIELDS["text"],
-        *TEXT_FIELDS["reasoning"],
+        *(name for names in FIELDS_OF.values() for name in names),
     }
 )
 _PART_TEXTS: dict[str, tuple[Literal["text", "reasoning", "refusal"], str]] = {
@@ -65,7 +60,7 @@ def only_text(chunk: Any) -> DeltaText | None:
         case {"tool_calls": [{"index": int(index), "function": function}], **others}:
             return None if others else _only_arguments(said["tool_calls"][0], index, function)
     values = list(said.values())
-    if said.keys() - set(_REASONING_FIELDS) or not values or values != values[:1] * len(values):
+    if said.keys() - set(REASONING) or not values or values != values[:1] * len(values):
         return None
     return DeltaText("reasoning", values[0], len(values)) if isinstance(values[0], str) else None
 
@@ -90,20 +85,13 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def reasoning(delta: Json) -> str:
-    """The reasoning of a delta.  Hosts send it in one of three fields, or the same text in
-    several: it counts once."""
-    for name in _REASONING_FIELDS:
-        if found := text(delta.get(name)):
-            return found
-    details = delta.get("reasoning_details")
-    if not isinstance(details, list):
-        return ""
-    return "".join(
-        text(detail.get("text")) or text(detail.get("summary"))
-        for detail in details
-        if isinstance(detail, dict)
-    )
+def texts(delta: Json) -> list[DeltaPart]:
+    """All texts of a delta or message, as the model wrote them one after the other."""
+    content = delta.get("content")
+    found: list[DeltaPart] = [("reasoning", reasoning(delta))]
+    found += content_parts(content)[0] if isinstance(content, list) else [("text", text(content))]
+    found.append(("refusal", text(delta.get("refusal"))))
+    return [(kind, words) for kind, words in found if words]
 
 
 def content_parts(content: list[Any]) -> tuple[list[DeltaPart], int]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ...notes import Evidence
-from ...wire import chat_delta
+from ...wire.chat_text import FIELDS_OF
 from ..request.validation import label
 from ..responses.event_writer import IncompleteReason
 
@@ -50,7 +50,7 @@ class Choices:
 
     def part_of_turn(self, said: dict[str, Any], index: int) -> dict[str, Any]:
         """What counts of what a choice says."""
-        for kind, names in chat_delta.TEXT_FIELDS.items():
+        for kind, names in FIELDS_OF.items():
             if not any(said.get(name) for name in names):
                 continue
             if not index:

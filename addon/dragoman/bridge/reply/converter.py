@@ -24,6 +24,7 @@ from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, read_delta
 from ...wire.chat_end import EARLY
+from ...wire.chat_text import reasoning
 from ...wire.errors import UpstreamError, failure, stream_error
 from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import NotJson, loads
@@ -252,7 +253,7 @@ class ReplyConverter:
     # What the model says.
 
     def _delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
-        if thought := chat_delta.reasoning(delta):
+        if thought := reasoning(delta):
             self._think_aloud(thought)
         content = delta.get("content")
         if isinstance(content, str):

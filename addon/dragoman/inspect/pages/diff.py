@@ -142,13 +142,9 @@ def carried(value: object) -> str:
 
 
 def _carried_by_delta(delta: Json) -> str:
-    content = delta.get("content")
-    words = string(content)
-    if isinstance(content, list):
-        words = "".join(text for _, text in chat_delta.content_parts(content)[0])
+    words = "".join(text for _, text in chat_delta.texts(delta))
     calls = map(read_delta, objects(delta.get("tool_calls")))
-    arguments = "".join(call.arguments for call in calls if call)
-    return chat_delta.reasoning(delta) + words + string(delta.get("refusal")) + arguments
+    return words + "".join(call.arguments for call in calls if call)
 
 
 # What is not streamed, or only on one side.

@@ -102,7 +102,7 @@ class ChatReader:
 
 def _delta(said: _Said, delta: Json, *, whole: bool) -> bool:
     carried = False
-    for kind, text in _words(delta):
+    for kind, text in chat_delta.texts(delta):
         said.prose(kind, text)
         carried = True
     for element in objects(delta.get("tool_calls")):
@@ -110,15 +110,3 @@ def _delta(said: _Said, delta: Json, *, whole: bool) -> bool:
     if function := delta.get("function_call"):
         carried = said.call({"index": -1, "function": function}, whole=whole) or carried
     return carried
-
-
-def _words(delta: Json) -> list[tuple[ProseKind, str]]:
-    """The texts of a delta, as the model wrote them one after the other."""
-    content = delta.get("content")
-    words: list[tuple[ProseKind, str]] = [("reasoning", chat_delta.reasoning(delta))]
-    if isinstance(content, list):
-        words += chat_delta.content_parts(content)[0]
-    else:
-        words.append(("text", string(content)))
-    words.append(("refusal", string(delta.get("refusal"))))
-    return [(kind, text) for kind, text in words if text]
