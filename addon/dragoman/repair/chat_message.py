@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..notes import Evidence
+from ..wire.chat_end import is_whole
 from ..wire.chat_text import (
     CONTENT,
     Span,
@@ -26,7 +27,7 @@ from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
 from .formats.kimi_k2.markers import may_hold_marker
-from .pending import Policy, finish_after, is_whole, note_piece
+from .pending import Policy, finish_after, note_piece
 from .scanner import Scanner
 
 

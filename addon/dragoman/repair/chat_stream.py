@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..notes import Evidence
+from ..wire.chat_end import is_whole
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, passages, text_of_fields
 from ..wire.errors import read_error
 from ..wire.frame_templates import KnownTemplate, TemplateCache
@@ -32,7 +33,6 @@ from .pending import (
     chunk_like,
     delta_of,
     finish_after,
-    is_whole,
     note_piece,
     release,
     render,

@@ -34,14 +34,6 @@ class Policy:
         return self.text == "content"
 
 
-_CUT_SHORT = ("length", "max_tokens", "model_length", "content_filter", "sensitive")
-
-
-def is_whole(finish: object) -> bool:
-    """Whether a turn with this finish reason was over, and not cut short by a limit."""
-    return finish not in _CUT_SHORT
-
-
 def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
     """Record what was taken out of a text, and what was left in it that looks like markup."""
     if isinstance(piece, LeftAsText):

@@ -9,6 +9,7 @@ is left for where a reply cannot be broken off.
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from .errors import error_json, reports_error
 from .json_codec import NotJson, loads
@@ -20,6 +21,33 @@ EARLY = "The upstream closed the stream before it ended the turn."
 # JSON escapes the quotes of text; ``[DONE]`` may stand in any.
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
 _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
+
+IncompleteReason = Literal["max_output_tokens", "content_filter"]
+Finish = Literal["completed"] | IncompleteReason
+# Finish reasons of OpenAI and the other words for them that hosts are known to use.
+# An unknown one is the end of a whole turn, recorded.
+FINISHES: dict[str, Finish | Literal["failed"]] = {
+    "stop": "completed",
+    "tool_calls": "completed",
+    "function_call": "completed",
+    "eos": "completed",
+    "end_turn": "completed",
+    "length": "max_output_tokens",
+    "max_tokens": "max_output_tokens",
+    "model_length": "max_output_tokens",
+    "content_filter": "content_filter",
+    "sensitive": "content_filter",
+    "error": "failed",
+    "abort": "failed",
+    "network_error": "failed",
+    "insufficient_system_resource": "failed",
+}
+
+
+def is_whole(finish: object) -> bool:
+    """Whether a turn with this finish reason was over: not cut short by a limit, not failed."""
+    return not isinstance(finish, str) or FINISHES.get(finish, "completed") == "completed"
+
 
 # Of each of these, `sent` is the end of what the client has received.
 

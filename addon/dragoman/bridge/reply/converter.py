@@ -23,7 +23,7 @@ from typing import Any, Literal
 from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, read_delta
-from ...wire.chat_end import EARLY
+from ...wire.chat_end import EARLY, Finish
 from ...wire.chat_text import reasoning
 from ...wire.errors import UpstreamError, failure, stream_error
 from ...wire.frame_templates import TemplateCache
@@ -34,7 +34,7 @@ from ..request.validation import label
 from ..responses.dialects import Dialect
 from ..responses.event_writer import Writer
 from ..turn import TurnContext
-from .choices import Choices, Finish
+from .choices import Choices
 from .sequencer import PIECE, OutputSequencer
 from .think_tags import SplitText, ThinkSplitter
 

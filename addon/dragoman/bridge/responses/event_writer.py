@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, Literal
 
+from ...wire.chat_end import IncompleteReason
 from ...wire.errors import UpstreamError, official_code
 from ...wire.json_codec import dumps, quoted
 from ...wire.responses import item_id
@@ -40,7 +41,6 @@ from .response_object import Json, snapshot
 
 Prose = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
-IncompleteReason = Literal["max_output_tokens", "content_filter"]
 
 
 LARGE = 64 * 1024
