@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ..notes import printable
+from ..wire.chat_calls import elements, read_delta
+from ..wire.chat_delta import choices
 from ..wire.chat_text import FIELDS_OF
 from ..wire.errors import read_error, unlisted
 from ..wire.json_codec import NotJson, loads
@@ -190,22 +192,16 @@ def _carries_token(value: Mapping[str, object]) -> bool:
     kind = value.get("type")
     if isinstance(kind, str) and _DELTA_TYPES.match(kind):
         return True
-    for choice in _objects(value.get("choices")):
-        delta = choice.get("delta")
-        if isinstance(delta, dict) and any(delta.get(name) for name in _TOKENS):
-            return True
-    return False
+    said = (choice.said for choice in choices(value) if not choice.whole)
+    return any(delta.get(name) for delta in said for name in _TOKENS)
 
 
 def _deltas(value: Mapping[str, object]) -> Iterator[tuple[object, str]]:
     """The calls that a chunk or event names: (what tells them apart, name)."""
-    for choice in _objects(value.get("choices")):
-        delta = choice.get("delta")
-        for call in _objects(delta.get("tool_calls") if isinstance(delta, dict) else None):
-            function = call.get("function")
-            name = function.get("name") if isinstance(function, dict) else None
-            if isinstance(name, str) and name:
-                yield (str(choice.get("index")), str(call.get("index")), _id(call)), printable(name)
+    for choice in choices(value):
+        for call in map(read_delta, elements(choice.said)):
+            if call and call.name:
+                yield (choice.index, call.index, call.id), printable(call.name)
     item = value.get("item")
     if value.get("type") == "response.output_item.added" and isinstance(item, dict):
         yield from ((_id(item), name) for name in _item_name(item))
@@ -218,13 +214,7 @@ def _id(call: Mapping[str, object]) -> str:
 
 def _called(value: Mapping[str, object]) -> Iterator[str]:
     """The calls of a whole reply."""
-    for choice in _objects(value.get("choices")):
-        message = choice.get("message")
-        for call in _objects(message.get("tool_calls") if isinstance(message, dict) else None):
-            function = call.get("function")
-            name = function.get("name") if isinstance(function, dict) else None
-            if isinstance(name, str):
-                yield printable(name)
+    yield from (name for _, name in _deltas(value))
     for item in _objects(value.get("output")):
         yield from _item_name(item)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..notes import Evidence
+from ..wire.chat_delta import choice_index
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, passages, text_of_fields
 from ..wire.errors import read_error
@@ -242,8 +243,7 @@ class ChatStreamRepair:
     def _choice_of(self, chunk: dict[str, Any], value: object, position: int) -> ChoiceState | None:
         if not isinstance(value, dict):
             return None
-        index = value.get("index")
-        index = index if isinstance(index, int) else position
+        index = choice_index(value, position)
         if index not in self._choices:
             if len(self._choices) >= MAX_CHOICES:
                 return None

@@ -7,6 +7,7 @@ same functions.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,6 +29,41 @@ _PART_TEXTS: dict[str, tuple[Literal["text", "reasoning", "refusal"], str]] = {
     "thinking": ("reasoning", "thinking"),
     "reasoning": ("reasoning", "text"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceDelta:
+    """What one choice of a chunk says, or of a whole reply."""
+
+    index: int
+    said: Json
+    """Its delta, else its message; empty if it has neither."""
+    whole: bool
+    """Whether it is a message."""
+    fields: Json
+    """The choice itself."""
+
+
+def choices(chunk: Mapping[str, Any]) -> list[ChoiceDelta]:
+    """The choices that are objects."""
+    values = chunk.get("choices")
+    found = enumerate(values if isinstance(values, list) else ())
+    return [read_choice(value, position) for position, value in found if isinstance(value, dict)]
+
+
+def read_choice(value: Json, position: int) -> ChoiceDelta:
+    """A choice, which stands at this position."""
+    delta, message = value.get("delta"), value.get("message")
+    whole = not isinstance(delta, dict)
+    said = message if whole else delta
+    index = choice_index(value, position)
+    return ChoiceDelta(index, said if isinstance(said, dict) else {}, whole, value)
+
+
+def choice_index(value: Json, position: int) -> int:
+    """Which choice it is; the position counts where hosts leave the index out."""
+    index = value.get("index")
+    return index if type(index) is int and index >= 0 else position
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire import chat_delta
-from ...wire.chat_calls import CallDelta, read_delta
+from ...wire.chat_calls import CallDelta, elements, read_delta
+from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
 from ...wire.chat_text import reasoning
 from ...wire.errors import UpstreamError, failure, stream_error
@@ -220,32 +221,27 @@ class ReplyConverter:
             self._evidence.note("skipped", "event that is no chunk")
             return
         self._counts = counts(value) or self._counts
-        choices = value.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if not isinstance(choice, dict):
-                self._evidence.note("skipped", "choice that is no object")
-            elif not self._writer.ended:
+        choices = chat_delta.choices(value)
+        if isinstance(listed := value.get("choices"), list):
+            self._note_if("skipped", "choice that is no object", len(listed) - len(choices))
+        for choice in choices:
+            if not self._writer.ended:
                 self._choice(choice, value)
         if not self._writer.ended:
             self._cite(value)
 
-    def _choice(self, choice: dict[str, Any], chunk: dict[str, Any]) -> None:
+    def _choice(self, choice: ChoiceDelta, chunk: dict[str, Any]) -> None:
         self._heard = True
-        place = choice.get("index")
-        index = place if type(place) is int and place > 0 else 0
+        index, fields = choice.index, choice.fields
         if index:
             self._line.size += PIECE
-        delta, message = choice.get("delta"), choice.get("message")
-        whole = not isinstance(delta, dict)
-        said = message if whole else delta
-        if isinstance(said, dict):
-            said = self._choices.part_of_turn(said, index)
-            if choice.get("logprobs") and self._choices.answers(index):
-                self._line.logprobs(chat_delta.logprobs(choice))
-            self._delta(said, index, whole=whole)
+        said = self._choices.part_of_turn(choice.said, index)
+        if fields.get("logprobs") and self._choices.answers(index):
+            self._line.logprobs(chat_delta.logprobs(fields))
+        self._delta(said, index, whole=choice.whole)
         self._cite(chunk)
-        reason = choice.get("finish_reason")
-        if (found := choice.get("error")) and (error := stream_error({"error": found})):
+        reason = fields.get("finish_reason")
+        if (found := fields.get("error")) and (error := stream_error({"error": found})):
             self._fail(error)
         elif not self._body_ended and (finish := self._choices.finished(index, reason)):
             self._finished(finish, reason)
@@ -267,10 +263,8 @@ class ReplyConverter:
         if delta.get("annotations"):
             self._annotate(delta)
         self._cite(delta)
-        if tool_calls := delta.get("tool_calls"):
-            self._tool_calls(tool_calls, index, whole=whole)
-        if function := delta.get("function_call"):
-            self._tool_calls([{"index": -1, "function": function}], index, whole=whole)
+        if calls := elements(delta):
+            self._tool_calls(calls, index, whole=whole)
         if chat_delta.unknown_fields(delta):
             self._evidence.note("ignored", "delta in an unknown field")
 
@@ -328,9 +322,9 @@ class ReplyConverter:
                 self._line.prose(kind, piece)
         self._note_if("dropped", "content part that is no text", others)
 
-    def _tool_calls(self, elements: Any, index: int, *, whole: bool) -> None:
+    def _tool_calls(self, calls: list[Any], index: int, *, whole: bool) -> None:
         self._end_content()
-        for element in elements if isinstance(elements, list) else [None]:
+        for element in calls:
             delta = read_delta(element)
             if delta is None or delta.silent:
                 self._evidence.note("skipped", "tool call delta that says nothing")
