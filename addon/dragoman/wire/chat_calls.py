@@ -49,9 +49,9 @@ class CallDelta:
 def elements(said: Mapping[str, Any]) -> list[Any]:
     """The tool calls in a delta or message, to be read by `read_delta`; the one call of the
     older ``function_call`` has an index of its own."""
-    found = said.get("tool_calls") or []
-    found = found if isinstance(found, list) else [found]
-    function = said.get("function_call")
+    found, function = said.get("tool_calls") or [], said.get("function_call")
+    if not isinstance(found, list):
+        found = [found]
     return [*found, {"index": -1, "function": function}] if function else found
 
 

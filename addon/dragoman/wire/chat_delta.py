@@ -31,7 +31,7 @@ _PART_TEXTS: dict[str, tuple[Literal["text", "reasoning", "refusal"], str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for nearly every chunk
 class ChoiceDelta:
     """What one choice of a chunk says, or of a whole reply."""
 

@@ -67,8 +67,10 @@ def passages(delta: dict[str, Any]) -> list[Passage]:
 def reasoning(delta: Mapping[str, Any]) -> str:
     """The reasoning of a delta or message: what stands in several fields counts once, and
     details repeat what the other fields say."""
-    texts = dict.fromkeys(_text(name, delta.get(name)) for name in REASONING)
-    return "".join(texts) or _text(DETAILS, delta.get(DETAILS))
+    texts = [text for name in REASONING if (text := delta.get(name)) and isinstance(text, str)]
+    if not texts:
+        return _text(DETAILS, delta[DETAILS]) if delta.get(DETAILS) else ""
+    return "".join(dict.fromkeys(texts))
 
 
 def text_of_fields(fields: tuple[str, ...]) -> str:

@@ -60,18 +60,18 @@ class Counts:
 def counts(value: Mapping[str, Any]) -> Counts | None:
     """What a chunk, an event or a whole reply of either API counts: at its top, in a choice
     (Moonshot) or in an event's response.  The last one counts; None if there is none."""
+    found = _counts(value["usage"]) if value.get("usage") else None
     choices = value.get("choices")
-    holders = [value, *(choices if isinstance(choices, list) else ()), value.get("response")]
-    found = [_counts(holder["usage"]) for holder in holders if _has_usage(holder)]
-    return next(filter(None, reversed(found)), None)
+    for holder in choices if isinstance(choices, list) else (value.get("response"),):
+        if isinstance(holder, dict) and holder.get("usage"):
+            found = _counts(holder["usage"]) or found
+    return found
 
 
-def _has_usage(holder: Any) -> bool:
-    return isinstance(holder, dict) and isinstance(holder.get("usage"), dict)
-
-
-def _counts(value: Json) -> Counts | None:
+def _counts(value: Any) -> Counts | None:
     """The counts of a ``usage``; None if it holds neither input nor output."""
+    if not isinstance(value, dict):
+        return None
     read, written = _find(value, _INPUT), _find(value, _OUTPUT)
     if read is None and written is None:
         return None
