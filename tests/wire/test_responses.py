@@ -21,7 +21,7 @@ SOURCE = "".join(path.read_text() for path in (ROOT / "addon/dragoman").rglob("*
 SENT = [
     *(f"{text}.{end}" for text in TEXTS for end in ("delta", "done")),
     *(f"response.{part}.{end}" for part in PARTS for end in ("added", "done")),
-    *(*TERMINALS, "response.created", "response.in_progress", "response.required_action"),
+    *(*sorted(TERMINALS), "response.created", "response.in_progress", "response.required_action"),
 ]
 OWN = "resp_" + "0" * 32
 
