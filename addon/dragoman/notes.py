@@ -17,9 +17,9 @@ MAX_KINDS = 200
 OTHERS = "others"
 
 
-def printable(text: str) -> str:
+def printable(text: str, limit: int = MAX_DETAIL) -> str:
     """`text` as it may stand in a log line: what a model wrote may hold anything."""
-    text = text[:MAX_DETAIL]
+    text = text[:limit]
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import DIALECTS, Dialect
 from dragoman.inspect.parse.reply import first_token, parse_reply
-from dragoman.inspect.parse.values import Failure, ParsedCall, ParsedChoice, ParsedReply, Prose
+from dragoman.inspect.parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
+from dragoman.wire.errors import ErrorObject
 from dragoman.wire.sse import FrameSplitter
 from tests.bridge.replying import USAGE, call, calls, chunk, ended, run, run_body, sse, text
 from tests.bridge.test_reply_generated import Meant, said, unambiguous
@@ -152,7 +153,7 @@ def test_choices_are_read_apart() -> None:
     ],
 )
 def test_errors_are_read_in_the_words_of_the_sender(body: bytes) -> None:
-    assert parse_reply(body).error == Failure("No.", "t", "c")
+    assert parse_reply(body).error == ErrorObject("No.", "t", "c")
 
 
 def test_a_failed_response_is_an_error() -> None:

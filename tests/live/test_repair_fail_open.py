@@ -272,7 +272,7 @@ WHOLE = {
     "stage",
     [
         "dragoman.proxy.flows.repair_flow:DeclaredTools.reading",
-        "dragoman.proxy.flows.repair_flow:decoding_whole",
+        "dragoman.proxy.flows.repair_flow:reading_body",
         "dragoman.proxy.flows.repair_flow:repairing_whole",
         "dragoman.repair.chat_message:reading",
         "dragoman.repair.chat_message:writing",

@@ -10,6 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import CODEX, DIALECTS, Dialect
+from dragoman.inspect.parse.reply import parse_reply
+from dragoman.inspect.summary import summarize
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.chat_end import has_ended
 from dragoman.wire.errors import error_body, error_json, stream_error
 
 from ..bridge.replying import Run, chunk, ended, run, run_body, run_bytes, sse, text
@@ -307,3 +314,43 @@ def test_any_error_body_becomes_the_one_shape(status: int, value: Any, retry: st
     assert error["type"] and isinstance(error["type"], str)
     assert error["code"] is None or isinstance(error["code"], str)
     assert error["param"] is None or isinstance(error["param"], str)
+
+
+@pytest.mark.parametrize(
+    ("event", "is_error"),
+    [
+        ('{"error":{"message":"m","code":"overloaded"}}', True),
+        ('{"error":"m"}', True),
+        ('{"error":{}}', True),
+        ('{"object":"error","message":"m","code":400}', True),
+        ('{"type":"error","message":"m"}', True),
+        ('{"detail":"m"}', True),
+        ('{"errors":[{"message":"m"}]}', True),
+        ('[{"error":{"message":"m","status":"INTERNAL"}}]', True),
+        ('{"choices":[],"error":{"message":"m","code":502}}', True),
+        ('{"error":null,"choices":[]}', False),
+        ('{"error":"","choices":[]}', False),
+        ('{"error":{},"choices":[]}', False),
+        ('{"choices":[{"index":0,"delta":{"content":"\\"error\\": {"}}]}', False),
+        ('{"usage":{"error":{"message":"m"}}}', False),
+        ("[]", False),
+        ("7", False),
+    ],
+)
+def test_all_who_read_an_event_agree_whether_it_is_an_error(event: str, is_error: bool) -> None:
+    stream = f"data: {event}\n\n".encode()
+    assert (stream_error(json.loads(event)) is not None) is is_error
+    assert (parse_reply(stream).error is not None) is is_error
+    assert bool(summarize(stream).failed) is is_error
+    assert has_ended(stream) is is_error
+
+
+def test_an_error_of_any_shape_ends_a_stream_and_no_finish_is_made_up() -> None:
+    begun = b'data: {"choices":[{"index":0,"delta":{"content":"<|tool_calls_section_begin|>'
+    begun += b'<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\\"a\\":"}}]}\n\n'
+    for error in (b"event: error\ndata: {}\n\n", b'data: {"detail":"down"}\n\n'):
+        evidence = Evidence()
+        repair = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, 0)
+        out = repair.whole(begun + error)
+        assert error in out and b'"finish_reason":"' not in out
+        assert has_ended(out)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.inspect.parse.reply import parse_reply
 from dragoman.wire.sse import Frame, FrameSplitter, encode, is_event_stream
 
 streams = st.lists(
@@ -136,3 +137,23 @@ def test_a_mark_of_byte_order_behind_a_line_end_that_was_cut() -> None:
     for at in range(len(stream)):
         frames = _split([stream[:at], stream[at:]])
         assert [frame.data for frame in frames if frame.data is not None] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "done"),
+    [
+        (b"data: [DONE]\n\n", True),
+        (b"data:[DONE]\r\n\r\n", True),
+        (b"data:  [DONE] \n\n", True),
+        (b"\xef\xbb\xbfdata: [DONE]\n\n", True),
+        (b"event: done\ndata: [DONE]\n\n", True),
+        (b"data: [DONE]", True),
+        (b'data: "[DONE]"\n\n', False),
+        (b"data: [DONE]...\n\n", False),
+        (b": [DONE]\n\n", False),
+    ],
+)
+def test_the_end_of_a_chat_stream(raw: bytes, done: bool) -> None:
+    assert Frame(raw).is_done is done
+    # The page of a recorded turn reads it as the bridge does.
+    assert parse_reply(b'data: {"choices":[]}\n\n' + raw.lstrip(b"\xef\xbb\xbf")).ended is done

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
-from ..wire import chat_delta
-from ..wire.chat_delta import Json
+from ..wire.chat_delta import KNOWN_FIELDS, Json
+from ..wire.chat_text import DETAILS, FIELDS_OF, reasoning
 
 RUN = 200
 """Members of a list that are read by one call: a few milliseconds."""
 _FIELDS = (
-    *("role", "name", "reasoning_content", "reasoning", "reasoning_details", "content", "refusal"),
+    *("role", "name", *FIELDS_OF["reasoning"], *FIELDS_OF["text"]),
     *("annotations", "citations", "tool_calls", "function_call"),
 )
 """Those of a message that are read, in that order."""
@@ -40,7 +40,7 @@ def message_in_runs(message: Json) -> Iterator[Json]:
     run: Json = {}
     for name in _FIELDS:
         value = message.get(name)
-        if name == "reasoning_details" and chat_delta.reasoning(run):
+        if name == DETAILS and reasoning(run):
             continue  # the same once more
         if not is_long(value):
             run |= {name: value} if name in message else {}
@@ -49,7 +49,7 @@ def message_in_runs(message: Json) -> Iterator[Json]:
             yield run | {name: some}
             run = {}
     # That there are others is all that is read of them.
-    others = (name for name in message if name not in chat_delta.KNOWN_FIELDS and message[name])
+    others = (name for name in message if name not in KNOWN_FIELDS and message[name])
     yield run | {name: message[name] for name in [*others][:1]}
 
 

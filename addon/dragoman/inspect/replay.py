@@ -17,8 +17,7 @@ from ..bridge.reply.converter import ReplyConverter
 from ..bridge.reply.whole_body import answering
 from ..bridge.request.convert import Conversion, convert
 from ..bridge.responses.dialects import DIALECTS, OPENAI
-from ..bridge.responses.output_items import ID_PREFIXES
-from ..notes import Evidence
+from ..notes import Evidence, printable
 from ..repair.chat_message import repair_whole
 from ..repair.chat_stream import ChatStreamRepair
 from ..repair.declared_tools import DeclaredTools
@@ -33,10 +32,11 @@ from ..wire.chat_end import (
     is_half,
     turn_ended,
 )
-from ..wire.errors import Refused, error_json
+from ..wire.errors import Refused
 from ..wire.json_codec import NotJson, dumps, loads
+from ..wire.responses import ID_PREFIXES
 from ..wire.slices import drained
-from ..wire.sse import HEARTBEAT, Frame, FrameSplitter, encode, is_event_stream
+from ..wire.sse import DONE, HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
 from .exchange import Exchange
 from .fixture import require_whole
 
@@ -123,43 +123,39 @@ class _Through:
     def repaired(self) -> tuple[bytes, ...]:
         """The chat stream that the client would get."""
         assert self._repair is not None
-        begun = _joined(self._pass(self._whole))
+        begun = joined(self._pass(self._whole))
         if self._error:
             if turn_ended(begun[-TAIL:]):
-                done = [] if is_done(begun[-TAIL:]) else [encode(b"[DONE]")]
-                return begun + _joined(self._pass(done)), begun
-            return begun + _joined(self._repair.release()), begun
+                done = [] if is_done(begun[-TAIL:]) else [DONE]
+                return begun + joined(self._pass(done)), begun
+            return begun + joined(self._repair.release()), begun
         chat = b'"choices"' in begun
         rest = [frame for frame in self._rest if not (chat and is_half(frame))]
-        out = begun + _joined(self._pass(rest) + self._repair.close())
+        out = begun + joined(self._pass(rest) + self._repair.close())
         if not chat or has_ended(out[-TAIL:]):
             return (out,)
         # It was recorded where a reply cannot be broken off.
-        return (out + _joined(self._pass([error_frame(EARLY)])),)
+        return (out + joined(self._pass([error_frame(EARLY)])),)
 
     def bridged(self, reply: ReplyConverter) -> tuple[bytes, ...]:
         """The Responses stream that the client would get."""
 
         def fed(frames: list[Frame]) -> bytes:
-            return b"".join(
-                _joined(reply.feed_repaired(self._pass([frame]), frame)) for frame in frames
+            return joined(
+                out for frame in frames for out in reply.feed_repaired(self._pass([frame]), frame)
             )
 
-        begun = _joined(reply.open()) + fed(self._whole)
+        begun = joined(reply.open()) + fed(self._whole)
         if self._error:
             last = [error_frame(broken_off(self._error))]
-            return begun + _joined(reply.close(self._pass(last))), begun
+            return begun + joined(reply.close(self._pass(last))), begun
         rest = fed(self._rest)
-        return (begun + rest + _joined(reply.close(self._repair.close() if self._repair else ())),)
+        return (begun + rest + joined(reply.close(self._repair.close() if self._repair else ())),)
 
     def _pass(self, frames: list[Frame]) -> list[Frame]:
         if self._repair is None:
             return frames
         return [out for frame in frames for out in self._repair.feed(frame)]
-
-
-def _joined(frames: list[Frame]) -> bytes:
-    return b"".join(frame.raw for frame in frames)
 
 
 def _bridged(exchange: Exchange) -> Replay:
@@ -172,10 +168,7 @@ def _bridged(exchange: Exchange) -> Replay:
             evidence=evidence,
         )
     except Refused as refused:
-        answer = error_json(
-            refused.message, type="invalid_request_error", param=refused.param, code=refused.code
-        )
-        return Replay((answer,), b"")
+        return Replay((refused.body,), b"")
     replies = _Bridge(exchange, conversion, evidence).replies()
     return Replay(replies, dumps(conversion.chat))
 
@@ -253,7 +246,7 @@ def normal(body: bytes) -> bytes:
     differs from run to run."""
     if is_event_stream(body):
         frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
-        body = b"".join(frame.raw for frame in frames if not _is_heartbeat(frame))
+        body = joined(frame for frame in frames if not _is_heartbeat(frame))
     for pattern, replacement in _PASSING:
         body = pattern.sub(replacement, body)
     return body
@@ -326,6 +319,5 @@ def _first_difference(old: str, new: str) -> int:
 def _shown(line: str, at: int) -> str:
     """What of a line is shown: around `at`, and nothing that a terminal would obey."""
     start = max(0, at - _BEFORE) if len(line) > MAX_LINE else 0
-    part = line[start : start + MAX_LINE]
-    part = "".join(c if c.isprintable() else "?" for c in part)
+    part = printable(line[start:], MAX_LINE)
     return ("…" if start else "") + part + ("…" if start + MAX_LINE < len(line) else "")

@@ -16,12 +16,13 @@ from itertools import islice
 
 from ..notes import printable
 from ..wire.chat_text import let_go
+from ..wire.errors import ErrorObject, read_error, unlisted
 from ..wire.json_codec import NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices, drained
 from ..wire.sse import is_event_stream
 from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
-from .parse.values import Failure, Json, ParsedReply, failure, string
+from .parse.values import Json, ParsedReply, string
 
 MAX_FIRST_LINES = 64
 """Lines that are read in search of the first token."""
@@ -32,7 +33,7 @@ MAX_LINE = 1024 * 1024
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
-_LAST = (b'"usage"', b'"error"', b'"finish_reason"')
+_LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,11 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
     for start, value in _naming(body, max(fed, default=-1)):
         fed.add(start)
         reader.feed(value)
-    error: Failure | None = None
+    error: ErrorObject | None = None
     counted = reader.usage
     for number, (start, value) in enumerate(_last_lines(tail or body, len(body) if tail else 0)):
         if not number:
-            error = failure(value) or failure(value.get("response"))
+            error = read_error(value) or read_error(value.get("response"))
         parsed = parsed or bool(error) or _is_ours(value)
         if start not in fed:
             reader.feed(value)
@@ -92,7 +93,7 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
 
 def _glance(
     seen: ParsedReply | ObjectReader,
-    error: Failure | None,
+    error: ErrorObject | None,
     *,
     parsed: bool,
     first_token: int | None,
@@ -125,7 +126,7 @@ def _whole(body: bytes) -> Slices[ReplySummary]:
     )
 
 
-def _code(error: Failure) -> str:
+def _code(error: ErrorObject) -> str:
     """Not its message: upstreams repeat in it what they were sent, credentials too."""
     return next(filter(_CODE.match, (error.code, error.type)), "error")
 
@@ -183,8 +184,7 @@ def _value(line: bytes) -> Json | None:
         value = loads(line[5:])
     except NotJson:
         return None
-    if isinstance(value, list) and value:  # as Google sends errors
-        value = value[0]
+    value = unlisted(value)
     return value if isinstance(value, dict) else None
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from mitmproxy import http
 
+from ..wire.errors import said_by
 from ..wire.json_codec import NotJson, loads
-from .content_decoding import MAX_REQUEST, STEP, DecodingError, decode_whole, decoder_for
-from .http_headers import encoding_of, media_type
+from .content_decoding import MAX_REQUEST, STEP, DecodingError
+from .http_headers import body_of, decoded, media_type
 
 SMALL = 64 * 1024
 """Bytes of a request whose JSON is read to be sure: some milliseconds.  A larger one is only
@@ -33,7 +34,7 @@ async def asks_for_a_response(request: http.Request) -> bool:
     body, total = b"", 0
     wanted = [_MODEL, _INPUT]
     try:
-        for piece in _decoded(request):
+        for piece in _steps(request):
             body += piece
             total += len(piece)
             if total <= SMALL:
@@ -53,24 +54,18 @@ async def asks_for_a_response(request: http.Request) -> bool:
     return "input" in value or "messages" in value
 
 
-def _decoded(request: http.Request) -> Iterator[bytes]:
-    """In pieces of at most `STEP` bytes."""
-    raw, encoding = request.raw_content or b"", encoding_of(request).strip().lower()
-    if encoding in ("", "identity"):
-        for start in range(0, len(raw), STEP):
-            yield raw[start : start + STEP]
-        return
-    decoder = decoder_for(encoding)
-    if decoder is None:
-        raise DecodingError(f"there is no decoder for {encoding[:40]!r}")
-    yield from decoder.feed(raw)
+def _steps(request: http.Request) -> Iterator[bytes]:
+    """The body in pieces of at most `STEP` bytes."""
+    for piece in decoded(request, MAX_REQUEST):
+        for start in range(0, len(piece), STEP):
+            yield piece[start : start + STEP]
 
 
 def names_something(response: http.Response, *addresses: str) -> bool:
     """Whether a 404 is about a model, an item or an earlier response, not about the address.
     What it repeats of the `addresses` asked for does not count."""
     try:
-        body = decode_whole(response.raw_content or b"", encoding_of(response), MAX_ERROR)
+        body = body_of(response, MAX_ERROR)
     except DecodingError:
         return False
     try:
@@ -79,21 +74,12 @@ def names_something(response: http.Response, *addresses: str) -> bool:
         if media_type(response) not in ("text/plain", "application/json"):
             return False  # a page for people
         value = body[:MAX_SAID].decode(errors="replace")
-    if _param(value):
-        return True
+    if said_by(value).param:
+        return True  # the parameter of the request that is wrong
     said = "\n".join(_texts(value, 3))[:MAX_SAID]
     for address in sorted(filter(None, addresses), key=len, reverse=True):
         said = said.replace(address, "")
     return _SOMETHING.search(said) is not None
-
-
-def _param(value: object) -> bool:
-    """Whether the error says which of the request's parameters is wrong."""
-    if not isinstance(value, dict):
-        return False
-    error = value.get("error")
-    given = (value | error if isinstance(error, dict) else value).get("param")
-    return isinstance(given, str) and bool(given)
 
 
 def _texts(value: object, levels: int) -> Iterator[str]:

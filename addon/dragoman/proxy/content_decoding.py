@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 from mitmproxy.net import encoding as mitmproxy_encoding
 
-from ..wire.slices import Slices, drained
-
 STEP = 64 * 1024
 """Bytes that one piece of what comes out may hold."""
+AT_ONCE = 8 * 1024
+"""Bytes of a body that are decoded by one call, to some megabytes at most."""
 ALLOWED_RATIO = 256
 ALLOWED_SLACK = 2 * 1024 * 1024
 """A body may decode to this many bytes, plus `ALLOWED_RATIO` for each byte received.
@@ -36,6 +36,18 @@ MAX_REQUEST = 256 * 1024 * 1024
 
 class DecodingError(Exception):
     """The body is damaged, or decodes to suspiciously much."""
+
+
+class UnknownEncodingError(DecodingError):
+    """There is no decoder."""
+
+
+class TooLargeError(DecodingError):
+    """It is larger than the caller reads."""
+
+
+class CutOffError(DecodingError):
+    """It ends too early; all that came was decoded."""
 
 
 class _Member(Protocol):
@@ -169,28 +181,24 @@ def _zstandard(decompressor: Any) -> _Member:
     return member
 
 
-def decode_whole(body: bytes, content_encoding: str, limit: int = MAX_REPLY) -> bytes:
-    """A body that was received whole, `limit` bytes at most.  Raises `DecodingError`, also
-    for other encodings."""
-    return drained(decoding_whole(body, content_encoding, limit))
-
-
-def decoding_whole(body: bytes, content_encoding: str, limit: int = MAX_REPLY) -> Slices[bytes]:
-    """The same in slices."""
-    decoded = bytearray()
-    if content_encoding.strip().lower() in ("", "identity"):
-        if len(body) > limit:
-            raise DecodingError("it is too large")
-        return body
+def decode(body: bytes, content_encoding: str, limit: int) -> Iterator[bytes]:
+    """A body that was received whole: itself if it is not encoded, else in pieces of at most
+    `STEP` bytes, perhaps empty ones.  Raises `DecodingError`, also for more than `limit`
+    bytes."""
     decoder = decoder_for(content_encoding)
-    if decoder is None:
-        raise DecodingError(f"there is no decoder for {content_encoding[:40]!r}")
-    for begin in range(0, len(body), STEP):
-        for piece in decoder.feed(body[begin : begin + STEP]):
-            decoded += piece
-            if len(decoded) > limit:
-                raise DecodingError("it is too large")
-            yield
-    if not decoder.complete:
-        raise DecodingError("it ends too early")
-    return bytes(decoded)
+    if decoder is None and is_unreadable(content_encoding):
+        raise UnknownEncodingError(f"there is no decoder for {content_encoding[:40]!r}")
+    for piece in _pieces(decoder, body) if decoder else (body,):
+        limit -= len(piece)
+        if limit < 0:
+            raise TooLargeError("it is too large")
+        yield piece
+    if decoder and not decoder.complete:
+        raise CutOffError("it ends too early")
+
+
+def _pieces(decoder: Decoder, body: bytes) -> Iterator[bytes]:
+    """What `body` decodes to; an empty piece after so much of it that came to nothing, too."""
+    for begin in range(0, len(body), AT_ONCE):
+        yield from decoder.feed(body[begin : begin + AT_ONCE])
+        yield b""

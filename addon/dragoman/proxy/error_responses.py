@@ -14,6 +14,7 @@ from .content_decoding import MAX_REPLY
 from .routes import Unserved
 
 logger = logging.getLogger(__name__)
+_JSON = {"content-type": "application/json"}
 
 
 def error_response(
@@ -26,16 +27,13 @@ def error_response(
 ) -> http.Response:
     """An HTTP error that all clients can read."""
     body = error_json(message, type=type, param=param, code=code)
-    return http.Response.make(status, body, {"content-type": "application/json"})
+    return http.Response.make(status, body, _JSON)
 
 
 def refusal(error: Refused | StoreError | NotJson) -> http.Response:
     """The answer to a request that is not passed on."""
     if isinstance(error, Refused):
-        kind = "invalid_request_error" if error.status < 500 else "server_error"
-        return error_response(
-            error.status, error.message, type=kind, param=error.param, code=error.code
-        )
+        return http.Response.make(error.status, error.body, _JSON)
     if isinstance(error, StoreError):
         if not isinstance(error, NotOpened):
             logger.error("Stored responses cannot be had: %s", error)

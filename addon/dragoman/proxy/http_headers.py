@@ -1,10 +1,14 @@
-"""The few headers that decide how a body is read and sent."""
+"""A body as its headers say that it is read, and the few headers that say so."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from mitmproxy import http
+
+from ..wire.slices import Slices, drained
+from .content_decoding import MAX_REPLY, decode
 
 EVENT_STREAM = "text/event-stream"
 
@@ -26,6 +30,25 @@ def encoding_of(message: http.Message) -> str:
     """The value of Content-Encoding."""
     value: str = message.headers.get("content-encoding", "identity")
     return value
+
+
+def decoded(message: http.Message, limit: int) -> Iterator[bytes]:
+    """The body without its encoding, in pieces; see `content_decoding.decode`."""
+    return decode(message.raw_content or b"", encoding_of(message), limit)
+
+
+def body_of(message: http.Message, limit: int = MAX_REPLY) -> bytes:
+    """The same in one; mitmproxy's own property would decode whatever it comes to."""
+    return drained(reading_body(message, limit))
+
+
+def reading_body(message: http.Message, limit: int = MAX_REPLY) -> Slices[bytes]:
+    """The same in slices."""
+    pieces = []
+    for piece in decoded(message, limit):
+        pieces.append(piece)
+        yield
+    return b"".join(pieces)
 
 
 def set_event_stream(response: http.Response) -> None:

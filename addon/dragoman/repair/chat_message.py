@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..notes import Evidence
+from ..wire.chat_end import is_whole
 from ..wire.chat_text import (
     Span,
     by_field,
@@ -21,14 +22,14 @@ from ..wire.chat_text import (
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices, drained
-from ..wire.sse import FrameSplitter, is_event_stream
+from ..wire.sse import FrameSplitter, is_event_stream, joined
 from .call_builder import CallBuilder
 from .call_rule import rule_for
 from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
 from .formats import ALL, at_markers
-from .pending import Policy, fields_of, finish_after, is_whole, note_piece
+from .pending import Policy, fields_of, finish_after, note_piece
 from .scanner import Scanner
 
 AT_ONCE = 4096
@@ -90,7 +91,7 @@ def _repairing_stream(stream: bytes, repair: ChatStreamRepair) -> Slices[bytes]:
     repaired: list[bytes] = []
     for begin in range(0, len(stream), _READ):
         frames = splitter.feed(stream[begin : begin + _READ])
-        together = b"".join(frame.raw for frame in frames)
+        together = joined(frames)
         if repair.ignores(together):
             repaired.append(together)
             frames = []

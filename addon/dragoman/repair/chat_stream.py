@@ -15,6 +15,7 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_text import Passage, passages
+from ..wire.errors import read_error
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame
@@ -164,7 +165,7 @@ class ChatStreamRepair:
     def _take_in(self, frame: Frame) -> PendingFrame | None:
         """Read a frame, and let it wait; None if it is dropped."""
         data = frame.data
-        if data is not None and data.strip() == b"[DONE]":
+        if frame.is_done:
             self._end(done=True)
         try:
             chunk = loads(data) if data and frame.whole else None
@@ -179,7 +180,7 @@ class ChatStreamRepair:
         if isinstance(chunk, dict) and isinstance(chunk.get("choices"), list):
             taken.read = chunk
             self._take_in_choices(chunk, taken)
-        elif isinstance(chunk, dict) and chunk.get("error"):
+        elif frame.is_error or read_error(chunk):
             self._fail()
         self._waiting.add(taken)
         return taken

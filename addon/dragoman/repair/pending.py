@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..notes import Evidence
-from ..wire.chat_text import CONTENT, REASONING, Passage, Span
+from ..wire.chat_text import ADDED_REASONING, CONTENT, Passage, Span
 from ..wire.json_codec import loads
 from ..wire.sse import Frame
 from .events import Dropped, LeftAsText, Text
@@ -33,14 +33,6 @@ class Policy:
         return self.text == "content"
 
 
-_CUT_SHORT = ("length", "max_tokens", "model_length", "content_filter", "sensitive")
-
-
-def is_whole(finish: object) -> bool:
-    """Whether a turn with this finish reason was over, and not cut short by a limit."""
-    return finish not in _CUT_SHORT
-
-
 def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
     """Record what was taken out of a text, and what was left in it that looks like markup."""
     if isinstance(piece, LeftAsText):
@@ -53,7 +45,7 @@ def fields_of(piece: Text, came_in: tuple[str, ...], policy: Policy) -> tuple[st
     """The fields for a text that came in these: what its format says it is, or else what
     follows on a call goes to ``content``."""
     if piece.kind == "reasoning":
-        return REASONING if came_in == CONTENT else came_in
+        return ADDED_REASONING if came_in == CONTENT else came_in
     moves = piece.trailing and policy.moves
     return CONTENT if moves or piece.kind == "content" else came_in
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ..wire.chat_text import DETAILS, STRINGS
 from .formats.active import ActiveFormats
 
-TEXTS = (b'"content"', b'"reasoning_content"', b'"reasoning"')
+TEXTS = tuple(f'"{name}"'.encode() for name in STRINGS)
 """The fields in which a stripped header may stand."""
+_ANY = b'"(?:%b)"' % "|".join(STRINGS).encode()
 _CALL_BEGINS = re.compile(rb'"(?:name|type)"|"tool_calls"\s*:\s*\[\s*\{[^{}]*"id"')
-_MAY_HOLD_TEXT = re.compile(
-    rb'"(?:content|reasoning_content|reasoning)"\s*:\s*(?!""|null)|"reasoning_details"|\\u00'
-)
-_TEXT_BEGINS = re.compile(rb'("(?:content|reasoning_content|reasoning)")\s*:\s*"(?!")')
+_MAY_HOLD_TEXT = re.compile(rb'%b\s*:\s*(?!""|null)|"%b"|\\u00' % (_ANY, DETAILS.encode()))
+_TEXT_BEGINS = re.compile(rb'(%b)\s*:\s*"(?!")' % _ANY)
 
 
 class Prefilter:

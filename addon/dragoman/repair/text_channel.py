@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..notes import Evidence
+from ..wire.chat_delta import choice_index
+from ..wire.chat_end import is_whole
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, text_of_fields
 from .call_builder import CallBuilder
 from .call_rule import rule_for
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
 from .formats.active import ActiveFormats
-from .pending import PendingPart, Policy, fields_of, finish_after, is_whole, note_piece
+from .pending import PendingPart, Policy, fields_of, finish_after, note_piece
 from .scanner import Scanner
 
 MAX_CHANNELS = 128
@@ -221,8 +223,7 @@ class Channels:
         """That of a choice of a chunk, at a position; None if it is none, or one too many."""
         if not isinstance(value, dict):
             return None
-        index = value.get("index")
-        index = index if isinstance(index, int) else position
+        index = choice_index(value, position)
         key: ChannelKey = (index,)
         if key not in self._channels:
             if len(self._channels) >= MAX_CHANNELS:

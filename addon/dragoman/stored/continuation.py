@@ -20,21 +20,12 @@ from ..bridge.request.validation import (
     wrong_type,
 )
 from ..wire.errors import Refused
+from ..wire.responses import CALL_OUTPUTS
 from ..wire.slices import Slices
 from .stored_response import Json, StoredResponse, input_items, refers
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
-_CALLS = {
-    "function_call": "function_call_output",
-    "tool_call": "function_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-    "local_shell_call": "local_shell_call_output",
-    "shell_call": "shell_call_output",
-    "apply_patch_call": "apply_patch_call_output",
-    "tool_search_call": "tool_search_output",
-}
-"""The items that ask the client for something, and the item that answers each."""
 References = list[tuple[str, str, bool, int]]
 """Each item's id, that of its response, whether it is of its input, and its place there."""
 
@@ -140,9 +131,9 @@ def open_calls(kept: StoredResponse) -> Slices[dict[str, Json]]:
     calls: dict[str, Json] = {}
     answered = set()
     for item in (yield from kept.outcome()):
-        if item.get("type") in _CALLS.values():
+        if item.get("type") in CALL_OUTPUTS.values():
             answered.add(item.get("call_id"))
-        elif item.get("type") in _CALLS:
+        elif item.get("type") in CALL_OUTPUTS:
             calls[item["call_id"]] = item
         yield
     return {call_id: call for call_id, call in calls.items() if call_id not in answered}
@@ -187,7 +178,7 @@ def submitted(body: object, kept: StoredResponse) -> Slices[list[Json]]:
 def _answer(call: Json, output: Any) -> Json:
     """Some outputs have fields of their own; those come as an object."""
     fields = output if isinstance(output, dict) else {"output": "" if output is None else output}
-    return {**fields, "type": _CALLS[call["type"]], "call_id": call["call_id"]}
+    return {**fields, "type": CALL_OUTPUTS[call["type"]], "call_id": call["call_id"]}
 
 
 def resuming(kept: StoredResponse, outputs: Sequence[Json]) -> Slices[Json]:

@@ -10,6 +10,7 @@ from ..bridge.retelling import retelling
 from ..wire.errors import Refused
 from ..wire.json_codec import dumps
 from ..wire.json_slices import writing
+from ..wire.responses import item_id
 from ..wire.slices import Slices, emptied
 from ..wire.sse import split
 from .stored_response import Json, StoredResponse
@@ -17,13 +18,6 @@ from .stored_response import Json, StoredResponse
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 20
 _NUMBER = re.compile(rb'"sequence_number":(\d+)')
-_PREFIXES = {
-    "reasoning": "rs",
-    "function_call": "fc",
-    "function_call_output": "fco",
-    "custom_tool_call": "ctc",
-    "custom_tool_call_output": "ctco",
-}
 _PARTS: dict[str, Json] = {"output_text": {"annotations": []}, "input_image": {"detail": "auto"}}
 """What the API's own parts have, and a client need not send."""
 
@@ -120,7 +114,7 @@ def _listed(kept: StoredResponse, place: str, item: Json) -> Json:
     listed: Json = {"id": None, **item, "type": kind, "status": item.get("status") or "completed"}
     if not isinstance(listed["id"], str):
         own = str(kept.response["id"]).removeprefix("resp_")
-        listed["id"] = f"{_PREFIXES.get(kind, 'msg')}_{own}_{place}"
+        listed["id"] = item_id(kind, f"{own}_{place}")
     if kind == "message":
         listed["content"] = _parts(item)
     return listed

@@ -21,12 +21,10 @@ from typing import Any
 from ..bridge.request.chat_shapes import forming
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.json_slices import reading, writing
+from ..wire.responses import STREAMED_CALLS
 from ..wire.slices import Slices, drained
 
 Json = dict[str, Any]
-_STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
-"""The calls that may be cut: they are then listed as ``incomplete``, and the client never
-got their end."""
 WHOLE, PACKED = 1, 2
 """The versions: all in one, and what is the same in many turns cut out."""
 _REPEATED = ("tools", "instructions")
@@ -109,10 +107,11 @@ class StoredResponse:
         return items
 
     def outcome(self) -> Slices[list[Json]]:
-        """What came of its input, without a call that was cut: that is never history."""
+        """What came of its input, without a call that was cut (it is then listed as
+        ``incomplete``, and the client never got its end): that is never history."""
         came: list[Json] = []
         for item in self.response["output"] if self.said is None else self.said:
-            if item.get("status") != "incomplete" or item.get("type") not in _STREAMED_CALLS:
+            if item.get("status") != "incomplete" or item.get("type") not in STREAMED_CALLS:
                 came.append(item)
             yield
         return came

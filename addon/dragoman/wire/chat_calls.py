@@ -20,7 +20,7 @@ deltas mixed.  Which call a delta belongs to is decided here and nowhere else:
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,22 +47,31 @@ class CallDelta:
         return not (self.id or self.name or self.arguments)
 
 
+def elements(said: Mapping[str, Any]) -> list[Any]:
+    """The tool calls in a delta or message, to be read by `read_delta`; the one call of the
+    older ``function_call`` has an index of its own."""
+    found, function = said.get("tool_calls") or [], said.get("function_call")
+    if not isinstance(found, list):
+        found = [found]
+    return [*found, {"index": -1, "function": function}] if function else found
+
+
 def read_delta(value: Any) -> CallDelta | None:
     """An element of ``tool_calls``, whatever its fields are; None if it is no object.
 
-    Arguments that are not a string (Ollama sends an object) become their JSON text.
+    Arguments that are not a string (Ollama sends an object) become their JSON text; a custom
+    tool's are its input.
     """
     if not isinstance(value, dict):
         return None
-    function = value.get("function")
-    if not isinstance(function, dict):
-        function = {}
+    functions = (value.get("function"), value.get("custom"))
+    function = next((each for each in functions if isinstance(each, dict)), {})
     index, call_id, name = value.get("index"), value.get("id"), function.get("name")
     return CallDelta(
         index=index if type(index) is int else None,
         id=call_id if isinstance(call_id, str) else "",
         name=name if isinstance(name, str) and not name.isspace() else "",
-        arguments=_arguments(function.get("arguments")),
+        arguments=_arguments(function.get("arguments", function.get("input"))),
     )
 
 

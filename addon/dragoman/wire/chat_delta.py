@@ -7,25 +7,19 @@ same functions.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .sse import Frame
+from .chat_text import FIELDS_OF, REASONING, reasoning
 
 Json = dict[str, Any]
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
-TEXT_FIELDS = {
-    "text": ("content", "refusal"),
-    "reasoning": (*_REASONING_FIELDS, "reasoning_details"),
-}
-"""The fields of a delta by what stands in them: the answer, and the thoughts before it."""
 KNOWN_FIELDS = frozenset(
     {
         *("role", "name", "tool_calls", "function_call", "annotations", "citations"),
-        *TEXT_FIELDS["text"],
-        *TEXT_FIELDS["reasoning"],
+        *(name for names in FIELDS_OF.values() for name in names),
     }
 )
 _PART_TEXTS: dict[str, tuple[Literal["text", "reasoning", "refusal"], str]] = {
@@ -35,6 +29,41 @@ _PART_TEXTS: dict[str, tuple[Literal["text", "reasoning", "refusal"], str]] = {
     "thinking": ("reasoning", "thinking"),
     "reasoning": ("reasoning", "text"),
 }
+
+
+@dataclass(slots=True)  # not frozen: one is made for nearly every chunk
+class ChoiceDelta:
+    """What one choice of a chunk says, or of a whole reply."""
+
+    index: int
+    said: Json
+    """Its delta, else its message; empty if it has neither."""
+    whole: bool
+    """Whether it is a message."""
+    fields: Json
+    """The choice itself."""
+
+
+def choices(chunk: Mapping[str, Any]) -> list[ChoiceDelta]:
+    """The choices that are objects."""
+    values = chunk.get("choices")
+    found = enumerate(values if isinstance(values, list) else ())
+    return [read_choice(value, position) for position, value in found if isinstance(value, dict)]
+
+
+def read_choice(value: Json, position: int) -> ChoiceDelta:
+    """A choice, which stands at this position."""
+    delta, message = value.get("delta"), value.get("message")
+    whole = not isinstance(delta, dict)
+    said = message if whole else delta
+    index = choice_index(value, position)
+    return ChoiceDelta(index, said if isinstance(said, dict) else {}, whole, value)
+
+
+def choice_index(value: Json, position: int) -> int:
+    """Which choice it is; the position counts where hosts leave the index out."""
+    index = value.get("index")
+    return index if type(index) is int and index >= 0 else position
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +76,6 @@ class DeltaText:
     """In how many fields the text stands."""
     index: int | None = None
     """Of the call whose arguments go on."""
-
-
-def is_done(frame: Frame) -> bool:
-    """Whether the frame is the end of a chat stream."""
-    data = frame.data
-    return data is not None and data.strip() == b"[DONE]"
 
 
 def only_text(chunk: Any) -> DeltaText | None:
@@ -73,7 +96,7 @@ def only_text(chunk: Any) -> DeltaText | None:
         case {"tool_calls": [{"index": int(index), "function": function}], **others}:
             return None if others else _only_arguments(said["tool_calls"][0], index, function)
     values = list(said.values())
-    if said.keys() - set(_REASONING_FIELDS) or not values or values != values[:1] * len(values):
+    if said.keys() - set(REASONING) or not values or values != values[:1] * len(values):
         return None
     return DeltaText("reasoning", values[0], len(values)) if isinstance(values[0], str) else None
 
@@ -98,20 +121,13 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def reasoning(delta: Json) -> str:
-    """The reasoning of a delta.  Hosts send it in one of three fields, or the same text in
-    several: it counts once."""
-    for name in _REASONING_FIELDS:
-        if found := text(delta.get(name)):
-            return found
-    details = delta.get("reasoning_details")
-    if not isinstance(details, list):
-        return ""
-    return "".join(
-        text(detail.get("text")) or text(detail.get("summary"))
-        for detail in details
-        if isinstance(detail, dict)
-    )
+def texts(delta: Json) -> list[DeltaPart]:
+    """All texts of a delta or message, as the model wrote them one after the other."""
+    content = delta.get("content")
+    found: list[DeltaPart] = [("reasoning", reasoning(delta))]
+    found += content_parts(content)[0] if isinstance(content, list) else [("text", text(content))]
+    found.append(("refusal", text(delta.get("refusal"))))
+    return [(kind, words) for kind, words in found if words]
 
 
 def content_parts(content: list[Any]) -> tuple[list[DeltaPart], int]:

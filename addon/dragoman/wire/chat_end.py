@@ -9,9 +9,11 @@ is left for where a reply cannot be broken off.
 from __future__ import annotations
 
 import re
+from typing import Literal
 
-from .json_codec import NotJson, dumps, loads
-from .sse import Frame, encode
+from .errors import error_json, reports_error
+from .json_codec import NotJson, loads
+from .sse import Frame, encode, split
 
 TAIL = 8192
 """Bytes of what was sent that have to be seen here: some last events."""
@@ -19,7 +21,33 @@ EARLY = "The upstream closed the stream before it ended the turn."
 # JSON escapes the quotes of text; ``[DONE]`` may stand in any.
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
 _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
-_FAILED = re.compile(rb'(?:\A|[\r\n])(data:.*"error" ?: ?[{"]|event: ?error)')
+
+IncompleteReason = Literal["max_output_tokens", "content_filter"]
+Finish = Literal["completed"] | IncompleteReason
+# Finish reasons of OpenAI and the other words for them that hosts are known to use.
+# An unknown one is the end of a whole turn, recorded.
+FINISHES: dict[str, Finish | Literal["failed"]] = {
+    "stop": "completed",
+    "tool_calls": "completed",
+    "function_call": "completed",
+    "eos": "completed",
+    "end_turn": "completed",
+    "length": "max_output_tokens",
+    "max_tokens": "max_output_tokens",
+    "model_length": "max_output_tokens",
+    "content_filter": "content_filter",
+    "sensitive": "content_filter",
+    "error": "failed",
+    "abort": "failed",
+    "network_error": "failed",
+    "insufficient_system_resource": "failed",
+}
+
+
+def is_whole(finish: object) -> bool:
+    """Whether a turn with this finish reason was over: not cut short by a limit, not failed."""
+    return not isinstance(finish, str) or FINISHES.get(finish, "completed") == "completed"
+
 
 # Of each of these, `sent` is the end of what the client has received.
 
@@ -41,7 +69,7 @@ def is_done(sent: bytes) -> bool:
 
 def has_ended(sent: bytes) -> bool:
     """Whether a stream has come to an end of its own, good or bad."""
-    return turn_ended(sent) or _FAILED.search(sent) is not None
+    return turn_ended(sent) or any(map(reports_error, split(sent)))
 
 
 def is_half(rest: Frame) -> bool:
@@ -50,7 +78,7 @@ def is_half(rest: Frame) -> bool:
     data = rest.data if rest.whole else b""
     if data is None:
         return not (rest.raw.isspace() or rest.raw.startswith(b":"))
-    if data.strip() == b"[DONE]":
+    if rest.is_done:
         return False
     try:
         loads(data)
@@ -61,5 +89,4 @@ def is_half(rest: Frame) -> bool:
 
 def error_frame(message: str) -> Frame:
     """An error event in OpenAI's form, of the type and code that most clients try again on."""
-    error = {"message": message, "type": "server_error", "param": None, "code": "server_error"}
-    return encode(dumps({"error": error}))
+    return encode(error_json(message, type="server_error", code="server_error"))

@@ -7,16 +7,23 @@ scanned once, written alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .slices import Slices, emptied
 
-TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "content")
-CONTENT = ("content",)
-REASONING = ("reasoning_content",)
+REASONING = ("reasoning_content", "reasoning")
+ADDED_REASONING = ("reasoning_content",)
 """Where thoughts are put that came in no field of their own."""
+DETAILS = "reasoning_details"
+"""A list of objects, each with a text, a summary, or what is neither."""
+CONTENT = ("content",)
+STRINGS = (*REASONING, *CONTENT)
+"""The fields that are a string; content may be a list of parts instead (Mistral)."""
+TEXT_FIELDS = (*REASONING, DETAILS, *CONTENT)
+FIELDS_OF = {"reasoning": (*REASONING, DETAILS), "text": (*CONTENT, "refusal")}
+"""All fields by what stands in them: the thoughts, and the answer after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,8 @@ def by_field(start: int, text: str, spans: Sequence[Span]) -> Iterator[tuple[Spa
 
 
 def passages(delta: dict[str, Any]) -> list[Passage]:
-    """The texts of a delta or message, in the order in which the model wrote them."""
+    """The texts of a delta or message that are repaired, in the order in which the model wrote
+    them."""
     found: dict[str, tuple[str, ...]] = {}
     for name in TEXT_FIELDS:
         text = _text(name, delta.get(name))
@@ -58,6 +66,15 @@ def passages(delta: dict[str, Any]) -> list[Passage]:
         if text:
             found[text] = (*found.get(text, ()), name)
     return [Passage(fields, text) for text, fields in found.items()]
+
+
+def reasoning(delta: Mapping[str, Any]) -> str:
+    """The reasoning of a delta or message: what stands in several fields counts once, and
+    details repeat what the other fields say."""
+    texts = [text for name in REASONING if (text := delta.get(name)) and isinstance(text, str)]
+    if not texts:
+        return _text(DETAILS, delta[DETAILS]) if delta.get(DETAILS) else ""
+    return "".join(dict.fromkeys(texts))
 
 
 def text_of_fields(fields: tuple[str, ...]) -> str:
@@ -77,27 +94,28 @@ def let_go(completion: object) -> Slices[None]:
 
 
 def _text(name: str, value: object) -> str:
-    if name != "reasoning_details":
+    if name != DETAILS:
         return value if isinstance(value, str) else ""
     details = value if isinstance(value, list) else []
-    texts = [detail.get("text") for detail in details if isinstance(detail, dict)]
-    return "".join(text for text in texts if isinstance(text, str))
+    return "".join(detail[key] for detail in details if (key := _text_key(detail)))
 
 
 def written(name: str, text: str, original: object) -> object:
     """The value of field `name` that says `text`, of the shape of `original`."""
-    if name != "reasoning_details" or not isinstance(original, list):
+    if name != DETAILS or not isinstance(original, list):
         return text
-    details = [detail for detail in original if _has_text(detail)]
-    return [{**details[0], "text": text}] if details else []
+    details = [(detail, key) for detail in original if (key := _text_key(detail))]
+    return [{**detail, key: text} for detail, key in details[:1]]
 
 
 def without_text(name: str, original: object) -> list[object]:
     """What field `name` holds besides text (entries with an encrypted text, say)."""
-    if name != "reasoning_details" or not isinstance(original, list):
+    if name != DETAILS or not isinstance(original, list):
         return []
-    return [detail for detail in original if not _has_text(detail)]
+    return [detail for detail in original if not _text_key(detail)]
 
 
-def _has_text(detail: object) -> bool:
-    return isinstance(detail, dict) and isinstance(detail.get("text"), str)
+def _text_key(detail: Any) -> str:
+    """Where the text of a detail stands; empty if it has none."""
+    names = ("text", "summary") if isinstance(detail, dict) else ()
+    return next((name for name in names if isinstance(detail.get(name), str)), "")

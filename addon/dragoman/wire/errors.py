@@ -1,8 +1,8 @@
-"""Errors of a bridged turn, in the one shape Responses clients read.
+"""Errors: whatever shape they have, read into one record; written in the one clients read.
 
 Upstreams say what went wrong in a dozen shapes and many more words.  Clients decide
 by ``code`` whether to retry, to wait, to compact the conversation or to give up, so
-every upstream error is read into one record and its code is one that they know.
+every upstream error gets a code that they know.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from .json_codec import NotJson, dumps, loads
-from .sse import is_event_stream, split
+from .sse import Frame, is_event_stream, split
 
 MAX_MESSAGE = 2000
 """Characters of an upstream's message that are handed on."""
@@ -36,6 +36,12 @@ class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault o
         self.param = param
         self.code = code
         self.status = status
+
+    @property
+    def body(self) -> bytes:
+        """The answer to the client."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return error_json(self.message, type=kind, param=self.param, code=self.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +161,7 @@ def error_json(
     param: str | None = None,
     code: str | None = None,
 ) -> bytes:
-    """The body of an HTTP error."""
+    """An error in OpenAI's form: the body of an HTTP error, or an event of a chat stream."""
     error = {"message": message, "type": type, "param": param, "code": code}
     return dumps({"error": error})
 
@@ -166,7 +172,7 @@ def error_body(status: int, body: bytes, *, retry_after: str = "") -> bytes:
     `retry_after` is the value of that header: Codex takes the wait from the message.
     The status stays what it was.
     """
-    said = _said(_value(body))
+    said = said_by(_value(body))
     code = _classify(said, status)
     message = said.message or f"The upstream answered with HTTP {_status_name(status)}."
     return error_json(
@@ -182,9 +188,9 @@ def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
 
     `named` says that the frame called itself an error (``event: error``).
     """
-    if not named and not _is_error(value):
+    said = said_by(value) if named else read_error(value)
+    if said is None:
         return None
-    said = _said(value)
     code = _classify(said, said.status)
     if code is None:
         code = "invalid_prompt" if said.status in _FINAL_STATUSES else "server_error"
@@ -204,8 +210,8 @@ def official_code(code: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What an upstream said, field by field; empty where it said nothing."""
+class ErrorObject:
+    """What a sender says went wrong, field by field; empty where it says nothing."""
 
     message: str = ""
     type: str = ""
@@ -215,11 +221,35 @@ class _Said:
     retry_after: str = ""
 
 
+def read_error(value: Any) -> ErrorObject | None:
+    """The error that a JSON value is, of either API; None if it is none."""
+    return said_by(value) if _is_error(value) else None
+
+
+def unlisted(value: Any) -> Any:
+    """The first of a list: Google sends an error as a list of one."""
+    return value[0] if isinstance(value, list) and value else value
+
+
+def reports_error(frame: Frame) -> bool:
+    """Whether an event of a chat stream says that the turn failed."""
+    if frame.is_error:
+        return True
+    try:
+        value = loads(frame.data or b"")
+    except NotJson:
+        return False
+    choices = value.get("choices") if isinstance(value, dict) else None
+    return any(map(_is_error, [value, *(choices if isinstance(choices, list) else ())]))
+
+
 def _is_error(value: Any) -> bool:
-    """``{"error": …}``, or an object of an error's shape in place of a chunk."""
+    """``{"error": …}``, a list of such, or an object of an error's shape in place of a chunk."""
+    value = unlisted(value)
     if not isinstance(value, dict):
         return False
-    if value.get("error"):
+    error = value.get("error")
+    if error or value == {"error": {}}:
         return True
     if value.get("choices"):
         return False
@@ -230,14 +260,12 @@ def _is_error(value: Any) -> bool:
     )
 
 
-def _said(value: Any) -> _Said:
-    """Read any of: ``{"error": {…}}``, ``{"error": "…"}``, a flat object (vLLM), FastAPI's
-    ``detail``, a list of errors (Google), and text."""
-    outer = value
-    if isinstance(outer, list) and outer:
-        outer = outer[0]
+def said_by(value: Any) -> ErrorObject:
+    """What a value says that is known to be an error: ``{"error": {…}}``, ``{"error": "…"}``,
+    a flat object (vLLM), FastAPI's ``detail``, a list of errors (Google), or text."""
+    outer = unlisted(value)
     if not isinstance(outer, dict):
-        return _Said(_text(outer))
+        return ErrorObject(_text(outer))
     inner = outer.get("error") or outer.get("errors") or outer
     if isinstance(inner, list):
         inner = inner[0]
@@ -247,7 +275,7 @@ def _said(value: Any) -> _Said:
     fields = outer | inner
     message = fields.get("message") or fields.get("detail") or fields.get("msg")
     code, kind, param = fields.get("code"), fields.get("type"), fields.get("param")
-    return _Said(
+    return ErrorObject(
         message=_text(message),
         type=kind if isinstance(kind, str) and kind != "error" else "",
         code=code[:MAX_MESSAGE] if isinstance(code, str) else "",
@@ -257,7 +285,7 @@ def _said(value: Any) -> _Said:
     )
 
 
-def _classify(said: _Said, status: int) -> str | None:
+def _classify(said: ErrorObject, status: int) -> str | None:
     """The known code of an error: by its own code and type, else by its status and, unless
     its own code is clear, its message."""
     own = f"{said.code} {said.type}"

@@ -13,7 +13,7 @@ removed, several ``data`` lines are joined by LF.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 MAX_FRAME = 32 * 1024 * 1024
@@ -68,6 +68,18 @@ class Frame:
         return b"\n".join(values) if values else None
 
     @property
+    def is_done(self) -> bool:
+        """Whether this is ``data: [DONE]``, the end of a chat stream."""
+        data = self.data
+        return data is not None and data.strip() == b"[DONE]"
+
+    @property
+    def is_error(self) -> bool:
+        """Whether one of its lines is ``event: error``; most frames are only data."""
+        raw = self.raw
+        return b"event:" in raw and any(field == (b"event", b"error") for field in _fields(raw))
+
+    @property
     def _plain(self) -> bool:
         """Whether this is one line ``data: …``, as nearly all frames are."""
         raw = self.raw
@@ -104,6 +116,15 @@ def encode(*data: bytes, event: str = "", other_lines: bytes = b"") -> Frame:
     """A frame that carries `data`, in pieces (no line end may be in them), LF line ends."""
     head = b"event: " + event.encode() + b"\n" if event else b""
     return Frame(b"".join((head, other_lines, b"data: ", *data, b"\n\n")))
+
+
+DONE = encode(b"[DONE]")
+"""The end of a chat stream, and of a Responses stream in some dialects."""
+
+
+def joined(frames: Iterable[Frame]) -> bytes:
+    """The stream that these frames are."""
+    return b"".join(frame.raw for frame in frames)
 
 
 def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:

@@ -7,7 +7,7 @@ send is estimated from sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,19 @@ class Counts:
     reasoning: int
 
 
-def counts(value: Any) -> Counts | None:
-    """The counts of a chat ``usage``; None if it holds neither input nor output."""
+def counts(value: Mapping[str, Any]) -> Counts | None:
+    """What a chunk, an event or a whole reply of either API counts: at its top, in a choice
+    (Moonshot) or in an event's response.  The last one counts; None if there is none."""
+    found = _counts(value["usage"]) if value.get("usage") else None
+    choices = value.get("choices")
+    for holder in choices if isinstance(choices, list) else (value.get("response"),):
+        if isinstance(holder, dict) and holder.get("usage"):
+            found = _counts(holder["usage"]) or found
+    return found
+
+
+def _counts(value: Any) -> Counts | None:
+    """The counts of a ``usage``; None if it holds neither input nor output."""
     if not isinstance(value, dict):
         return None
     read, written = _find(value, _INPUT), _find(value, _OUTPUT)

@@ -12,30 +12,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ...notes import Evidence
-from ...wire import chat_delta
+from ...wire.chat_end import FINISHES, Finish
+from ...wire.chat_text import FIELDS_OF
 from ..request.validation import label
-from ..responses.event_writer import IncompleteReason
-
-Finish = Literal["completed"] | IncompleteReason
-
-# Finish reasons of OpenAI and the other words for them that hosts are known to use.
-# An unknown one is the end of a whole turn, recorded.
-_FINISH: dict[str, Finish | Literal["failed"]] = {
-    "stop": "completed",
-    "tool_calls": "completed",
-    "function_call": "completed",
-    "eos": "completed",
-    "end_turn": "completed",
-    "length": "max_output_tokens",
-    "max_tokens": "max_output_tokens",
-    "model_length": "max_output_tokens",
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",
-    "error": "failed",
-    "abort": "failed",
-    "network_error": "failed",
-    "insufficient_system_resource": "failed",
-}
 
 
 class Choices:
@@ -50,7 +29,7 @@ class Choices:
 
     def part_of_turn(self, said: dict[str, Any], index: int) -> dict[str, Any]:
         """What counts of what a choice says."""
-        for kind, names in chat_delta.TEXT_FIELDS.items():
+        for kind, names in FIELDS_OF.items():
             if not any(said.get(name) for name in names):
                 continue
             if not index:
@@ -70,7 +49,7 @@ class Choices:
         """Take a choice's finish reason; returns what it means, None if it is none."""
         if not (isinstance(reason, str) and reason) or (index and index not in self._taken):
             return None
-        finish = _FINISH.get(reason)
+        finish = FINISHES.get(reason)
         if finish is None:
             if index not in self._finishes:
                 self._evidence.note("unknown finish reason", label(reason))

@@ -22,7 +22,10 @@ from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire import chat_delta
-from ...wire.chat_calls import CallDelta, read_delta
+from ...wire.chat_calls import CallDelta, elements, read_delta
+from ...wire.chat_delta import ChoiceDelta
+from ...wire.chat_end import EARLY, Finish
+from ...wire.chat_text import reasoning
 from ...wire.errors import UpstreamError, failure, stream_error
 from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import NotJson, loads
@@ -35,12 +38,10 @@ from ..responses.event_writer import Writer
 from ..responses.response_object import snapshot
 from ..runs import choice_in_runs, runs
 from ..turn import TurnContext
-from .choices import Choices, Finish
+from .choices import Choices
 from .sequencer import PIECE, OutputSequencer
 from .think_tags import SplitText, ThinkSplitter
 
-_ERROR_LINES = frozenset({b"event: error", b"event:error"})
-_EARLY = "The upstream closed the stream before it ended the turn."
 _NOTHING = "The upstream's answer held no part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
 
@@ -133,7 +134,7 @@ class ReplyConverter:
 
     def feed_repaired(self, repaired: list[Frame], frame: Frame) -> list[Frame]:
         """What repair made of one frame of the upstream's stream."""
-        if len(repaired) > 1 and chat_delta.is_done(frame):
+        if len(repaired) > 1 and frame.is_done:
             return self.close(repaired)
         return [out for each in repaired for out in self.feed(each)]
 
@@ -180,8 +181,8 @@ class ReplyConverter:
         self._writer.start()
         citations = value.get("citations") if isinstance(value, dict) else None
         for choice in self._choices_of(value, named=False):
-            for run in choice_in_runs(choice):
-                finish = self._said_in(run)
+            for run in choice_in_runs(choice.fields):
+                finish = self._said_in(chat_delta.read_choice(run, choice.index))
                 yield
                 if self._writer.ended:  # it says an error, or was cancelled meanwhile
                     return
@@ -203,7 +204,7 @@ class ReplyConverter:
 
     def taking(self, repaired: Sequence[Frame], frame: Frame) -> Slices[None]:
         """What repair made of one frame, as `feed_repaired`."""
-        if len(repaired) > 1 and chat_delta.is_done(frame):
+        if len(repaired) > 1 and frame.is_done:
             yield from self.closing(repaired)
             return
         for each in repaired:
@@ -260,7 +261,7 @@ class ReplyConverter:
         data = frame.data
         if data is None:
             return
-        if chat_delta.is_done(frame):
+        if frame.is_done:
             drained(self._ending(whole=True))
             return
         try:
@@ -268,7 +269,7 @@ class ReplyConverter:
         except NotJson:
             self._evidence.note("skipped", "event that is not JSON")
             return
-        self._chunk(value, named=_names_itself_error(frame))
+        self._chunk(value, named=frame.is_error)
         if self._patterns.wanted and (said := chat_delta.only_text(value)) is not None:
             self._patterns.learn(frame, said.text, said.times, chat_delta.text_of, said)
 
@@ -282,7 +283,7 @@ class ReplyConverter:
         if isinstance(value, dict) and not self._writer.ended:
             self._cite(value)
 
-    def _choices_of(self, value: Any, *, named: bool) -> list[dict[str, Any]]:
+    def _choices_of(self, value: Any, *, named: bool) -> list[ChoiceDelta]:
         """The choices of a chunk, all of which but its citations is read here."""
         error = stream_error(value, named=named)
         if error is not None:
@@ -291,40 +292,28 @@ class ReplyConverter:
         if not isinstance(value, dict):
             self._evidence.note("skipped", "event that is no chunk")
             return []
-        self._count(value)
-        given = value.get("choices")
-        given = given if isinstance(given, list) else []
-        choices = [choice for choice in given if isinstance(choice, dict)]
-        self._note_if("skipped", "choice that is no object", len(given) - len(choices))
+        self._counts = counts(value) or self._counts
+        choices = chat_delta.choices(value)
+        if isinstance(listed := value.get("choices"), list):
+            self._note_if("skipped", "choice that is no object", len(listed) - len(choices))
         return choices
 
-    def _count(self, holder: dict[str, Any]) -> None:
-        """The usage at the top of a chunk, or (Moonshot) in its choice; the last one counts."""
-        if holder.get("usage"):
-            self._counts = counts(holder["usage"]) or self._counts
-
     def _said_in(
-        self, choice: dict[str, Any], chunk: dict[str, Any] | None = None
+        self, choice: ChoiceDelta, chunk: dict[str, Any] | None = None
     ) -> tuple[Finish | Literal["failed"], Any] | None:
         """Pass on what a choice says; returns its finish, and the reason as it came."""
         self._heard = True
-        place = choice.get("index")
-        index = place if type(place) is int and place > 0 else 0
+        index, fields = choice.index, choice.fields
         if index:
             self._line.size += PIECE
-        delta, message = choice.get("delta"), choice.get("message")
-        whole = not isinstance(delta, dict)
-        said = message if whole else delta
-        if isinstance(said, dict):
-            said = self._choices.part_of_turn(said, index)
-            if choice.get("logprobs") and self._choices.answers(index):
-                self._line.logprobs(chat_delta.logprobs(choice))
-            self._delta(said, index, whole=whole)
-        self._count(choice)
+        said = self._choices.part_of_turn(choice.said, index)
+        if fields.get("logprobs") and self._choices.answers(index):
+            self._line.logprobs(chat_delta.logprobs(fields))
+        self._delta(said, index, whole=choice.whole)
         if chunk is not None:
             self._cite(chunk)
-        reason = choice.get("finish_reason")
-        if error := stream_error({"error": choice.get("error")}):
+        reason = fields.get("finish_reason")
+        if (found := fields.get("error")) and (error := stream_error({"error": found})):
             self._fail(error)
         elif not self._body_ended and (finish := self._choices.finished(index, reason)):
             return finish, reason
@@ -333,7 +322,7 @@ class ReplyConverter:
     # What the model says.
 
     def _delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
-        if thought := chat_delta.reasoning(delta):
+        if thought := reasoning(delta):
             self._think_aloud(thought)
         content = delta.get("content")
         if isinstance(content, str):
@@ -347,10 +336,8 @@ class ReplyConverter:
         if delta.get("annotations"):
             self._annotate(delta)
         self._cite(delta)
-        if tool_calls := delta.get("tool_calls"):
-            self._tool_calls(tool_calls, index, whole=whole)
-        if function := delta.get("function_call"):
-            self._tool_calls([{"index": -1, "function": function}], index, whole=whole)
+        if calls := elements(delta):
+            self._tool_calls(calls, index, whole=whole)
         if chat_delta.unknown_fields(delta):
             self._evidence.note("ignored", "delta in an unknown field")
 
@@ -408,9 +395,9 @@ class ReplyConverter:
                 self._line.prose(kind, piece)
         self._note_if("dropped", "content part that is no text", others)
 
-    def _tool_calls(self, elements: Any, index: int, *, whole: bool) -> None:
+    def _tool_calls(self, calls: list[Any], index: int, *, whole: bool) -> None:
         self._end_content()
-        for element in elements if isinstance(elements, list) else [None]:
+        for element in calls:
             delta = read_delta(element)
             if delta is None or delta.silent:
                 self._evidence.note("skipped", "tool call delta that says nothing")
@@ -445,7 +432,7 @@ class ReplyConverter:
         ended = self._choices.all_finished or (whole and (finish or self._line.answered))
         cut = finish not in (None, "completed")
         if not ended or (self._line.half_written and not cut):
-            self._fail(failure("server_error", _EARLY if self._heard else _NOTHING))
+            self._fail(failure("server_error", EARLY if self._heard else _NOTHING))
             return
         if finish is None:
             self._evidence.note("inferred", "finish reason from the end of the stream")
@@ -475,8 +462,3 @@ class ReplyConverter:
         if estimated:
             self._evidence.note("estimated", "usage")
         return found
-
-
-def _names_itself_error(frame: Frame) -> bool:
-    """Whether one of its lines is ``event: error``; most frames are only data."""
-    return b"event:" in frame.raw and not _ERROR_LINES.isdisjoint(frame.other_lines.split(b"\n"))

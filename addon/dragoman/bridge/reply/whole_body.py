@@ -13,12 +13,13 @@ from typing import Any
 
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.formats import ALL, at_markers, begins_with_marker
+from ...wire.chat_delta import choice_index
 from ...wire.chat_text import let_go, passages, written
 from ...wire.errors import error_body, error_json
 from ...wire.json_codec import NotJson, dumps
 from ...wire.json_slices import reading, writing
 from ...wire.slices import Slices, drained
-from ...wire.sse import Frame, encode, is_event_stream, split
+from ...wire.sse import DONE, Frame, encode, is_event_stream, split
 from ..runs import choice_in_runs, message_in_runs
 from .converter import ReplyConverter
 
@@ -99,9 +100,9 @@ def _is_completion(value: Any) -> bool:
 def _as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
     """A completion as the stream that says the same."""
     yield _chunk(completion | {"choices": []})
-    for choice in completion["choices"]:
+    for position, choice in enumerate(completion["choices"]):
         rest = {name: value for name, value in choice.items() if name != "message"}
-        index = {"index": rest["index"]} if "index" in rest else {}
+        index = {"index": choice_index(choice, position)}
         for delta in _deltas(choice["message"]):
             shared = {"logprobs": rest.pop("logprobs", None)} if "content" in delta else {}
             said = index | shared | {"delta": delta}
@@ -109,8 +110,8 @@ def _as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
             is_marked = begins_with_marker(str(delta.get("content", "")))
             for run in [said] if is_marked else choice_in_runs(said):
                 yield _chunk({"choices": [run]})
-        yield _chunk({"choices": [rest | {"delta": {}}]})
-    yield encode(b"[DONE]")
+        yield _chunk({"choices": [rest | index | {"delta": {}}]})
+    yield DONE
 
 
 def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:

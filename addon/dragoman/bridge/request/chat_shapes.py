@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...notes import Evidence
+from ...wire.chat_text import reasoning
 from ...wire.slices import Slices, drained
 
 Json = dict[str, Any]
@@ -37,7 +38,6 @@ _PARTS: Mapping[str, str] = {
 }
 """Whose message a content part is that stands where an item belongs."""
 _NESTED = ("function", "custom")
-_REASONING = ("reasoning_content", "reasoning")
 
 
 def responses_form(body: object, evidence: Evidence | None = None) -> Any:
@@ -182,13 +182,13 @@ class _Shapes:
         calls = item.get("tool_calls") or []
         if isinstance(item.get("function_call"), dict):
             calls = [{"function": item["function_call"]}]
-        reasoning = next((item[name] for name in _REASONING if item.get(name)), None)
-        if not calls and not isinstance(reasoning, str):
+        thought = reasoning(item)
+        if not calls and not thought:
             return None
         made: list[Any] = []
-        if isinstance(reasoning, str):
+        if thought:
             self._took("reasoning of a message")
-            part = {"type": "reasoning_text", "text": reasoning}
+            part = {"type": "reasoning_text", "text": thought}
             made.append({"type": "reasoning", "summary": [], "content": [part]})
         if content := item.get("content"):
             text = {"type": "message", "role": "assistant", "content": content}

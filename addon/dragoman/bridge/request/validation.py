@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...notes import printable
 from ...wire.errors import Refused
 
 MAX_PAIRS, MAX_KEY, MAX_TEXT = 16, 64, 512
@@ -29,8 +30,7 @@ _JSON_NAMES: tuple[tuple[type, str], ...] = (
 
 def label(value: object) -> str:
     """A name chosen by the client, short and printable: for a note or a message."""
-    text = value if isinstance(value, str) else _json_name(value)
-    return "".join(char if char.isprintable() else "?" for char in text[:80])
+    return printable(value if isinstance(value, str) else _json_name(value), 80)
 
 
 def wrong_type(value: object, expected: str, path: str) -> Refused:

@@ -29,11 +29,12 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, Literal
 
-from ...wire import sse
+from ...wire.chat_end import IncompleteReason
 from ...wire.errors import UpstreamError, official_code
 from ...wire.json_codec import dumps, quoted
+from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
-from ...wire.sse import Frame
+from ...wire.sse import DONE, Frame
 from ..cuts import ANNOTATION, HEARTBEAT, LOGPROBS, Cuts
 from ..envelope import seal
 from ..told import Told
@@ -45,7 +46,6 @@ from .response_object import Json
 
 Prose = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
-IncompleteReason = Literal["max_output_tokens", "content_filter"]
 
 
 MANY = 100
@@ -224,7 +224,7 @@ class Writer:
         self._response |= {"status": status, "usage": usage}
         self._told.tell_end(event, response=self._response)
         if self._dialect.done_marker:
-            self._told.frames.append(sse.encode(b"[DONE]"))
+            self._told.frames.append(DONE)
         self.end_frames = 1 + self._dialect.done_marker + ("required_action" in self._response)
         self._life = _Life.ENDED
 
@@ -325,11 +325,8 @@ class Writer:
     def _add_item(self, fields: Json) -> Json:
         index = len(self._output)
         kind = fields["type"]
-        if kind == "tool_call":
-            item_id = fields["call_id"]
-        else:
-            item_id = f"{items.ID_PREFIXES[kind]}_{self._id}_{index}"
-        item = {"id": item_id, "type": kind, "status": "in_progress", **fields}
+        own_id = fields["call_id"] if kind == "tool_call" else item_id(kind, f"{self._id}_{index}")
+        item = {"id": own_id, "type": kind, "status": "in_progress", **fields}
         self._told.tell("response.output_item.added", output_index=index, item=item)
         return item
 
@@ -344,10 +341,10 @@ class Writer:
         if part.holder:
             opened.where[part.index] = len(item[part.holder])
             item[part.holder].append(part.empty())
-            self._told.tell(f"{part.envelope}.added", **opened.where, part=part.empty())
+            self._told.tell(part.added, **opened.where, part=part.empty())
         self._open = opened
         self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
-        event = f"{part.events}.delta"
+        event = part.text.delta
         opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
         opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
         opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
@@ -362,7 +359,7 @@ class Writer:
             opened.logprobs += logprobs
             opened.cuts.add(LOGPROBS - len(logprobs))
             if len(logprobs) > MANY:
-                event = f"{opened.part.events}.delta"
+                event = opened.part.text.delta
                 self._told.tell_end(event, **opened.where, delta=delta, logprobs=logprobs)
                 return
             after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
@@ -375,15 +372,15 @@ class Writer:
     def _close_part(self, opened: _Open) -> str:
         """Tell the end of the part; returns its whole text."""
         part, text = opened.part, self._fill(opened)
-        done: Json = {part.text: text}
+        done: Json = {part.text.field: text}
         if part is TEXT:
             done["logprobs"] = opened.logprobs
         elif part is ARGUMENTS:
             done["name"] = _name(opened.item)
-        self._told.tell_end(f"{part.events}.done", **opened.where, **done)
+        self._told.tell_end(part.text.done, **opened.where, **done)
         if part.holder:
             whole = opened.item[part.holder][-1]
-            self._told.tell_end(f"{part.envelope}.done", **opened.where, part=whole)
+            self._told.tell_end(part.done, **opened.where, part=whole)
         return text
 
     def _fill(self, opened: _Open) -> str:
@@ -393,12 +390,12 @@ class Writer:
         self._cuts[-1] = opened.cuts.of(text)
         self._told.long.add(text)
         if part.holder:
-            whole = part.empty() | {part.text: text}
+            whole = part.empty() | {part.text.field: text}
             if part is TEXT:
                 whole |= {"annotations": opened.annotations, "logprobs": opened.logprobs}
             opened.item[part.holder][-1] = whole
         else:
-            opened.item.get("function", opened.item)[part.text] = text
+            opened.item.get("function", opened.item)[part.text.field] = text
         return text
 
     def _require_text_call(self, item: Json, text: str) -> None:

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...wire import responses
 from ...wire.json_codec import NotJson, loads
+from ...wire.responses import TextEvents
 from ..turn import Tool, ToolKind
 from .dialects import Dialect
 
@@ -27,48 +29,43 @@ class StreamedPart:
 
     item: str
     """The kind of item that holds it: ``message``, ``reasoning`` or ``call``."""
-    events: str
-    """The events are this name with ``.delta`` and ``.done``."""
-    text: str
-    """The field of the whole text, in the ``.done`` event and where it lies."""
+    text: TextEvents
+    """The events that tell it, and the field in which it lies."""
     type: str = ""
     """The type of the part; empty for a text that is a field of the item itself."""
     holder: str = ""
     """The list of the item in which the part lies."""
-    envelope: str = ""
-    """The part is told by this name with ``.added`` and ``.done``."""
+    added: str = ""
+    done: str = ""
+    """The events of the part itself."""
     index: str = ""
     """The field that numbers the parts of the holder."""
 
     def empty(self) -> Json:
         """The part as it is added."""
         lists: Json = {"annotations": [], "logprobs": []} if self is TEXT else {}
-        return {"type": self.type, self.text: "", **lists}
+        return {"type": self.type, self.text.field: "", **lists}
 
 
-_CONTENT = ("content", "response.content_part", "content_index")
-_SUMMARIES = ("summary", "response.reasoning_summary_part", "summary_index")
-
-TEXT = StreamedPart("message", "response.output_text", "text", "output_text", *_CONTENT)
-REFUSAL = StreamedPart("message", "response.refusal", "refusal", "refusal", *_CONTENT)
-SUMMARY = StreamedPart(
-    "reasoning", "response.reasoning_summary_text", "text", "summary_text", *_SUMMARIES
+_CONTENT = (
+    "content",
+    "response.content_part.added",
+    "response.content_part.done",
+    "content_index",
 )
-REASONING = StreamedPart("reasoning", "response.reasoning", "text", "reasoning_text", *_CONTENT)
-ARGUMENTS = StreamedPart("call", "response.function_call_arguments", "arguments")
-INPUT = StreamedPart("call", "response.custom_tool_call_input", "input")
+_SUMMARIES = (
+    "summary",
+    "response.reasoning_summary_part.added",
+    "response.reasoning_summary_part.done",
+    "summary_index",
+)
 
-ID_PREFIXES = {
-    "message": "msg",
-    "reasoning": "rs",
-    "function_call": "fc",
-    "custom_tool_call": "ctc",
-    "local_shell_call": "lsh",
-    "shell_call": "sh",
-    "apply_patch_call": "apc",
-    "tool_search_call": "tsc",
-}
-"""How the id of each type of item begins."""
+TEXT = StreamedPart("message", responses.OUTPUT_TEXT, "output_text", *_CONTENT)
+REFUSAL = StreamedPart("message", responses.REFUSAL, "refusal", *_CONTENT)
+SUMMARY = StreamedPart("reasoning", responses.SUMMARY_TEXT, "summary_text", *_SUMMARIES)
+REASONING = StreamedPart("reasoning", responses.REASONING, "reasoning_text", *_CONTENT)
+ARGUMENTS = StreamedPart("call", responses.ARGUMENTS)
+INPUT = StreamedPart("call", responses.CUSTOM_INPUT)
 
 
 def message() -> Json:

@@ -14,13 +14,13 @@ from difflib import SequenceMatcher
 from itertools import groupby
 
 from ...wire import chat_delta
-from ...wire.chat_calls import read_delta
+from ...wire.chat_calls import elements, read_delta
 from ...wire.json_codec import NotJson, loads
+from ...wire.responses import DELTAS
 from ...wire.sse import is_event_stream
 from ..exchange import Exchange
 from ..parse.frames import NumberedFrame, head_and_tail
-from ..parse.responses import delta_kind
-from ..parse.values import Json, objects, string
+from ..parse.values import Json, string
 from .page import Line, Page, Style, clean, count, joined, nothing, one_line, size
 from .upstream import line_text
 
@@ -139,14 +139,14 @@ def _says(value: Json) -> Iterator[str]:
     """What a chunk or an event says, phrase by phrase."""
     if (kind := string(value.get("type"))) and not value.get("delta"):
         yield kind.removeprefix("response.")
-    for choice in objects(value.get("choices")):
-        delta = choice.get("delta")
-        elements = objects(delta.get("tool_calls")) if isinstance(delta, dict) else ()
-        yield from (f"call {call.name}" for call in map(read_delta, elements) if call and call.name)
+    choices = chat_delta.choices(value)
+    for choice in choices:
+        calls = map(read_delta, elements(choice.said))
+        yield from (f"call {call.name}" for call in calls if call and call.name)
     if text := carried(value):
         yield json.dumps(text[:_SAYS], ensure_ascii=False)
-    for choice in objects(value.get("choices")):
-        if finish := string(choice.get("finish_reason")):
+    for choice in choices:
+        if finish := string(choice.fields.get("finish_reason")):
             yield f"finish {finish}"
     if isinstance(value.get("usage"), dict):
         yield "usage"
@@ -156,20 +156,15 @@ def carried(value: object) -> str:
     """The text that a chunk or an event adds: words, or arguments of calls."""
     if not isinstance(value, dict):
         return ""
-    if delta_kind(value):
+    if string(value.get("type")) in DELTAS:
         return string(value.get("delta"))
-    deltas = (choice.get("delta") for choice in objects(value.get("choices")))
-    return "".join(_carried_by_delta(delta) for delta in deltas if isinstance(delta, dict))
+    return "".join(_carried_by_delta(choice.said) for choice in chat_delta.choices(value))
 
 
 def _carried_by_delta(delta: Json) -> str:
-    content = delta.get("content")
-    words = string(content)
-    if isinstance(content, list):
-        words = "".join(text for _, text in chat_delta.content_parts(content)[0])
-    calls = map(read_delta, objects(delta.get("tool_calls")))
-    arguments = "".join(call.arguments for call in calls if call)
-    return chat_delta.reasoning(delta) + words + string(delta.get("refusal")) + arguments
+    words = "".join(text for _, text in chat_delta.texts(delta))
+    calls = map(read_delta, elements(delta))
+    return words + "".join(call.arguments for call in calls if call)
 
 
 # What is not streamed, or only on one side.

@@ -118,7 +118,7 @@ def _tools(sent: ParsedRequest) -> Page:
         return []
     lines = [""]
     for name in sent.tools[:MAX_TOOLS]:
-        phrase = f"  {printable(name)[:60]}"
+        phrase = f"  {printable(name, 60)}"
         if len(lines[-1]) + len(phrase) > 96:
             lines.append("")
         lines[-1] += phrase

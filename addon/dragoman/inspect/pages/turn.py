@@ -68,7 +68,8 @@ def _headline(exchange: Exchange, reading: ParsedReply) -> Line:
 
 
 def _error_code(reading: ParsedReply) -> str:
-    return (reading.error.code or reading.error.type) if reading.error else ""
+    error = reading.error
+    return (error.code or error.type or str(error.status or "")) if error else ""
 
 
 def _done(exchange: Exchange) -> Page:
@@ -89,9 +90,10 @@ def _error(exchange: Exchange, reading: ParsedReply) -> Page:
     error = reading.error
     if error is None:
         return []
-    kind = joined(one_line(error.code), one_line(error.type) if error.type != error.code else "")
+    code = error.code or str(error.status or "")
+    kind = joined(one_line(code), one_line(error.type) if error.type != code else "")
     title = f"Error: {kind}" if kind else f"Error: HTTP {exchange.status}"
-    return [Line(), heading(title, "error"), *prose(error.message, "  ", 4000)]
+    return [Line(), heading(title, "error"), *prose(error.message or "(no message)", "  ", 4000)]
 
 
 def _choice(choice: ParsedChoice, *, alone: bool) -> Page:

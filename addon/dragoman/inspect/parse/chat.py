@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...wire import chat_delta
-from ...wire.chat_calls import Call, CallAssembler, read_delta
+from ...wire.chat_calls import Call, CallAssembler, elements, read_delta
 from ...wire.usage import Counts, counts
 from .values import Json, ParsedCall, ParsedChoice, Prose, ProseKind, objects, string
 
@@ -41,16 +41,12 @@ class _Said:
 
     def call(self, element: Json, *, whole: bool) -> bool:
         """An element of ``tool_calls``; returns whether it says anything."""
-        custom = element.get("custom")
-        if isinstance(custom, dict):
-            function = {"name": custom.get("name"), "arguments": custom.get("input")}
-            element = element | {"function": function}
         delta = read_delta(element)
         if delta is None or delta.silent:
             return False
         call, begun = self.calls.take(delta, new=whole)
         if begun:
-            if isinstance(custom, dict):
+            if isinstance(element.get("custom"), dict):
                 self.custom.add(len(self.parts))
             self.parts.append(call)
         return True
@@ -78,8 +74,8 @@ class ChatReader:
     def feed(self, value: Json) -> bool:
         """Returns whether it carried a token: words, or a part of a call."""
         self.model = self.model or string(value.get("model"))
-        self._count(value)
-        carried = [self._choice(choice) for choice in objects(value.get("choices"))]
+        self.usage = counts(value) or self.usage
+        carried = [self._choice(choice) for choice in chat_delta.choices(value)]
         return any(carried)
 
     @property
@@ -87,43 +83,18 @@ class ChatReader:
         """What has been said, by index."""
         return tuple(said.choice(index) for index, said in sorted(self._said.items()))
 
-    def _count(self, holder: Json) -> None:
-        if holder.get("usage"):
-            self.usage = counts(holder["usage"]) or self.usage
-
-    def _choice(self, choice: Json) -> bool:
-        index = choice.get("index")
-        said = self._said.setdefault(index if type(index) is int else 0, _Said())
-        self._count(choice)
-        delta, message = choice.get("delta"), choice.get("message")
-        carried = False
-        if isinstance(delta, dict):
-            carried = _delta(said, delta, whole=False)
-        elif isinstance(message, dict):
-            carried = _delta(said, message, whole=True)
-        said.finish = string(choice.get("finish_reason")) or said.finish
+    def _choice(self, choice: chat_delta.ChoiceDelta) -> bool:
+        said = self._said.setdefault(choice.index, _Said())
+        carried = _delta(said, choice.said, whole=choice.whole)
+        said.finish = string(choice.fields.get("finish_reason")) or said.finish
         return carried
 
 
 def _delta(said: _Said, delta: Json, *, whole: bool) -> bool:
     carried = False
-    for kind, text in _words(delta):
+    for kind, text in chat_delta.texts(delta):
         said.prose(kind, text)
         carried = True
-    for element in objects(delta.get("tool_calls")):
+    for element in objects(elements(delta)):
         carried = said.call(element, whole=whole) or carried
-    if function := delta.get("function_call"):
-        carried = said.call({"index": -1, "function": function}, whole=whole) or carried
     return carried
-
-
-def _words(delta: Json) -> list[tuple[ProseKind, str]]:
-    """The texts of a delta, as the model wrote them one after the other."""
-    content = delta.get("content")
-    words: list[tuple[ProseKind, str]] = [("reasoning", chat_delta.reasoning(delta))]
-    if isinstance(content, list):
-        words += chat_delta.content_parts(content)[0]
-    else:
-        words.append(("text", string(content)))
-    words.append(("refusal", string(delta.get("refusal"))))
-    return [(kind, text) for kind, text in words if text]

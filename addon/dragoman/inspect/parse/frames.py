@@ -35,11 +35,6 @@ class NumberedFrame:
     frame: Frame
 
     @property
-    def done(self) -> bool:
-        """Whether it is ``data: [DONE]``."""
-        return self.frame.raw.startswith(b"data: [DONE]") or self.frame.data == b"[DONE]"
-
-    @property
     def value(self) -> Any:
         """The JSON it carries; None if none can be read."""
         data = self.frame.data if self.frame.whole else None

@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import NotJson, loads
+from ...wire.responses import is_event
 from ...wire.sse import is_event_stream
 from ...wire.usage import Counts
 from .chat import ChatReader
 from .frames import MAX_FRAMES, NumberedFrame, frames, head_and_tail
 from .responses import ResponsesReader
-from .values import Failure, Json, ParsedChoice, ParsedReply, Shape, failure, string
+from .values import Json, ParsedChoice, ParsedReply, Shape
 
 MAX_WHOLE = 24 * 1024 * 1024
 """Bytes of a body that is not streamed, to be read at all."""
@@ -39,24 +41,18 @@ def first_token(body: bytes) -> int | None:
     return None
 
 
-def is_event(value: Json) -> bool:
-    """Whether an object of a stream is a Responses event, not a chat chunk."""
-    kind = string(value.get("type"))
-    return kind.startswith("response.") or (kind in ("error", "ping") and "choices" not in value)
-
-
 class ObjectReader:
     """Reads the JSON objects of a stream, one after another; the first tells its kind."""
 
     def __init__(self) -> None:
         self._reader: ChatReader | ResponsesReader | None = None
-        self._error: Failure | None = None
+        self._error: ErrorObject | None = None
 
     def feed(self, value: Json) -> bool:
         """Returns whether it carried a token."""
         kind = ResponsesReader if is_event(value) else ChatReader
         self._reader = self._reader or kind()
-        self._error = (failure(value) if "choices" not in value else None) or self._error
+        self._error = read_error(value) or self._error
         return isinstance(self._reader, kind) and self._reader.feed(value)
 
     @property
@@ -78,7 +74,7 @@ class ObjectReader:
         return self._reader.usage if self._reader else None
 
     @property
-    def error(self) -> Failure | None:
+    def error(self) -> ErrorObject | None:
         told = self._reader.error if isinstance(self._reader, ResponsesReader) else None
         return told or self._error
 
@@ -93,7 +89,7 @@ def _stream(body: bytes) -> ParsedReply:
     unread = 0
     done = False
     for placed, value in _values([*looked.head, *looked.tail]):
-        if placed.done:
+        if placed.frame.is_done:
             done = True
         elif isinstance(value, dict):
             reader.feed(value)
@@ -114,7 +110,7 @@ def _stream(body: bytes) -> ParsedReply:
 
 def _values(placed: list[NumberedFrame]) -> Iterable[tuple[NumberedFrame, Any]]:
     """The frames that carry data, with the JSON they carry."""
-    return ((each, each.value) for each in placed if each.frame.data is not None)
+    return ((each, unlisted(each.value)) for each in placed if each.frame.data is not None)
 
 
 def _whole(body: bytes) -> ParsedReply:
@@ -126,8 +122,7 @@ def _whole(body: bytes) -> ParsedReply:
 
 def parse_whole(value: object) -> ParsedReply:
     """What a reply says that is not streamed, from its JSON value."""
-    if isinstance(value, list) and value:
-        value = value[0]
+    value = unlisted(value)
     if not isinstance(value, dict):
         return ParsedReply()
     if value.get("object") == "response" or isinstance(value.get("output"), list):
@@ -143,7 +138,7 @@ def parse_whole(value: object) -> ParsedReply:
         )
     chat = ChatReader()
     chat.feed(value)
-    error = failure(value)
+    error = read_error(value)
     shape = bool(chat.choices or error)
     return ParsedReply(
         shape="chat reply" if shape else "",

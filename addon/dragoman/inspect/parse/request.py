@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ...wire.chat_text import reasoning
 from ...wire.json_codec import NotJson, dumps, loads
 from .values import Json, objects, string
 
@@ -73,7 +74,7 @@ def _message(value: object) -> Entry:
     return Entry(
         string(value.get("role")) or "(no role)",
         _text(value.get("content")),
-        string(value.get("reasoning_content")) or string(value.get("reasoning")),
+        reasoning(value),
         tuple(map(_call, objects(value.get("tool_calls")))),
         string(value.get("tool_call_id")) or string(value.get("name")),
     )

@@ -8,53 +8,26 @@ one that was not as its deltas say.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
+from ...wire.errors import ErrorObject, read_error
 from ...wire.json_codec import dumps
+from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
 from ...wire.usage import Counts, counts
 from .values import (
-    Failure,
     Json,
     ParsedCall,
     ParsedChoice,
     Prose,
-    ProseKind,
-    failure,
     objects,
     string,
 )
 
-TextKind = ProseKind | Literal["call"]
-
-_TEXTS: dict[str, TextKind] = {
-    "response.output_text": "text",
-    "response.refusal": "refusal",
-    "response.reasoning": "reasoning",
-    "response.reasoning_text": "reasoning",
-    "response.reasoning_summary": "reasoning",
-    "response.reasoning_summary_text": "reasoning",
-    "response.function_call_arguments": "call",
-    "response.custom_tool_call_input": "call",
-    "response.mcp_call_arguments": "call",
-    "response.code_interpreter_call_code": "call",
-}
-"""The events that bring text: these names with ``.delta`` and ``.done``."""
-_TERMINALS = frozenset(
-    f"response.{name}" for name in ("completed", "incomplete", "failed", "cancelled", "error")
-)
-_DONE_FIELDS = ("text", "refusal", "arguments", "input", "code")
 _NO_ARGUMENTS = frozenset(
     {
         *("id", "type", "status", "call_id", "name", "namespace", "execution", "created_by"),
         "environment",
     }
 )
-
-
-def delta_kind(event: Json) -> TextKind | None:
-    """What an event's ``delta`` is a piece of; None for other events."""
-    name, _, end = string(event.get("type")).rpartition(".")
-    return _TEXTS.get(name) if end == "delta" else None
 
 
 @dataclass(slots=True)
@@ -77,23 +50,23 @@ class ResponsesReader:
         self.model = ""
         self.finish = ""
         self.usage: Counts | None = None
-        self.error: Failure | None = None
+        self.error: ErrorObject | None = None
         self.ended = False
 
     def feed(self, event: Json) -> bool:
         """Returns whether it carried a token: words, or a part of a call."""
         kind = string(event.get("type"))
         delta = event.get("delta")
-        if isinstance(delta, str) and (part := delta_kind(event)):
-            self._fragments(event, part).append(delta)
+        if isinstance(delta, str) and (text := DELTAS.get(kind)):
+            self._fragments(event, text).append(delta)
             return bool(delta)
         if kind == "error":
-            self.error = failure(event) or self.error
+            self.error = read_error(event) or self.error
         elif kind in ("response.output_item.added", "response.output_item.done"):
             return self._item(event, whole=kind.endswith("done"))
         elif isinstance(response := event.get("response"), dict):
             self.snapshot(response)
-            self.ended = self.ended or kind in _TERMINALS
+            self.ended = self.ended or kind in TERMINALS
         else:
             self._done(event)
         return False
@@ -101,8 +74,8 @@ class ResponsesReader:
     def snapshot(self, response: Json) -> None:
         """A response object; its output counts for what was not told by events."""
         self.model = string(response.get("model")) or self.model
-        self.usage = counts(response.get("usage")) or self.usage
-        self.error = failure(response) or self.error
+        self.usage = counts(response) or self.usage
+        self.error = read_error(response) or self.error
         self.finish = _finish(response) or self.finish
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
@@ -129,9 +102,9 @@ class ResponsesReader:
             key = next(reversed(self._items), 0)
         return self._items.setdefault(key, _Item())
 
-    def _fragments(self, event: Json, part: TextKind) -> list[str]:
+    def _fragments(self, event: Json, text: TextEvents) -> list[str]:
         index = event.get("content_index", event.get("summary_index"))
-        key = (part, index if type(index) is int else 0)
+        key = (text.kind, index if type(index) is int else 0)
         return self._at(event).texts.setdefault(key, [])
 
     def _item(self, event: Json, *, whole: bool) -> bool:
@@ -147,11 +120,9 @@ class ResponsesReader:
 
     def _done(self, event: Json) -> None:
         """The end of a text, with all of it."""
-        name, _, end = string(event.get("type")).rpartition(".")
-        part = _TEXTS.get(name) if end == "done" else None
-        text = next((event[key] for key in _DONE_FIELDS if isinstance(event.get(key), str)), "")
-        if part and text:
-            self._fragments(event, part)[:] = [text]
+        told = DONES.get(string(event.get("type")))
+        if told and (text := string(event.get(told.field))):
+            self._fragments(event, told)[:] = [text]
 
 
 def _finish(response: Json) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...wire.errors import ErrorObject
 from ...wire.usage import Counts
 
 Json = dict[str, Any]
@@ -66,15 +67,6 @@ class ParsedChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """An error, in the sender's own words."""
-
-    message: str
-    type: str = ""
-    code: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ParsedReply:
     """A reply as it was understood."""
 
@@ -83,7 +75,7 @@ class ParsedReply:
     model: str = ""
     choices: tuple[ParsedChoice, ...] = ()
     usage: Counts | None = None
-    error: Failure | None = None
+    error: ErrorObject | None = None
     ended: bool = False
     """Whether the reply said that it was at its end."""
     frames: int = 0
@@ -107,25 +99,3 @@ def string(value: object) -> str:
 def objects(value: object) -> list[Json]:
     """The objects in the value if it is a list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def failure(value: object) -> Failure | None:
-    """The error that an object reports: ``{"error": …}``, or one that is an error itself."""
-    if not isinstance(value, dict):
-        return None
-    error = value.get("error") or value.get("errors")
-    if isinstance(error, list):
-        error = error[0]
-    if not error:
-        if value.get("type") != "error" and value.get("object") != "error":
-            return None
-        error = value
-    if not isinstance(error, dict):
-        message = error if isinstance(error, str) else value.get("message")
-        return Failure(string(message) or "(no message)", code=string(value.get("code")))
-    code = error.get("code")
-    return Failure(
-        string(error.get("message")) or string(error.get("detail")) or "(no message)",
-        string(error.get("type")),
-        str(code) if type(code) is int and -(10**9) < code < 10**9 else string(code),
-    )

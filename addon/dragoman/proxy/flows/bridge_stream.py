@@ -17,7 +17,7 @@ from ...bridge.reply.whole_body import feeding_document
 from ...repair.chat_stream import ChatStreamRepair
 from ...wire.chat_end import broken_off, error_frame
 from ...wire.slices import Slices, drained
-from ...wire.sse import Frame, FrameSplitter
+from ...wire.sse import Frame, FrameSplitter, joined
 from ..content_decoding import Decoder, DecodingError
 from ..observe.recorder import FlowRecorder
 from .live_stream import Form, LiveStream, decoded
@@ -99,7 +99,7 @@ class BridgeStream(LiveStream):
     def cancel(self) -> None:
         """End the reply now; `layer` sends the end, and lets go of the upstream."""
         self._cancelled = self._cancelled or not self._reply.finished
-        self._held += _joined(self._reply.cancel())
+        self._held += joined(self._reply.cancel())
 
     @property
     def cancelled(self) -> bool:
@@ -122,11 +122,11 @@ class BridgeStream(LiveStream):
     def what_was_read(self) -> bytes:
         out, self._read = self._read, []
         if self._cancelled:  # its end is told already, and nobody has heard of it
-            self._held = _joined(out) + self._held
+            self._held = joined(out) + self._held
             return b""
-        joined = self._given(out)
-        self._record.left(joined)
-        return joined
+        sent = self._given(out)
+        self._record.left(sent)
+        return sent
 
     @property
     def ends_at(self) -> float | None:
@@ -146,10 +146,10 @@ class BridgeStream(LiveStream):
         if not self._keeps:
             # What was said of a cancelled reply, which nobody else sends then.
             said, self._held = self._held, b""
-            return said + _joined(out)
+            return said + joined(out)
         begins = len(out) - self._reply.end_frames if out else 0
-        self._held += _joined(out[begins:])
-        return _joined(out[:begins])
+        self._held += joined(out[begins:])
+        return joined(out[:begins])
 
     def _open(self) -> bytes:
         return self._told(self._reply.open)
@@ -216,7 +216,3 @@ class BridgeStream(LiveStream):
             out += self._reply.fail("server_error", message)
         except Exception:
             logger.exception("%s: not even the failure could be told", self._name)
-
-
-def _joined(frames: list[Frame]) -> bytes:
-    return b"".join(frame.raw for frame in frames)

@@ -41,10 +41,16 @@ from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import MAX_ITEM_VALUES, TooMuch, reading, writing
 from ...wire.slices import Slices, emptied
-from ..content_decoding import DecodingError, decoder_for, decoding_whole
+from ..content_decoding import (
+    CutOffError,
+    DecodingError,
+    TooLargeError,
+    UnknownEncodingError,
+    decoder_for,
+)
 from ..credentials import asker_of
 from ..error_responses import error_response, refusal
-from ..http_headers import set_event_stream, set_json
+from ..http_headers import decoded, encoding_of, reading_body, set_event_stream, set_json
 from ..observe.monitor import name_of
 from ..observe.recorder import FlowRecorder
 from ..options import Settings
@@ -62,8 +68,6 @@ DIALECT_HEADER = "x-dragoman-dialect"
 MAX_PLAIN = 128 * 1024 * 1024
 """Bytes of a request's body, decompressed: hosts take 50 MB at most, images included, and one
 that is copied, as its parts are joined, holds others up by a fourth of a millisecond each."""
-AT_ONCE = 8 * 1024
-"""Bytes of a compressed body that are decompressed by one call, to some megabytes at most."""
 _MAY_BE_LEFT = ("input", "messages")
 """Where the items of a request are that has been made into another."""
 _NOT_IN_AN_ADDRESS = re.compile(r"[\x00-\x20\x7f]")
@@ -279,34 +283,25 @@ def _check_address(request: http.Request) -> None:
 
 def _plain(request: http.Request) -> Slices[bytes]:
     """The request's body, decoded; raises `Refused`."""
-    raw = request.raw_content or b""
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding in ("", "identity"):
-        _check_size(len(raw))
-        return raw
-    decoder = decoder_for(encoding)
-    if decoder is None:
-        raise Refused(f"Content-Encoding {encoding[:40]!r} cannot be read here.", status=415)
-    body = bytearray()
+    body = []
     try:
-        for start in range(0, len(raw), AT_ONCE):
-            for piece in decoder.feed(raw[start : start + AT_ONCE]):
-                body += piece
-                _check_size(len(body))
-                yield
+        for piece in decoded(request, MAX_PLAIN):
+            body.append(piece)
             yield
-    except DecodingError as error:
-        raise Refused(f"The compressed request body is unusable: {error}.") from None
-    return bytes(body)
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_PLAIN:
+    except UnknownEncodingError:
+        encoding = encoding_of(request).strip().lower()[:40]
+        raise Refused(f"Content-Encoding {encoding!r} cannot be read here.", status=415) from None
+    except TooLargeError:
         raise Refused(
             f"The request body is too large: more than {MAX_PLAIN:,} bytes, decompressed.",
             status=413,
             code="request_too_large",
-        )
+        ) from None
+    except CutOffError:
+        pass  # a checksum alone may be missing; what is no JSON is refused by its reader
+    except DecodingError as error:
+        raise Refused(f"The compressed request body is unusable: {error}.") from None
+    return b"".join(body)
 
 
 def _formed(plain: bytes, evidence: Evidence) -> Slices[Any]:
@@ -362,8 +357,7 @@ def _given(
     bridged: BridgedTurn, reply: ReplyConverter, response: http.Response, record: FlowRecorder
 ) -> Slices[Answer]:
     """Raises `DecodingError`."""
-    encoding = response.headers.get("content-encoding", "identity")
-    body = yield from decoding_whole(response.raw_content or b"", encoding)
+    body = yield from reading_body(response)
     record.came(body)
     return (
         yield from answering(

@@ -19,15 +19,9 @@ from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading
 from ...wire.slices import Slices, emptied
 from ...wire.sse import is_event_stream
-from ..content_decoding import (
-    MAX_REQUEST,
-    DecodingError,
-    decoder_for,
-    decoding_whole,
-    is_unreadable,
-)
+from ..content_decoding import MAX_REQUEST, DecodingError, decoder_for, is_unreadable
 from ..error_responses import unreachable
-from ..http_headers import EVENT_STREAM, encoding_of, media_type, set_stream_framing
+from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, set_stream_framing
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
@@ -155,9 +149,7 @@ class RepairFlow:
         record = self._witness.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
         try:
-            body = await in_slices(
-                decoding_whole(response.raw_content or b"", encoding_of(response)), flow
-            )
+            body = await in_slices(reading_body(response), flow)
             now = int(time.time())
             if came and is_chat(flow.request) and _is_cut(body, asked):
                 logger.error("%s: %s", name_of(flow), EARLY)
@@ -209,10 +201,8 @@ def _asking(flow: http.HTTPFlow) -> Slices[_Asked]:
     """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
-        plain = yield from decoding_whole(
-            request.raw_content or b"null", encoding_of(request), MAX_REQUEST
-        )
-        value = yield from reading(plain)
+        plain = yield from reading_body(request, MAX_REQUEST)
+        value = yield from reading(plain or b"null")
     except (NotJson, DecodingError):
         value = None
     tools = yield from DeclaredTools.reading(value)

@@ -23,7 +23,7 @@ from ...wire.chat_end import (
     turn_ended,
 )
 from ...wire.slices import Slices, drained
-from ...wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, FrameSplitter, encode
+from ...wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, Frame, FrameSplitter, joined
 from ..content_decoding import Decoder, DecodingError
 from ..observe.kept_body import Tail
 from ..observe.recorder import FlowRecorder
@@ -218,7 +218,7 @@ class RepairStream(LiveStream):
             self._unrepaired.extend(self._splitter.feed(self._unsplit))
             self._unsplit = b""
             if not self._begun:
-                self._look_for_chunk(b"".join(frame.raw for frame in self._unrepaired))
+                self._look_for_chunk(joined(self._unrepaired))
             self._repair_frames(out)
 
     def _pass_frames(self, out: list[bytes]) -> None:
@@ -261,7 +261,7 @@ class RepairStream(LiveStream):
         self._ended = True
         if turn_ended(end):
             if not is_done(end):
-                self._end_in(encode(b"[DONE]"), end, out)
+                self._end_in(DONE, end, out)
         elif self._breaks:
             out += [frame.raw for frame in self._released(self._repair.release)]
             self._broken = message

@@ -209,4 +209,4 @@ def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> S
 def name_of(flow: http.HTTPFlow) -> str:
     """The flow in the log: in one line, without its query, which may hold a key."""
     name = f"{flow.request.pretty_host}{flow.request.path[:MAX_NAME].partition('?')[0]}"
-    return "".join(c if c.isprintable() else "?" for c in name[:MAX_NAME])
+    return printable(name, MAX_NAME)

@@ -22,7 +22,8 @@ from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange, Job, Step, Timing
 from ...notes import Evidence
-from ..content_decoding import MAX_REQUEST, DecodingError, decode_whole
+from ..content_decoding import MAX_REQUEST, DecodingError
+from ..http_headers import body_of
 from .kept_body import Body
 from .refresh import FlowRefresher
 
@@ -280,11 +281,9 @@ def exchange_of(flow: Flow) -> Exchange | None:
 
 
 def readable(message: http.Message) -> bytes:
-    """A body without its encoding; empty if it cannot be had.  mitmproxy's own property
-    would decode whatever it comes to."""
+    """A body without its encoding; empty if it cannot be had."""
     try:
-        encoding = message.headers.get("content-encoding", "identity")
-        return decode_whole(message.raw_content or b"", encoding, MAX_REQUEST)
+        return body_of(message, MAX_REQUEST)
     except DecodingError:
         return b""
 

@@ -1,0 +1,139 @@
+"""The names of the Responses API: its events, the types of its items, how ids begin.
+
+Source: the types of openai-python and openai-node; what only other servers send says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+TERMINALS = frozenset(
+    {
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+        "response.cancelled",  # other servers
+        "response.error",  # other servers
+    }
+)
+"""The last event of a stream; it holds the whole response."""
+
+
+def is_event(value: Mapping[str, Any]) -> bool:
+    """Whether an object of a stream is an event of this API, not a chat chunk."""
+    kind = value.get("type")
+    if not isinstance(kind, str):
+        return False
+    return kind.startswith("response.") or (kind in ("error", "ping") and "choices" not in value)
+
+
+TextKind = Literal["text", "refusal", "reasoning", "call"]
+"""What a text is; ``call``: the arguments or the input of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextEvents:
+    """The events by which a text is streamed."""
+
+    delta: str
+    done: str
+    kind: TextKind
+    field: str
+    """The field of the whole text, in the event `done` and where the text lies."""
+
+
+OUTPUT_TEXT = TextEvents("response.output_text.delta", "response.output_text.done", "text", "text")
+REFUSAL = TextEvents("response.refusal.delta", "response.refusal.done", "refusal", "refusal")
+SUMMARY_TEXT = TextEvents(
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_summary_text.done",
+    "reasoning",
+    "text",
+)
+REASONING = TextEvents(  # OpenResponses
+    "response.reasoning.delta", "response.reasoning.done", "reasoning", "text"
+)
+ARGUMENTS = TextEvents(
+    "response.function_call_arguments.delta",
+    "response.function_call_arguments.done",
+    "call",
+    "arguments",
+)
+CUSTOM_INPUT = TextEvents(
+    "response.custom_tool_call_input.delta",
+    "response.custom_tool_call_input.done",
+    "call",
+    "input",
+)
+_ONLY_READ = (
+    TextEvents(
+        "response.reasoning_text.delta", "response.reasoning_text.done", "reasoning", "text"
+    ),
+    TextEvents(  # other servers
+        "response.reasoning_summary.delta", "response.reasoning_summary.done", "reasoning", "text"
+    ),
+    TextEvents(
+        "response.mcp_call_arguments.delta",
+        "response.mcp_call_arguments.done",
+        "call",
+        "arguments",
+    ),
+    TextEvents(
+        "response.code_interpreter_call_code.delta",
+        "response.code_interpreter_call_code.done",
+        "call",
+        "code",
+    ),
+)
+_TEXTS = (OUTPUT_TEXT, REFUSAL, SUMMARY_TEXT, REASONING, ARGUMENTS, CUSTOM_INPUT, *_ONLY_READ)
+DELTAS = {text.delta: text for text in _TEXTS}
+DONES = {text.done: text for text in _TEXTS}
+
+CALL_OUTPUTS = {
+    "function_call": "function_call_output",
+    "tool_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+    "tool_search_call": "tool_search_output",
+}
+"""The items that ask the client for something, and the item that answers each."""
+STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
+"""The calls that have one text, which is streamed; the others carry a structure."""
+
+ID_PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "compaction": "cmp",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "local_shell_call": "lsh",
+    "local_shell_call_output": "lsho",
+    "shell_call": "sh",
+    "shell_call_output": "sho",
+    "apply_patch_call": "apc",
+    "apply_patch_call_output": "apco",
+    "tool_search_call": "tsc",
+    "tool_search_output": "tso",
+    "web_search_call": "ws",
+    "file_search_call": "fs",
+    "code_interpreter_call": "ci",
+    "image_generation_call": "ig",
+    "computer_call": "cu",
+    "computer_call_output": "cuo",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
+}
+
+
+def item_id(item_type: str, of: str) -> str:
+    """The id of an item; `of` tells it from others.  A type that is not known is that of an
+    item that a client sent."""
+    return f"{ID_PREFIXES.get(item_type, 'item')}_{of}"

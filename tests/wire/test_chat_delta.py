@@ -1,0 +1,80 @@
+"""The choices of a chunk and the calls in them: whoever reads them finds the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.inspect.pages.diff import carried
+from dragoman.inspect.parse.reply import parse_reply
+from dragoman.inspect.summary import summarize
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.chat_calls import elements, read_delta
+from dragoman.wire.chat_delta import choices
+
+from ..bridge.replying import run
+
+FUNCTION = {"name": "echo", "arguments": '{"a":1}'}
+
+
+@pytest.mark.parametrize(
+    ("listed", "indexes"),
+    [
+        ([{"index": 0}, {"index": 1}], [0, 1]),
+        ([{}, {}], [0, 1]),
+        (["no object", {}], [1]),
+        ([{"index": True}, {"index": -1}, {"index": "3"}, {"index": 7}], [0, 1, 2, 7]),
+        ([{"index": 5, "delta": None, "message": {"content": "x"}}], [5]),
+        ({}, []),
+        (None, []),
+    ],
+)
+def test_a_choice_is_known_by_its_index_or_its_place(listed: Any, indexes: list[int]) -> None:
+    assert [choice.index for choice in choices({"choices": listed})] == indexes
+    body = b"data: %b\n\n" % json.dumps({"choices": listed}).encode()
+    assert [choice.index for choice in parse_reply(body).choices] == indexes
+
+
+def test_choices_without_an_index_are_told_apart_by_repair_and_bridge() -> None:
+    call = {"index": 0, "id": "c", "function": FUNCTION}
+    other = {"index": 0, "id": "d", "function": FUNCTION | {"arguments": "{}"}}
+    value = {"choices": [{"delta": {"tool_calls": [each]}} for each in (call, other)]}
+    stream = b"data: %b\n\n" % json.dumps(value).encode()
+    repair = ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), 0)
+    assert repair.whole(stream) == stream
+    got = run([value, {"choices": [{"index": at, "finish_reason": "tool_calls"} for at in (0, 1)]}])
+    assert [item["call_id"] for item in got.output] == ["c", "d"]
+
+
+@pytest.mark.parametrize("holder", ["delta", "message"])
+@pytest.mark.parametrize(
+    ("said", "arguments"),
+    [
+        ({"tool_calls": [{"id": "c", "function": FUNCTION}]}, '{"a":1}'),
+        ({"tool_calls": {"id": "c", "function": FUNCTION}}, '{"a":1}'),
+        ({"tool_calls": [{"id": "c", "custom": None, "function": FUNCTION}]}, '{"a":1}'),
+        ({"tool_calls": [{"id": "c", "custom": {"name": "echo", "input": "raw"}}]}, "raw"),
+        ({"tool_calls": None, "function_call": FUNCTION}, '{"a":1}'),
+        (
+            {"tool_calls": [{"function": {"name": "echo", "arguments": {"a": 1}}}]},
+            '{"a":1}',
+        ),
+    ],
+)
+def test_all_who_read_calls_find_the_same(
+    holder: str, said: dict[str, Any], arguments: str
+) -> None:
+    value = {"choices": [{"index": 0, holder: said, "finish_reason": "tool_calls"}]}
+    body = b"data: %b\n\n" % json.dumps(value).encode()
+    (call,) = map(read_delta, elements(said))
+    assert call is not None and (call.name, call.arguments) == ("echo", arguments)
+    assert [(c.name, c.arguments) for c in parse_reply(body).calls] == [("echo", arguments)]
+    assert summarize(body).calls == summarize(json.dumps(value).encode()).calls == ("echo",)
+    assert carried(value) == arguments
+    (item,) = run([value]).output
+    assert (item["name"], item["arguments"]) == ("echo", arguments)
