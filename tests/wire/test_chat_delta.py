@@ -11,7 +11,7 @@ from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.summary import summarize
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.chat_calls import elements, read_delta
@@ -45,8 +45,7 @@ def test_choices_without_an_index_are_told_apart_by_repair_and_bridge() -> None:
     other = {"index": 0, "id": "d", "function": FUNCTION | {"arguments": "{}"}}
     value = {"choices": [{"delta": {"tool_calls": [each]}} for each in (call, other)]}
     stream = b"data: %b\n\n" % json.dumps(value).encode()
-    repair = ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), 0)
-    assert repair.whole(stream) == stream
+    assert repair_whole(stream, DeclaredTools({}), Policy(), Evidence(), 0) == stream
     got = run([value, {"choices": [{"index": at, "finish_reason": "tool_calls"} for at in (0, 1)]}])
     assert [item["call_id"] for item in got.output] == ["c", "d"]
 

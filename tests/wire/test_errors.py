@@ -13,7 +13,7 @@ from dragoman.bridge.responses.dialects import CODEX, DIALECTS, Dialect
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.summary import summarize
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.chat_end import has_ended
@@ -350,7 +350,6 @@ def test_an_error_of_any_shape_ends_a_stream_and_no_finish_is_made_up() -> None:
     begun += b'<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\\"a\\":"}}]}\n\n'
     for error in (b"event: error\ndata: {}\n\n", b'data: {"detail":"down"}\n\n'):
         evidence = Evidence()
-        repair = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, 0)
-        out = repair.whole(begun + error)
+        out = repair_whole(begun + error, DeclaredTools({}), Policy(), evidence, 0)
         assert error in out and b'"finish_reason":"' not in out
         assert has_ended(out)
