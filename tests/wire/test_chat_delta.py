@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.reply.whole_body import feed_body
+from dragoman.bridge.runs import RUN
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.summary import summarize
 from dragoman.notes import Evidence
 from dragoman.repair.chat_message import repair_whole
+from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.chat_calls import elements, read_delta
 from dragoman.wire.chat_delta import choices
 
-from ..bridge.replying import run
+from ..bridge.replying import new_reply, run
 
 FUNCTION = {"name": "echo", "arguments": '{"a":1}'}
 
@@ -48,6 +51,29 @@ def test_choices_without_an_index_are_told_apart_by_repair_and_bridge() -> None:
     assert repair_whole(stream, DeclaredTools({}), Policy(), Evidence(), 0) == stream
     got = run([value, {"choices": [{"index": at, "finish_reason": "tool_calls"} for at in (0, 1)]}])
     assert [item["call_id"] for item in got.output] == ["c", "d"]
+
+
+@pytest.mark.parametrize("repairs", [False, True])
+@pytest.mark.parametrize("tokens", [0, RUN + 1])
+def test_a_choice_without_an_index_stays_the_second_wherever_a_reply_is_cut(
+    repairs: bool, tokens: int
+) -> None:
+    spelled = [{"token": "x", "logprob": -1.0}] * tokens
+    value = {
+        "choices": [
+            {
+                "message": {"content": text},
+                "logprobs": {"content": spelled},
+                "finish_reason": "stop",
+            }
+            for text in ("one", "two <|tool_call_begin|>")
+        ]
+    }
+    reply = new_reply(Evidence())
+    repair = ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), 0) if repairs else None
+    feed_body(reply, json.dumps(value).encode(), repair)
+    (item,) = reply.response["output"]
+    assert item["content"][0]["text"] == "one"
 
 
 @pytest.mark.parametrize("holder", ["delta", "message"])
