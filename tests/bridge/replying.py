@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman.bridge.reply.answer import feed_body
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.reply.whole_body import feed_body
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.responses.event_writer import Writer
 from dragoman.bridge.retelling import retelling

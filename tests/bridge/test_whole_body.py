@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge import runs
-from dragoman.bridge.reply.whole_body import answering, feed_body
+from dragoman.bridge.reply.answer import answering, feed_body
 from dragoman.bridge.responses import event_writer as told_in
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.notes import Evidence

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from dragoman.bridge.reply.answer import answering, feed_body
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.reply.whole_body import answering, feed_body
 from dragoman.bridge.request.convert import Conversion, convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn import TurnContext

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from dragoman.bridge.reply.answer import feed_body
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.reply.whole_body import feed_body
 from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.inspect.exchange import Exchange, Job, Step, Timing

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from ..bridge.reply.answer import answering
 from ..bridge.reply.converter import ReplyConverter
-from ..bridge.reply.whole_body import answering
+from ..bridge.reply.pipeline import BridgePipeline
 from ..bridge.request.convert import Conversion, convert
 from ..bridge.responses.dialects import DIALECTS, OPENAI
 from ..notes import Evidence, printable
@@ -22,21 +23,12 @@ from ..repair.chat_message import repair_whole
 from ..repair.chat_stream import ChatStreamRepair
 from ..repair.declared_tools import DeclaredTools
 from ..repair.pending import Policy
-from ..wire.chat_end import (
-    EARLY,
-    TAIL,
-    broken_off,
-    error_frame,
-    has_ended,
-    is_done,
-    is_half,
-    turn_ended,
-)
+from ..repair.pipeline import RepairPipeline
 from ..wire.errors import Refused
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.responses import ID_PREFIXES
 from ..wire.slices import drained
-from ..wire.sse import DONE, HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
+from ..wire.sse import HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
 from .exchange import Exchange
 from .fixture import require_whole
 
@@ -72,7 +64,7 @@ class Replay:
 
     replies: tuple[bytes, ...]
     """What the client would get.  Of a stream that broke off: if the upstream did, and if
-    the client did."""
+    the client did; of one that ended early: if it was known as a chat completion, and if not."""
     request: bytes
     """What the upstream would get."""
 
@@ -85,11 +77,10 @@ def replay(exchange: Exchange) -> Replay:
         return _bridged(exchange)
     if exchange.job == "watch" or exchange.status != 200:
         return Replay((reply,), exchange.client_request)
-    tools, policy = DeclaredTools.of_request(_value(exchange.client_request)), _policy(exchange)
+    tools = DeclaredTools.of_request(_value(exchange.client_request))
     if is_event_stream(reply):
-        repair = ChatStreamRepair(tools, policy, Evidence(), NOW)
-        return Replay(_Through(exchange, repair).repaired(), exchange.client_request)
-    whole = repair_whole(reply, tools, policy, Evidence(), NOW)
+        return Replay(_repaired(exchange, tools), exchange.client_request)
+    whole = repair_whole(reply, tools, _policy(exchange), Evidence(), NOW)
     return Replay((whole,), exchange.client_request)
 
 
@@ -110,52 +101,32 @@ def _policy(exchange: Exchange) -> Policy:
     )
 
 
-class _Through:
-    """A stream through the stages, as in `proxy`, but in one piece."""
+def _repaired(exchange: Exchange, tools: DeclaredTools) -> tuple[bytes, ...]:
+    """The chat stream that the client would get."""
+    pipeline = _repairing(exchange, tools, has_end=b'"choices"' in exchange.upstream_reply)
+    begun = pipeline.feed(exchange.upstream_reply)
+    if exchange.error:
+        return begun + pipeline.break_off(exchange.error), begun
+    ended = begun + pipeline.close()
+    if not pipeline.error:
+        return (ended,)
+    # Only the stream of a chat completion has to tell how it ended.
+    other = _repairing(exchange, tools, has_end=False)
+    return ended, other.feed(exchange.upstream_reply) + other.close()
 
-    def __init__(self, exchange: Exchange, repair: ChatStreamRepair | None) -> None:
-        splitter = FrameSplitter()
-        self._whole = splitter.feed(exchange.upstream_reply)
-        self._rest = splitter.close()
-        self._error = exchange.error
-        self._repair = repair
 
-    def repaired(self) -> tuple[bytes, ...]:
-        """The chat stream that the client would get."""
-        assert self._repair is not None
-        begun = joined(self._pass(self._whole))
-        if self._error:
-            if turn_ended(begun[-TAIL:]):
-                done = [] if is_done(begun[-TAIL:]) else [DONE]
-                return begun + joined(self._pass(done)), begun
-            return begun + joined(self._repair.release()), begun
-        chat = b'"choices"' in begun
-        rest = [frame for frame in self._rest if not (chat and is_half(frame))]
-        out = begun + joined(self._pass(rest) + self._repair.close())
-        if not chat or has_ended(out[-TAIL:]):
-            return (out,)
-        # It was recorded where a reply cannot be broken off.
-        return (out + joined(self._pass([error_frame(EARLY)])),)
+def _repairing(exchange: Exchange, tools: DeclaredTools, *, has_end: bool) -> RepairPipeline:
+    repair = ChatStreamRepair(tools, _policy(exchange), Evidence(), NOW)
+    # What did not break off was recorded where a reply cannot be broken off.
+    return RepairPipeline(repair, Evidence(), has_end=has_end, breaks=bool(exchange.error))
 
-    def bridged(self, reply: ReplyConverter) -> tuple[bytes, ...]:
-        """The Responses stream that the client would get."""
 
-        def fed(frames: list[Frame]) -> bytes:
-            return joined(
-                out for frame in frames for out in reply.feed_repaired(self._pass([frame]), frame)
-            )
-
-        begun = joined(reply.open()) + fed(self._whole)
-        if self._error:
-            last = [error_frame(broken_off(self._error))]
-            return begun + joined(reply.close(self._pass(last))), begun
-        rest = fed(self._rest)
-        return (begun + rest + joined(reply.close(self._repair.close() if self._repair else ())),)
-
-    def _pass(self, frames: list[Frame]) -> list[Frame]:
-        if self._repair is None:
-            return frames
-        return [out for frame in frames for out in self._repair.feed(frame)]
+def _converted(exchange: Exchange, pipeline: BridgePipeline) -> tuple[bytes, ...]:
+    """The Responses stream that the client would get."""
+    begun = joined(pipeline.open() + pipeline.feed(exchange.upstream_reply))
+    if exchange.error:
+        return begun + joined(pipeline.give_up(exchange.error)), begun
+    return (begun + joined(pipeline.close()),)
 
 
 def _bridged(exchange: Exchange) -> Replay:
@@ -187,7 +158,7 @@ class _Bridge:
         exchange = self._exchange
         body, status = exchange.upstream_reply, exchange.upstream_status
         if status < 300 and self._turn.stream and is_event_stream(body):
-            return _Through(exchange, self._repair()).bridged(self._reply())
+            return _converted(exchange, BridgePipeline(self._reply(), self._repair()))
         work = answering(
             self._reply(),
             body,

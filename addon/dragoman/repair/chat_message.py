@@ -22,7 +22,7 @@ from ..wire.chat_text import (
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices, drained
-from ..wire.sse import FrameSplitter, is_event_stream, joined
+from ..wire.sse import is_event_stream
 from .call_builder import CallBuilder
 from .call_rule import rule_for
 from .chat_stream import ChatStreamRepair
@@ -30,12 +30,11 @@ from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
 from .formats import ALL, at_markers
 from .pending import Policy, fields_of, finish_after, note_piece
+from .pipeline import RepairPipeline
 from .scanner import Scanner
 
 AT_ONCE = 4096
 """Characters of a text in which there are markers that are scanned by one call."""
-_READ = 64 * 1024
-"""Bytes of an event stream that are split by one call."""
 
 
 def repair_body(
@@ -82,26 +81,9 @@ def repairing_whole(
 ) -> Slices[bytes]:
     """The same in slices."""
     if is_event_stream(body):
-        return (yield from _repairing_stream(body, ChatStreamRepair(tools, policy, evidence, now)))
+        repair = ChatStreamRepair(tools, policy, evidence, now)
+        return (yield from RepairPipeline(repair, evidence).reading(body))
     return (yield from repairing_body(body, tools, policy, evidence, now)) or body
-
-
-def _repairing_stream(stream: bytes, repair: ChatStreamRepair) -> Slices[bytes]:
-    splitter = FrameSplitter()
-    repaired: list[bytes] = []
-    for begin in range(0, len(stream), _READ):
-        frames = splitter.feed(stream[begin : begin + _READ])
-        together = joined(frames)
-        if repair.ignores(together):
-            repaired.append(together)
-            frames = []
-        for frame in frames:
-            repaired += [each.raw for each in repair.feed(frame)]
-            yield
-        yield
-    for frame in splitter.close():
-        repaired += [each.raw for each in repair.feed(frame)]
-    return b"".join([*repaired, *(each.raw for each in repair.close())])
 
 
 class _MessageRepair:

@@ -61,7 +61,7 @@ class ChatStreamRepair:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
-        if not self._prefilter.passes(raw):
+        if not (self._prefilter.resting and self._prefilter.passes(raw)):
             return False
         if self._passed.add(raw):
             may_skip = all(channel.scanner.may_skip for channel in self._channels)
@@ -69,9 +69,12 @@ class ChatStreamRepair:
                 self._read_passed()
         return True
 
-    def feed(self, frame: Frame) -> list[Frame]:
-        """The frames that may leave now that `frame` has come."""
-        if self._gave_up or not (frame.whole or self._waiting) or self.ignores(frame.raw):
+    def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
+        """The frames that may leave now that `frame` has come; `asked`: it was asked about
+        just now, and `ignores` it not."""
+        if not asked and (
+            self._gave_up or not (frame.whole or self._waiting) or self.ignores(frame.raw)
+        ):
             return [frame]
         if self._passed:
             self._read_passed()

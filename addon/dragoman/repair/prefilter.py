@@ -38,8 +38,9 @@ class Prefilter:
         """Whether one of which the text only goes on, without a marker, needs none."""
 
     def passes(self, raw: bytes) -> bool:
-        """Whether `raw`, one or more whole frames, needs no repair for certain."""
-        if not self.resting or self._may_hold_marker(raw) or begins_call(raw):
+        """Whether `raw`, one or more whole frames, needs no repair for certain, if this is
+        `resting`."""
+        if self._may_hold_marker(raw) or begins_call(raw):
             return False
         if not may_name_text(raw):
             return True

@@ -1,8 +1,8 @@
-"""The stream of a bridged reply: the stages, composed, and their safety net.
+"""The stream of a bridged reply: ``bytes -> (decoding) -> repair -> bridge -> bytes``.
 
-``bytes -> (decoding) -> sse -> kimi -> bridge -> bytes``.  There is no verbatim to fall
-back on: after a fault the client gets its one terminal, `response.failed`, and whatever
-still comes from the upstream is passed over.
+The stages are composed in `bridge.reply.pipeline`; here are what surrounds them (decoding,
+the record, the log, the time) and their safety net: after a fault the client gets its one
+terminal, `response.failed`, and whatever still comes from the upstream is passed over.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ...bridge.reply.converter import ReplyConverter
-from ...bridge.reply.whole_body import feeding_document
+from ...bridge.reply.pipeline import BridgePipeline
 from ...repair.chat_stream import ChatStreamRepair
-from ...wire.chat_end import broken_off, error_frame
+from ...wire.chat_end import broken_off
 from ...wire.slices import Slices, drained
-from ...wire.sse import Frame, FrameSplitter, joined
-from ..content_decoding import Decoder, DecodingError
+from ...wire.sse import Frame, joined
+from ..content_decoding import MAX_REPLY, Decoder, DecodingError
 from ..observe.recorder import FlowRecorder
-from .live_stream import Form, LiveStream, decoded
+from .live_stream import LiveStream, decoded
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +33,7 @@ stream.  Hosts that send them do so at once; openai-python would wait for minute
 
 
 class BridgeStream(LiveStream):
-    """The stream of a bridged reply: ``bytes -> (decoding) -> sse -> kimi -> bridge -> bytes``.
-
-    There is no verbatim to fall back on: after a fault the client gets its one terminal,
-    `response.failed`, and whatever still comes from the upstream is passed over.
-    """
+    """The stream of a bridged reply."""
 
     def __init__(
         self,
@@ -66,10 +62,8 @@ class BridgeStream(LiveStream):
         self._over = False
         self._ends_at: float | None = None
         self._reply = reply
-        self._repair = repair
+        self._pipeline = BridgePipeline(reply, repair, labelled=labelled, max_document=MAX_REPLY)
         self._decoder = decoder
-        self._form = Form(labelled=labelled)
-        self._splitter = FrameSplitter()
 
     def _pass_on(self, data: bytes) -> bytes:
         out: list[Frame] = []
@@ -114,7 +108,7 @@ class BridgeStream(LiveStream):
         try:
             if document is not None and not self._reply.finished:
                 tell = self._read.extend
-                yield from feeding_document(self._reply, document, self._repair, tell)
+                yield from self._pipeline.reading_document(document, tell)
         except Exception:
             logger.exception("%s: the bridge failed", self._name)
             self._fail(self._read, "Dragoman could not convert the upstream's reply.")
@@ -152,18 +146,17 @@ class BridgeStream(LiveStream):
         return joined(out[:begins])
 
     def _open(self) -> bytes:
-        return self._told(self._reply.open)
+        return self._told(self._pipeline.open)
 
     def _beat(self) -> bytes:
-        return self._told(self._reply.heartbeat)
+        return self._told(self._pipeline.heartbeat)
 
     def _give_up(self, error: str) -> bytes:
         out: list[Frame] = []
         message = broken_off(error)
         try:
             if not self._reply.finished:
-                last = error_frame(message)
-                out += self._reply.close(self._repair.feed(last) if self._repair else [last])
+                out += self._pipeline.give_up(error)
         except Exception:
             logger.exception("%s: what was held is lost", self._name)
         self._fail(out, message)
@@ -173,7 +166,7 @@ class BridgeStream(LiveStream):
         if self._reply.finished:
             return b""
         self._record.evidence.note("inferred", "end of a stream that its host held open")
-        return self._told(lambda: self._reply.close(self._repair.close() if self._repair else ()))
+        return self._told(self._pipeline.conclude)
 
     def _told(self, tell: Callable[[], list[Frame]]) -> bytes:
         out: list[Frame] = []
@@ -187,32 +180,21 @@ class BridgeStream(LiveStream):
     def _run(self, data: bytes, out: list[Frame]) -> None:
         for plain in decoded(self._decoder, data, self._name):
             self._record.came(plain)
-            self._take(self._splitter.feed(self._form.feed(plain)), out)
-        if self._form.too_large:
-            self._form.document()
-            self._fail(out, "The upstream's answer is too large.")
-        elif not data:
-            self._end(out)
+            out += self._pipeline.feed(plain)
+        if not data and not self._reply.finished:
+            self._close(out)
 
-    def _end(self, out: list[Frame]) -> None:
-        document = self._form.document()
+    def _close(self, out: list[Frame]) -> None:
+        out += self._pipeline.close()
+        document = self._pipeline.document
         if document is not None and self._waits:
             self._document = document
         elif document is not None:
-            drained(feeding_document(self._reply, document, self._repair, out.extend))
-        else:
-            self._take(self._splitter.feed(self._form.close()) + self._splitter.close(), out)
-            out += self._reply.close(self._repair.close() if self._repair else ())
-
-    def _take(self, frames: list[Frame], out: list[Frame]) -> None:
-        for frame in frames:
-            if self._repair is None:
-                out += self._reply.feed(frame)
-            else:
-                out += self._reply.feed_repaired(self._repair.feed(frame), frame)
+            drained(self._pipeline.reading_document(document, out.extend))
 
     def _fail(self, out: list[Frame], message: str) -> None:
         try:
-            out += self._reply.fail("server_error", message)
+            out += self._pipeline.fail(message)
         except Exception:
             logger.exception("%s: not even the failure could be told", self._name)
+            out += self._pipeline.leaving()

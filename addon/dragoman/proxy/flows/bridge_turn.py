@@ -16,8 +16,8 @@ from typing import Any
 
 from mitmproxy import http
 
+from ...bridge.reply.answer import Answer, answering, failed
 from ...bridge.reply.converter import ReplyConverter
-from ...bridge.reply.whole_body import Answer, answering, failed
 from ...bridge.request.chat_shapes import forming
 from ...bridge.request.convert import converting
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator
 from mitmproxy.proxy.commands import RequestWakeup
 
 from ...wire.slices import Slices
-from ...wire.sse import is_event_stream
-from ..content_decoding import MAX_REPLY, Decoder, DecodingError
+from ..content_decoding import Decoder, DecodingError
 from ..observe.recorder import FlowRecorder
 
 logger = logging.getLogger(__name__)
@@ -128,62 +127,6 @@ class LiveStream(ABC):
 
     @abstractmethod
     def _give_up(self, error: str) -> bytes: ...
-
-
-class Form:
-    """Finds out what a body is by its first bytes, and collects it if it is a document.
-
-    That is a JSON text, or whatever else is no event stream.  One that is labelled as an
-    event stream is taken for one unless it is JSON.
-    """
-
-    def __init__(self, *, labelled: bool) -> None:
-        self._labelled = labelled
-        self._start = b""
-        self._document: bytearray | None = None
-        self.known = False
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether this is an event stream, as far as is known."""
-        return self._document is None and (self.known or self._labelled)
-
-    @property
-    def too_large(self) -> bool:
-        """Whether the document is longer than can be read as a whole."""
-        return self._document is not None and len(self._document) > MAX_REPLY
-
-    def feed(self, data: bytes) -> bytes:
-        """A piece of the body.  Returns what there is of an event stream."""
-        if self._document is not None:
-            self._document += data
-            return b""
-        if self.known:
-            return data
-        self._start += data
-        tells = is_event_stream(self._start)
-        if tells is None:
-            return b""
-        self.known = True
-        start = self.close()
-        if not (tells or (self._labelled and not _is_json(start))):
-            self._document = bytearray(start)
-            return b""
-        return start
-
-    def close(self) -> bytes:
-        """What was held because it told nothing."""
-        start, self._start = self._start, b""
-        return start
-
-    def document(self) -> bytes | None:
-        """The document so far, which is given away; None if this is an event stream."""
-        document, self._document = self._document, None
-        return None if document is None else bytes(document)
-
-
-def _is_json(start: bytes) -> bool:
-    return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
 
 class WatchedStream:

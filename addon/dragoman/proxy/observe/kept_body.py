@@ -5,43 +5,8 @@ The invariant: of a side no more than its limit is kept, whatever passes.
 
 from __future__ import annotations
 
-from collections import deque
-
 from ...inspect.parse.gap import gap
-
-_SMALL = 128
-"""Bytes of a piece that is not worth an object of its own."""
-
-
-def _append(pieces: list[bytes] | deque[bytes], data: bytes) -> None:
-    """Pieces stay the objects that passed: what others keep as well takes memory once."""
-    if pieces and len(pieces[-1]) + len(data) < _SMALL:
-        pieces[-1] += data
-    else:
-        pieces.append(data)
-
-
-class Tail:
-    """The last `limit` bytes of what passes."""
-
-    __slots__ = ("_limit", "_pieces", "_size")
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._pieces: deque[bytes] = deque()
-        self._size = 0
-
-    def add(self, data: bytes) -> None:
-        """This passes."""
-        data = data[-self._limit :]
-        _append(self._pieces, data)
-        self._size += len(data)
-        while self._size - len(self._pieces[0]) >= self._limit:
-            self._size -= len(self._pieces.popleft())
-
-    @property
-    def kept(self) -> bytes:
-        return b"".join(self._pieces)[-self._limit :]
+from ...wire.tail import Tail, append
 
 
 class Body:
@@ -62,10 +27,10 @@ class Body:
         self.total += len(data)
         if len(data) <= self._room:
             self._room -= len(data)
-            _append(self._pieces, data)
+            append(self._pieces, data)
             return
         if self._room:
-            _append(self._pieces, data[: self._room])
+            append(self._pieces, data[: self._room])
             data = data[self._room :]
             self._room = 0
         if self._limit > 1:

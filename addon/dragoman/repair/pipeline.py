@@ -1,0 +1,304 @@
+"""The stages of a repaired reply, composed: ``bytes -> sse -> repair -> bytes``.
+
+Streams that are live, replies that came whole and the replay of a recorded flow all run
+this.  No byte of text may be lost: after a fault of a stage, which whoever runs this hears
+of as an exception, `fall_back` gives what is held, and the rest goes through as it comes.
+A reply that its upstream cuts off is cut off for the client, after what was held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..notes import Evidence
+from ..wire.body_form import BodyForm
+from ..wire.chat_end import (
+    EARLY,
+    TAIL,
+    error_frame,
+    has_ended,
+    is_done,
+    is_half,
+    turn_ended,
+)
+from ..wire.slices import Slices
+from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
+from ..wire.tail import Tail
+from .chat_stream import ChatStreamRepair
+
+MAX_REJOINED = 64 * 1024
+"""Bytes of an unfinished frame up to which looking at it again is cheaper than splitting."""
+_AT_ONCE = 4 * 1024
+"""Bytes of an event stream that came whole that are fed by one call."""
+
+
+class RepairPipeline:
+    """What returns bytes returns those that leave now."""
+
+    def __init__(
+        self,
+        repair: ChatStreamRepair,
+        evidence: Evidence,
+        warn: Callable[[str], None] | None = None,
+        *,
+        labelled: bool = True,
+        max_document: int = 0,
+        has_end: bool = False,
+        breaks: bool = True,
+    ) -> None:
+        """`warn` is told what a person should know.  `labelled`, `max_document`: see
+        `BodyForm`.  `has_end`: a chat completion tells how it ended, or it was cut off: opencode
+        asks again for ever if such a reply ends well.  `breaks`: whether the client's reply can
+        be broken off; otherwise its last event is an error."""
+        self._repair = repair
+        self._evidence = evidence
+        self._warn = warn or _unheard
+        self._has_end = has_end
+        self._breaks = breaks
+        self._form = BodyForm(labelled=labelled, max_document=max_document)
+        self._splitter = FrameSplitter()
+        self._unsplit = b""
+        self._unrepaired: list[Frame] = []
+        self._out: list[bytes] = []
+        """What leaves now."""
+        self._sent = Tail(TAIL)
+        self._begun = self._differs = False
+        """Whether a chunk of a chat completion has come, and whether other events have."""
+        self._verbatim = False
+        self.ended = False
+        """Whether nothing more is to be fed."""
+        self.document: bytes | None = None
+        """The reply, where it has ended and is no event stream; it has not left."""
+        self.error = ""
+        """Why the reply ends early, if it does."""
+        self.broken = ""
+        """The same where the client's reply has to break off."""
+        self.failures: list[Exception] = []
+        """Further faults, after which something that was held is lost."""
+
+    @property
+    def may_be_interrupted(self) -> bool:
+        """Whether a comment may be sent now, so that it stands between two events."""
+        sent = self._sent.kept
+        return self._form.is_stream and not (self.ended or _is_in_event(sent) or is_done(sent))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether something was sent, and nothing of an event is held."""
+        return self._splitter.empty and bool(self._sent.kept)
+
+    def feed(self, data: bytes) -> bytes:
+        """A piece of the upstream's body."""
+        if self._verbatim:
+            self._out.append(data)
+        elif self._form.streams:
+            self._take(data)
+        else:
+            self._find_form(data)
+        return self._leaving()
+
+    def close(self) -> bytes:
+        """The upstream's body has ended."""
+        if not self._verbatim:
+            self._take(self._form.close())
+        self.document = self._form.document()
+        if self.document is None:
+            self._end()
+        self.ended = True
+        return self._leaving()
+
+    def break_off(self, error: str) -> bytes:
+        """Nothing more can be read: the reply ends here, well only if its turn had ended."""
+        self._break_off(error)
+        return self._leaving()
+
+    def fall_back(self) -> bytes:
+        """After a fault in `feed` or `close`: all that went into a stage and has not come out.
+        What comes later passes as it comes."""
+        self._out += [frame.raw for frame in self._leftovers()]
+        self._verbatim = True
+        return self._leaving()
+
+    def fall_back_broken(self, error: str) -> bytes:
+        """After a fault in `break_off`: the same, and then the reply breaks off."""
+        self._out += [frame.raw for frame in self._leftovers()]
+        self.error = self.broken = error
+        return self._leaving()
+
+    def reading(self, stream: bytes) -> Slices[bytes]:
+        """The whole of an event stream that came whole."""
+        out: list[bytes] = []
+        for begin in range(0, len(stream), _AT_ONCE):
+            out.append(self.feed(stream[begin : begin + _AT_ONCE]))
+            yield
+        return b"".join([*out, self.close()])
+
+    def _leaving(self) -> bytes:
+        leaving = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        self._out = []
+        self._sent.add(leaving)
+        return leaving
+
+    # What comes
+
+    def _find_form(self, data: bytes) -> None:
+        stream = self._form.feed(data)
+        if self._form.too_large:
+            self._warn("the body is too large to be repaired as a whole")
+            self._out.append(self._form.document() or b"")
+            self._verbatim, self._has_end = True, False
+        else:
+            self._take(stream)
+
+    def _take(self, data: bytes) -> None:
+        self._unsplit = data
+        if data:
+            asked = self._pass_frames()
+            if self._unsplit:
+                self._split(asked)
+
+    def _pass_frames(self) -> int:
+        """Let all whole frames through at once, if none of them needs repair.  Returns how
+        many bytes were asked about in vain."""
+        rejoined = self._splitter.with_held(self._unsplit, MAX_REJOINED)
+        if rejoined is None:
+            return 0
+        self._unsplit = rejoined
+        end = rejoined.rfind(b"\n\n") + 2
+        if end < 2:
+            return 0
+        passing = rejoined if end == len(rejoined) else rejoined[:end]
+        if not self._repair.ignores(passing):
+            return end
+        self._out.append(passing)
+        self._unsplit = rejoined[end:]
+        if not self._begun:
+            self._look_for_chunk(passing)
+        return 0
+
+    def _split(self, asked: int) -> None:
+        frames = self._splitter.feed(self._unsplit)
+        self._unrepaired = frames
+        self._unsplit = b""
+        if not self._begun:
+            self._look_for_chunk(joined(frames))
+        self._repair_frames(asked=len(frames) == 1 and len(frames[0].raw) == asked)
+
+    def _repair_frames(self, *, asked: bool = False) -> None:
+        repaired: list[bytes] = []
+        done = 0
+        try:
+            for frame in self._unrepaired:
+                repaired += [each.raw for each in self._repair.feed(frame, asked=asked)]
+                done += 1
+        finally:
+            del self._unrepaired[:done]
+            if repaired:
+                # One object for what may be thousands of tiny frames.
+                self._out.append(b"".join(repaired))
+
+    def _look_for_chunk(self, frames: bytes) -> None:
+        self._begun = b'"choices"' in frames
+        self._differs = self._differs or b"data" in frames
+
+    # The end
+
+    def _end(self) -> None:
+        if not self._verbatim:
+            self._unrepaired = [*self._unrepaired, *self._rest()]
+            self._repair_frames()
+        if self._is_cut(b""):
+            self._break_off(EARLY)
+        elif not self._verbatim:
+            self._out += [frame.raw for frame in self._repair.close()]
+
+    def _rest(self) -> list[Frame]:
+        """What stands after the last blank line, without what is only a part of an event."""
+        rest = self._splitter.close()
+        if not (rest and self._has_end):
+            return rest
+        if not self._begun:
+            self._look_for_chunk(rest[0].raw)
+        if is_half(rest[0]) or self._is_cut(rest[0].raw):
+            self._drop(len(rest[0].raw))
+            return []
+        return rest
+
+    def _is_cut(self, rest: bytes) -> bool:
+        """Whether a chat completion has not come to an end of its own, with this `rest`; one
+        of which nothing has come is one."""
+        is_chat = self._has_end and (self._begun or not self._differs)
+        return is_chat and not has_ended(self._end_with(rest))
+
+    def _end_with(self, rest: bytes) -> bytes:
+        """The end of what the client has received once all that leaves and this is sent."""
+        return b"".join((self._sent.kept, *self._out, rest))[-TAIL:]
+
+    def _drop(self, size: int) -> None:
+        if size:
+            self._warn(f"an unfinished event of {size} bytes is dropped")
+            self._evidence.note("dropped", "an event without its end")
+
+    def _break_off(self, error: str) -> None:
+        self.error = error
+        document = self._form.document()
+        if document is not None:
+            self._out.append(document)
+            self.broken = error if self._breaks else ""
+            self.ended = True
+            return
+        unfinished = [self._form.close().strip(), *(f.raw for f in self._splitter.close())]
+        self._drop(sum(map(len, unfinished)))
+        end = self._end_with(b"")
+        self.ended = True
+        if turn_ended(end):
+            if not is_done(end):
+                self._end_in(DONE, end)
+        elif self._breaks:
+            self._out += [frame.raw for frame in self._released(self._repair.release)]
+            self.broken = error
+        else:
+            self._end_in(error_frame(error), end)
+
+    def _end_in(self, last: Frame, end: bytes) -> None:
+        """The last event of a reply that has ended so far with `end`."""
+        if _is_in_event(end):
+            self._out.append(b"\n\n")
+        if self._verbatim:
+            self._out.append(last.raw)
+        else:
+            self._unrepaired = [*self._unrepaired, last]
+            self._repair_frames()
+
+    # A fault
+
+    def _leftovers(self) -> list[Frame]:
+        """Everything that went into a stage and has not come out."""
+        if self._verbatim:
+            return []
+        repaired = self._released(self._repair.release)
+        unrepaired, self._unrepaired = self._unrepaired, []
+        if unrepaired and (
+            self._repair.has_taken_in(unrepaired[0])
+            or any(frame is unrepaired[0] for frame in repaired)
+        ):
+            del unrepaired[0]  # the frame in which the fault was
+        unsplit = self._released(self._splitter.close)
+        unknown = self._form.document() or self._form.close()
+        return [*repaired, *unrepaired, *unsplit, Frame(self._unsplit), Frame(unknown)]
+
+    def _released(self, release: Callable[[], list[Frame]]) -> list[Frame]:
+        try:
+            return release()
+        except Exception as failure:
+            self.failures.append(failure)
+            return []
+
+
+def _unheard(what: str) -> None:
+    pass
+
+
+def _is_in_event(sent: bytes) -> bool:
+    """Whether an event has begun, and not ended."""
+    return bool(sent) and not sent.endswith(BLANK_LINE_ENDS)

@@ -1,0 +1,39 @@
+"""The last bytes of what passes, whatever passes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+_SMALL = 128
+"""Bytes of a piece that is not worth an object of its own."""
+
+
+def append(pieces: list[bytes] | deque[bytes], data: bytes) -> None:
+    """Pieces stay the objects that passed: what others keep as well takes memory once."""
+    if pieces and len(pieces[-1]) + len(data) < _SMALL:
+        pieces[-1] += data
+    else:
+        pieces.append(data)
+
+
+class Tail:
+    """The last `limit` bytes of what passes."""
+
+    __slots__ = ("_limit", "_pieces", "_size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+
+    def add(self, data: bytes) -> None:
+        """This passes."""
+        data = data[-self._limit :]
+        append(self._pieces, data)
+        self._size += len(data)
+        while self._size - len(self._pieces[0]) >= self._limit:
+            self._size -= len(self._pieces.popleft())
+
+    @property
+    def kept(self) -> bytes:
+        return b"".join(self._pieces)[-self._limit :]
