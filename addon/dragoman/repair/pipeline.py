@@ -57,6 +57,8 @@ class RepairPipeline:
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
+        self._holds = False
+        """Whether the splitter may hold a part of a frame."""
         self._unsplit = b""
         self._unrepaired: list[Frame] = []
         self._out: list[bytes] = []
@@ -160,10 +162,12 @@ class RepairPipeline:
     def _pass_frames(self) -> int:
         """Let all whole frames through at once, if none of them needs repair.  Returns how
         many bytes were asked about in vain."""
-        rejoined = self._splitter.with_held(self._unsplit, MAX_REJOINED)
-        if rejoined is None:
-            return 0
-        self._unsplit = rejoined
+        if self._holds:
+            with_held = self._splitter.with_held(self._unsplit, MAX_REJOINED)
+            if with_held is None:
+                return 0
+            self._unsplit, self._holds = with_held, False
+        rejoined = self._unsplit
         end = rejoined.rfind(b"\n\n") + 2
         if end < 2:
             return 0
@@ -178,11 +182,13 @@ class RepairPipeline:
 
     def _split(self, asked: int) -> None:
         frames = self._splitter.feed(self._unsplit)
+        is_asked = len(frames) == 1 and len(frames[0].raw) == asked
+        self._holds = not (is_asked and asked == len(self._unsplit))
         self._unrepaired = frames
         self._unsplit = b""
         if not self._begun:
             self._look_for_chunk(joined(frames))
-        self._repair_frames(asked=len(frames) == 1 and len(frames[0].raw) == asked)
+        self._repair_frames(asked=is_asked)
 
     def _repair_frames(self, *, asked: bool = False) -> None:
         repaired: list[bytes] = []

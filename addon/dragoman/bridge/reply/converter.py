@@ -228,7 +228,8 @@ class ReplyConverter:
 
     def _take(self, frame: Frame) -> None:
         if not self._writer.ended:
-            self._writer.start()
+            if not self._writer.started:
+                self._writer.start()
             self._read(frame)
             long = self._line.size > MAX_TEXT or self._line.entries > MAX_ENTRIES
             if long and not self._writer.ended:

@@ -22,7 +22,6 @@ From the response and its `Writer.cuts` the same events can be told again: `rete
 
 from __future__ import annotations
 
-import enum
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -52,12 +51,6 @@ MANY = 100
 """Log probabilities of one delta that are written at once."""
 LARGE = 64 * 1024
 """Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
-
-
-class _Life(enum.Enum):
-    NEW = enum.auto()
-    OPEN = enum.auto()
-    ENDED = enum.auto()
 
 
 @dataclass(slots=True)
@@ -100,7 +93,8 @@ class Writer:
         self._output += prior
         self._prior = len(prior)
         self._id = response["id"].removeprefix("resp_")
-        self._life = _Life.NEW
+        self.started = self.ended = False
+        """Whether the first event has been told, and whether the terminal one has."""
         self._told = Told()
         self.characters = 0
         """How much text the client has been told, for an estimate of its tokens."""
@@ -118,11 +112,6 @@ class Writer:
             "refusal": REFUSAL,
             "reasoning": SUMMARY if dialect.reasoning_summary else REASONING,
         }
-
-    @property
-    def ended(self) -> bool:
-        """Whether the terminal event has been told."""
-        return self._life is _Life.ENDED
 
     @property
     def response(self) -> Json:
@@ -161,8 +150,8 @@ class Writer:
 
     def start(self) -> None:
         """`response.created` and `response.in_progress`, the first time."""
-        if self._life is _Life.NEW:
-            self._life = _Life.OPEN
+        if not self.started:
+            self.started = True
             created = self._told.tell("response.created", response=self._response)
             self._snapshot_size = len(created.raw)
             self._told.tell("response.in_progress", response=self._response)
@@ -170,7 +159,7 @@ class Writer:
     def heartbeat(self) -> None:
         """An event that says nothing new; nothing before the start or after the end.  What the
         client sent, and may be megabytes of tools, comes back with the terminal."""
-        if self._life is not _Life.OPEN:
+        if self.ended or not self.started:
             return
         if self._dialect.ping or self._open is None:
             self._open.cuts.add(HEARTBEAT) if self._open else self._cuts.append(HEARTBEAT)
@@ -226,7 +215,7 @@ class Writer:
         if self._dialect.done_marker:
             self._told.frames.append(DONE)
         self.end_frames = 1 + self._dialect.done_marker + ("required_action" in self._response)
-        self._life = _Life.ENDED
+        self.ended = True
 
     # What the model says.
 

@@ -68,7 +68,7 @@ class BridgeStream(LiveStream):
     def _pass_on(self, data: bytes) -> bytes:
         out: list[Frame] = []
         try:
-            if not self._reply.finished:
+            if not (self._over or self._cancelled):
                 self._run(data, out)
         except DecodingError as error:
             logger.error("%s: upstream's compressed body is unusable: %s", self._name, error)
