@@ -10,8 +10,8 @@ from typing import Any
 from dragoman.bridge.reply.answer import feed_body
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
+from dragoman.bridge.responses.event_replay import replaying_events
 from dragoman.bridge.responses.event_writer import Writer
-from dragoman.bridge.retelling import retelling
 from dragoman.bridge.turn import Tool, TurnContext
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import dumps, loads
@@ -159,7 +159,7 @@ def run_bytes(
 def assert_told_again(frames: list[Frame], reply: ReplyConverter | Writer) -> None:
     """From what is kept the same events are told, byte for byte."""
     response = loads(dumps(reply.response))
-    assert drained(retelling(response, reply.cuts)) == frames
+    assert drained(replaying_events(response, reply.cuts)) == frames
 
 
 def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: TurnContext | None = None) -> Run:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.envelope import seal
+from dragoman.bridge.reasoning_envelope import seal
 from dragoman.bridge.request.chat_messages import NO_OUTPUT
 
 from .converting import Json, call, converted, image, of_input, output, refusal, said, thought, user

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge import long_texts
+from dragoman.bridge.responses import long_texts
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.bridge.responses.event_writer import Writer
 from dragoman.bridge.responses.response_object import snapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge import runs
+from dragoman.bridge.reply import message_runs
 from dragoman.bridge.reply.answer import answering, feed_body
 from dragoman.bridge.responses import event_writer as told_in
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
@@ -152,7 +152,7 @@ def test_a_long_message_is_read_in_runs_and_says_the_same(
         return reply.response, evidence.lines()
 
     at_once = read()
-    monkeypatch.setattr(runs, "RUN", 2)
+    monkeypatch.setattr(message_runs, "RUN", 2)
     monkeypatch.setattr(told_in, "MANY", 2)
     response, notes = read()
     assert response == at_once[0]
@@ -161,7 +161,7 @@ def test_a_long_message_is_read_in_runs_and_says_the_same(
 
 
 def test_a_whole_reply_can_be_interrupted_at_each_of_its_members() -> None:
-    many = 20 * runs.RUN
+    many = 20 * message_runs.RUN
     token = {"token": "a", "logprob": -1, "top_logprobs": [{"token": "b", "logprob": -2}] * 2}
     for message, logprobs in (
         ({"content": None, "tool_calls": [call(None, "{}", name="echo")] * many}, None),

@@ -43,7 +43,7 @@ KEPT = st.builds(
     trail=st.lists(IDS, max_size=4).map(lambda ids: " ".join(ids).encode()),
     references=st.dictionaries(st.text(max_size=4), OBJECTS, max_size=2),
     said=st.none() | st.lists(OBJECTS, max_size=2),
-    retelling=st.text(max_size=40).map(str.encode),
+    delta_cuts=st.text(max_size=40).map(str.encode),
 )
 NOW = 1_700_000_000.0
 
@@ -104,7 +104,7 @@ def test_what_is_packed_is_read_again(
 ) -> None:
     request = json.dumps(dict(fields), **style).encode()
     kept = StoredResponse(
-        snapshot, request, b"resp_0", {}, retelling=b'{"c":[[1]]}', inherited=inherited
+        snapshot, request, b"resp_0", {}, delta_cuts=b'{"c":[[1]]}', inherited=inherited
     )
     blob, parts = packed(kept)
     assert parts_of(blob) == list(parts)

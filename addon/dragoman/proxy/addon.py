@@ -2,7 +2,7 @@
 
 The hooks decide and delegate.  A flow to ``…/chat/completions`` is repaired, one to
 ``…/responses`` of a host that speaks only Chat Completions is bridged (and repaired on
-the way), which `hosts` finds out; every other flow is left alone, except that event
+the way), which `chat_only_hosts` finds out; every other flow is left alone, except that event
 streams are streamed.  Flows that are loaded from a file come by as well; they are not
 `live`, and stay as they are.
 """
@@ -119,7 +119,7 @@ class Dragoman:
             connect_when_asked(client)
 
     def next_layer(self, next_layer: NextLayer) -> None:
-        """Have the connection's streams speak for themselves: see `layer`."""
+        """Have the connection's streams speak for themselves: see `http_stream`."""
         if not LAYER_MISSING:
             adopt(next_layer, self)
 
@@ -227,7 +227,7 @@ class Dragoman:
             self._repair.pass_on(flow, response)
 
     async def dragoman_read(self, flow: http.HTTPFlow) -> None:
-        """A document has come where a stream was awaited: a hook of our own, see `layer`."""
+        """A document has come where a stream was awaited: a hook of our own, see `http_stream`."""
         stream = flow.response.stream if flow.response else None
         if isinstance(stream, LiveStream):
             try:
@@ -236,7 +236,7 @@ class Dragoman:
                 logger.info("%s: the client has left before its reply was read", name_of(flow))
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
-        """The reply to a bridged flow is about to end: a hook of our own, see `layer`."""
+        """The reply to a bridged flow is about to end: a hook of our own, see `http_stream`."""
         await self._bridge.keep_stream(flow)
 
     async def response(self, flow: http.HTTPFlow) -> None:

@@ -7,7 +7,7 @@ the body is read as well, to see whether it names a model.  So no token is gener
 The question is a flow that every addon and every person can see.  It is sent by
 mitmproxy's own `ReplayHandler`, which takes its way from the option ``mode``, has no
 time-out, and waits for the end of a reply that may have none: all that is looked after
-here.  As `layer`, this knows internals of mitmproxy.
+here.  As `http_stream`, this knows internals of mitmproxy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MARK = "dragoman_question"
 """In a flow's metadata: mitmproxy saves it, so a question that is replayed is still known."""
 
 
-class Said(Enum):
+class Verdict(Enum):
     """What an upstream's answer says."""
 
     CHAT = auto()
@@ -58,7 +58,7 @@ class Question:
     def __init__(self, flow: http.HTTPFlow) -> None:
         self.flow = _question(flow)
         self.asker = asker_of(flow.request)
-        self.said = Said.NOTHING
+        self.said = Verdict.NOTHING
         self.answered = asyncio.get_running_loop().create_future()
         """Done when `said` says what there is to say."""
         self.task: asyncio.Task[None] | None = None
@@ -139,10 +139,10 @@ class Question:
 
 
 _MEANS = {
-    Said.CHAT: "so only Chat Completions: bridged from now on",
-    Said.RESPONSES: "so it does",
-    Said.NOTHING: "so that is not known",
-    Said.NOTHING_TO_THESE: "so that is not known",
+    Verdict.CHAT: "so only Chat Completions: bridged from now on",
+    Verdict.RESPONSES: "so it does",
+    Verdict.NOTHING: "so that is not known",
+    Verdict.NOTHING_TO_THESE: "so that is not known",
 }
 
 
@@ -170,12 +170,12 @@ def _handler(flow: http.HTTPFlow) -> ReplayHandler:
     return handler
 
 
-def _verdict(request: http.Request, response: http.Response) -> Said:
+def _verdict(request: http.Request, response: http.Response) -> Verdict:
     status = response.status_code
     if 200 <= status < 300 or status in (400, 422):
-        return Said.RESPONSES
+        return Verdict.RESPONSES
     if status in (404, 405):
         path = request.path
         if not names_something(response, path, path.partition("?")[0], request.pretty_host):
-            return Said.CHAT
-    return Said.NOTHING_TO_THESE if 400 <= status < 500 else Said.NOTHING
+            return Verdict.CHAT
+    return Verdict.NOTHING_TO_THESE if 400 <= status < 500 else Verdict.NOTHING

@@ -36,7 +36,7 @@ from .routes import ResponsesRoute
 from .stored.async_store import AsyncStore
 
 try:
-    from .ask_upstream import ANSWER, MARK, Question, Said
+    from .ask_upstream import ANSWER, MARK, Question, Verdict
 except (ImportError, AttributeError) as missing:
     ASKING_MISSING = str(missing)
 else:
@@ -193,7 +193,7 @@ class Hosts:
                 question.task = loop.create_task(self._put(question, name))
             # This cancels nothing where it is cancelled itself: others wait, too.
             await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
-            if question.asker == asker or question.said is Said.NOTHING:
+            if question.asker == asker or question.said is Verdict.NOTHING:
                 return
             if not question.answered.done():
                 return
@@ -201,9 +201,9 @@ class Hosts:
     async def _put(self, question: Question, name: str) -> None:
         try:
             await question.put()
-            if question.said is Said.RESPONSES:
+            if question.said is Verdict.RESPONSES:
                 self._learn(name, Speaks.CLAIMED)
-            elif question.said is Said.CHAT:
+            elif question.said is Verdict.CHAT:
                 self._learn(name, _chat(question.flow.request))
         except Exception:
             logger.exception("%s: could not be asked", question.flow.request.pretty_host)

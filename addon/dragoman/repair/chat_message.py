@@ -10,15 +10,7 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import (
-    Span,
-    by_field,
-    let_go,
-    passages,
-    text_of_fields,
-    without_text,
-    written,
-)
+from ..wire.chat_text import Span, by_field, let_go, passages, text_of_fields, without_text, written
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices, drained

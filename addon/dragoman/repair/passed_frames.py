@@ -38,7 +38,7 @@ _STRING = rb'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
 ChannelOf = Callable[[dict[str, Any], object, int], TextChannel | None]
 """The channel that a choice of a chunk, at a position, speaks of."""
 Fields = tuple[str, ...]
-Said = tuple[TextChannel, Fields, str]
+PassedText = tuple[TextChannel, Fields, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class PassedFrames:
         self._size += len(raw)
         return self._size > MAX_KEPT
 
-    def read(self, channel_of: ChannelOf) -> Iterator[Said]:
+    def read(self, channel_of: ChannelOf) -> Iterator[PassedText]:
         """What they said, once: texts of a channel, and the fields in which they stand.
         `skipped` then speaks of those to come."""
         passed = b"".join(self._pieces)
@@ -131,7 +131,7 @@ class PassedFrames:
                 yield from self._said(Frame(passed[begin:end]), channel_of)
             begin = end
 
-    def _said(self, frame: Frame, channel_of: ChannelOf) -> list[Said]:
+    def _said(self, frame: Frame, channel_of: ChannelOf) -> list[PassedText]:
         if not holds_text(frame.raw):
             return []
         try:

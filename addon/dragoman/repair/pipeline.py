@@ -12,15 +12,7 @@ from collections.abc import Callable
 
 from ..notes import Evidence
 from ..wire.body_form import BodyForm
-from ..wire.chat_end import (
-    EARLY,
-    TAIL,
-    error_frame,
-    has_ended,
-    is_done,
-    is_half,
-    turn_ended,
-)
+from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
 from ..wire.slices import Slices
 from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
 from ..wire.tail import Tail

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..bridge.request.validation import label
-from ..bridge.retelling import retelling
+from ..bridge.responses.event_replay import replaying_events
 from ..wire.errors import Refused
 from ..wire.json_codec import dumps
 from ..wire.json_slices import writing
@@ -32,8 +32,8 @@ def events_after(kept: StoredResponse, number: int) -> Slices[bytes]:
 
     Raises `Refused` if there is none.
     """
-    if kept.retelling:
-        frames = yield from retelling(kept.response, kept.retelling)
+    if kept.delta_cuts:
+        frames = yield from replaying_events(kept.response, kept.delta_cuts)
     elif kept.events:
         frames = [*split(kept.events)]
     else:
@@ -100,7 +100,7 @@ def _all(kept: StoredResponse) -> Slices[list[Json]]:
 
 
 def _own(kept: StoredResponse) -> Slices[list[Json]]:
-    """The response's own input; `going_on` finds an item again by the id it has here."""
+    """The response's own input; `continuation` finds an item again by the id it has here."""
     listed = []
     for index, item in enumerate((yield from kept.listing_input())):
         listed.append(_listed(kept, f"in_{index}", item))

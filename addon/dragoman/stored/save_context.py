@@ -61,6 +61,6 @@ class SaveContext:
             trail=" ".join(self.earlier.before).encode(),
             references=self.earlier.references,
             said=said,
-            retelling=cuts,
+            delta_cuts=cuts,
             inherited=self.earlier.parts,
         )

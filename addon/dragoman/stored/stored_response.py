@@ -69,9 +69,9 @@ class StoredResponse:
     said: Sequence[Json] | None = None
     """What came of the input, if that is more than the response's output: the outputs of
     tools that were submitted stand between the output items."""
-    retelling: bytes = b""
-    """With this the response's events can be told again (`bridge.retelling`); empty if it was
-    not streamed."""
+    delta_cuts: bytes = b""
+    """With this the response's events can be sent again (`event_replay`); empty if it was not
+    streamed."""
     events: bytes = b""
     """The stream itself, which earlier versions kept instead."""
     inherited: Sequence[str] = ()
@@ -154,7 +154,7 @@ class StoredResponse:
             "references": self.references,
             "said": self.said,
             # A text, which is read sooner than what is in it.
-            "retelling": self.retelling.decode(),
+            "delta_cuts": self.delta_cuts.decode(),
             **packed,
         }
         return b"".join((dumps(head), b"\n", self.trail, response, request))
@@ -187,7 +187,7 @@ class StoredResponse:
                 trail=rest[:answer],
                 references=head["references"],
                 said=head["said"],
-                retelling=str(head.get("retelling", "")).encode(),
+                delta_cuts=str(head.get("delta_cuts", "")).encode(),
                 events=_CUT.sub(lambda found: texts[int(found[1])], rest[events:]),
                 inherited=tuple(dict.fromkeys([*head.get("inherited", []), *own])),
                 length=asked - answer,

@@ -1,6 +1,6 @@
 """Long JSON, read and written in slices (see `slices`), and the limits of one item.
 
-What is read is what `jsonio.loads` reads, what is written is what `jsonio.dumps` writes, to
+What is read is what `json_codec.loads` reads, what is written is what `json_codec.dumps` writes, to
 the byte.  The standard library's scanner reads a text in one call; so it is given windows of
 the text, and each value that ends in its window is read by one call.  One that does not is
 opened, and its members are read one by one.  Only a long string is one call all the same:

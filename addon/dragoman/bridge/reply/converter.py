@@ -36,9 +36,9 @@ from ..request.validation import label
 from ..responses.dialects import Dialect
 from ..responses.event_writer import Writer
 from ..responses.response_object import snapshot
-from ..runs import choice_in_runs, runs
 from ..turn import TurnContext
 from .choices import Choices
+from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer
 from .think_tags import SplitText, ThinkSplitter
 

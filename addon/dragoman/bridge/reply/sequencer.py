@@ -30,7 +30,7 @@ ITEM = 1024
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingText:
     """Prose that came behind an open call."""
 
     kind: Prose
@@ -49,7 +49,7 @@ class OutputSequencer:
         """Characters of all that came, and what it takes to hold them in pieces and items."""
         self.entries = 0
         """What it takes to hold log probabilities and annotations."""
-        self._waiting: deque[Call | _Waiting] = deque()
+        self._waiting: deque[Call | _WaitingText] = deque()
         self._calls = {0: CallAssembler(self._names)}
         """By the choice in which they come: each numbers its own."""
         self._delivery: CallEmitter | None = None
@@ -104,10 +104,10 @@ class OutputSequencer:
             return
         self.size += PIECE
         last = self._waiting[-1]
-        if isinstance(last, _Waiting) and last.kind == kind:
+        if isinstance(last, _WaitingText) and last.kind == kind:
             last.texts.append(text)
         else:
-            self._waiting.append(_Waiting(kind, [text]))
+            self._waiting.append(_WaitingText(kind, [text]))
         self._advance()
 
     def logprobs(self, logprobs: list[dict[str, Any]]) -> None:
@@ -197,7 +197,7 @@ class OutputSequencer:
         """Tell the head, and end it if it may end; returns whether it has.  A call without a
         name may not: it comes yet, or the turn fails."""
         head = self._waiting[0]
-        if isinstance(head, _Waiting):
+        if isinstance(head, _WaitingText):
             self._write(head.kind, "".join(head.texts))
         else:
             self._tell(head)

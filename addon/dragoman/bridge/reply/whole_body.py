@@ -14,7 +14,7 @@ from ...wire.chat_delta import choice_index
 from ...wire.chat_text import passages, written
 from ...wire.json_codec import dumps
 from ...wire.sse import DONE, Frame, encode
-from ..runs import choice_in_runs, message_in_runs
+from .message_runs import choice_in_runs, message_in_runs
 
 
 def is_completion(value: Any) -> bool:

@@ -23,14 +23,8 @@ from ..conversation import (
     ToolCall,
     ToolOutput,
 )
-from ..envelope import open_sealed
-from .content import (
-    json_text,
-    readable_text,
-    system_content,
-    text_content,
-    user_content,
-)
+from ..reasoning_envelope import open_sealed
+from .content import json_text, readable_text, system_content, text_content, user_content
 from .hosted_items import FROM_THE_CLIENT, HOSTED, LOST_CONTEXT, remark, text_of
 from .tool_outputs import output_content, shell_output
 from .toolbox import Toolbox, upstream_name

@@ -3,7 +3,7 @@
 It owns the sequence numbers, the output indexes, the ids of the items and what is
 open.  Its callers say what there is to tell, never which event tells it: text belongs
 into a text part, so what is open and in the way is closed, and what is missing is
-opened (`output_items.Part` is the table of what lies in what).  So an illegal order cannot
+opened (`output_items.StreamedPart` is the table of what lies in what).  So an illegal order cannot
 be expressed:
 
 - a response is new, then open, then ended; nothing is told before `response.created`
@@ -17,7 +17,7 @@ be expressed:
 
 Nothing that happens later changes an event that was told, see `told`.
 The text of a part is kept in pieces, and a delta costs no more than its own length.
-From the response and its `Writer.cuts` the same events can be told again: `retelling`.
+From the response and its `Writer.cuts` the same events can be told again: `event_replay`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from ...wire.json_codec import dumps, quoted
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
 from ...wire.sse import DONE, Frame
-from ..cuts import ANNOTATION, HEARTBEAT, LOGPROBS, Cuts
-from ..envelope import seal
-from ..told import Told
+from ..reasoning_envelope import seal
 from ..turn import Tool
 from . import output_items as items
+from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, DeltaCuts
 from .dialects import Dialect
+from .event_queue import EventQueue
 from .output_items import ARGUMENTS, INPUT, REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
 from .response_object import Json
 
@@ -54,7 +54,7 @@ LARGE = 64 * 1024
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenPart:
     """The open item and the open part in it."""
 
     item: Json
@@ -68,7 +68,7 @@ class _Open:
     """A delta event is ``before`` number ``between`` delta ``after``."""
     text: StringIO = field(default_factory=lambda: StringIO(newline=""))
     """What was told.  As a list of deltas it would take ten times as much memory."""
-    cuts: Cuts = field(default_factory=Cuts)
+    cuts: DeltaCuts = field(default_factory=DeltaCuts)
     logprobs: list[Json] = field(default_factory=list)
     annotations: list[Json] = field(default_factory=list)
 
@@ -95,12 +95,12 @@ class Writer:
         self._id = response["id"].removeprefix("resp_")
         self.started = self.ended = False
         """Whether the first event has been told, and whether the terminal one has."""
-        self._told = Told()
+        self._told = EventQueue()
         self.characters = 0
         """How much text the client has been told, for an estimate of its tokens."""
         self._snapshot_size = 0
         """Bytes of the event that opened the response."""
-        self._open: _Open | None = None
+        self._open: _OpenPart | None = None
         self._cuts: list[Any] = []
         """Those of each text; a structured call's name and arguments; heartbeats in between."""
         self._error: Json | None = None
@@ -120,7 +120,7 @@ class Writer:
 
     @property
     def cuts(self) -> bytes:
-        """What `retelling` has to know beside the `response`, once that has ended: JSON."""
+        """What `event_replay` has to know beside the `response`, once that has ended: JSON."""
         told = {"dialect": self._dialect.name, "prior": self._prior, "error": self._error}
         return dumps(told | {"cuts": [[*x] if isinstance(x, array) else x for x in self._cuts]})
 
@@ -239,7 +239,7 @@ class Writer:
         self._open.annotations.append(annotation)
         self._open.cuts.add(ANNOTATION)
 
-    def _enter(self, part: StreamedPart) -> _Open:
+    def _enter(self, part: StreamedPart) -> _OpenPart:
         """Open `part`: in the open item if that is of its kind, else in a new one."""
         if self._open is not None and self._open.part.item == part.item:
             self._close_part(self._open)
@@ -324,8 +324,8 @@ class Writer:
         self._told.tell_end("response.output_item.done", output_index=len(self._output), item=item)
         self._output.append(item)
 
-    def _open_part(self, item: Json, part: StreamedPart) -> _Open:
-        opened = _Open(item, len(self._output), part)
+    def _open_part(self, item: Json, part: StreamedPart) -> _OpenPart:
+        opened = _OpenPart(item, len(self._output), part)
         opened.where = {"item_id": item["id"], "output_index": opened.output_index}
         if part.holder:
             opened.where[part.index] = len(item[part.holder])
@@ -339,7 +339,7 @@ class Writer:
         opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
         return opened
 
-    def _delta(self, opened: _Open, delta: str, logprobs: list[Json]) -> None:
+    def _delta(self, opened: _OpenPart, delta: str, logprobs: list[Json]) -> None:
         """The path of nearly every event: one frame from prepared bytes, nothing else."""
         opened.text.write(delta)
         opened.cuts.add(len(delta))
@@ -358,7 +358,7 @@ class Writer:
         raw = b"".join((opened.before, number, opened.between, quoted(delta), after))
         told.frames.append(Frame(raw))
 
-    def _close_part(self, opened: _Open) -> str:
+    def _close_part(self, opened: _OpenPart) -> str:
         """Tell the end of the part; returns its whole text."""
         part, text = opened.part, self._fill(opened)
         done: Json = {part.text.field: text}
@@ -372,7 +372,7 @@ class Writer:
             self._told.tell_end(part.done, **opened.where, part=whole)
         return text
 
-    def _fill(self, opened: _Open) -> str:
+    def _fill(self, opened: _OpenPart) -> str:
         """Put what was told of the part into its item; returns its whole text."""
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)

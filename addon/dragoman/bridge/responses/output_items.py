@@ -5,7 +5,7 @@ and the writer can open nothing that is not in it.
 
 A tool call comes back as the item of its own kind.  Function and custom calls carry
 one text, which is streamed; the others carry a structure, made here from the complete
-arguments, which are the fields of that structure (see `tool_functions`).
+arguments, which are the fields of that structure (see `tool_schemas`).
 """
 
 from __future__ import annotations

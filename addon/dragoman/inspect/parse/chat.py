@@ -15,7 +15,7 @@ from .values import Json, ParsedCall, ParsedChoice, Prose, ProseKind, objects, s
 
 
 @dataclass(slots=True)
-class _Run:
+class _ProseRun:
     """Words of one kind that followed one another."""
 
     kind: ProseKind
@@ -23,10 +23,10 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Said:
+class _ChoiceSoFar:
     """What one choice has said so far."""
 
-    parts: list[_Run | Call] = field(default_factory=list)
+    parts: list[_ProseRun | Call] = field(default_factory=list)
     calls: CallAssembler = field(default_factory=CallAssembler)
     custom: set[int] = field(default_factory=set)
     """The places in `parts` of calls of custom tools."""
@@ -34,10 +34,10 @@ class _Said:
 
     def prose(self, kind: ProseKind, text: str) -> None:
         last = self.parts[-1] if self.parts else None
-        if isinstance(last, _Run) and last.kind == kind:
+        if isinstance(last, _ProseRun) and last.kind == kind:
             last.fragments.append(text)
         else:
-            self.parts.append(_Run(kind, [text]))
+            self.parts.append(_ProseRun(kind, [text]))
 
     def call(self, element: Json, *, whole: bool) -> bool:
         """An element of ``tool_calls``; returns whether it says anything."""
@@ -54,7 +54,7 @@ class _Said:
     def choice(self, index: int) -> ParsedChoice:
         parts: list[Prose | ParsedCall] = []
         for at, part in enumerate(self.parts):
-            if isinstance(part, _Run):
+            if isinstance(part, _ProseRun):
                 parts.append(Prose(part.kind, "".join(part.fragments)))
             else:
                 kind = "custom" if at in self.custom else "function"
@@ -66,7 +66,7 @@ class ChatReader:
     """Reads chunks, or a whole ``chat.completion``, one object after another."""
 
     def __init__(self) -> None:
-        self._said: dict[int, _Said] = {}
+        self._said: dict[int, _ChoiceSoFar] = {}
         self.model = ""
         self.usage: Counts | None = None
         self.ended = False
@@ -84,13 +84,13 @@ class ChatReader:
         return tuple(said.choice(index) for index, said in sorted(self._said.items()))
 
     def _choice(self, choice: chat_delta.ChoiceDelta) -> bool:
-        said = self._said.setdefault(choice.index, _Said())
+        said = self._said.setdefault(choice.index, _ChoiceSoFar())
         carried = _delta(said, choice.said, whole=choice.whole)
         said.finish = string(choice.fields.get("finish_reason")) or said.finish
         return carried
 
 
-def _delta(said: _Said, delta: Json, *, whole: bool) -> bool:
+def _delta(said: _ChoiceSoFar, delta: Json, *, whole: bool) -> bool:
     carried = False
     for kind, text in chat_delta.texts(delta):
         said.prose(kind, text)

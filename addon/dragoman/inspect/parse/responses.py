@@ -13,14 +13,7 @@ from ...wire.errors import ErrorObject, read_error
 from ...wire.json_codec import dumps
 from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
 from ...wire.usage import Counts, counts
-from .values import (
-    Json,
-    ParsedCall,
-    ParsedChoice,
-    Prose,
-    objects,
-    string,
-)
+from .values import Json, ParsedCall, ParsedChoice, Prose, objects, string
 
 _NO_ARGUMENTS = frozenset(
     {

@@ -91,7 +91,7 @@ class BridgeStream(LiveStream):
         return self._reply.cuts
 
     def cancel(self) -> None:
-        """End the reply now; `layer` sends the end, and lets go of the upstream."""
+        """End the reply now; `http_stream` sends the end, and lets go of the upstream."""
         self._cancelled = self._cancelled or not self._reply.finished
         self._held += joined(self._reply.cancel())
 

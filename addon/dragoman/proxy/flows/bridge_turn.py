@@ -133,7 +133,7 @@ class BridgedTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ClientRequest:
     """A request for something to be generated, with all that it refers to."""
 
     plain: bytes
@@ -154,14 +154,14 @@ async def _asked(
     running: Running,
     *,
     evidence: Evidence,
-) -> _Asked:
+) -> _ClientRequest:
     """Raises `Refused`, `StoreError` and `ClientLeft`.  A request that refers to nothing needs
     no store."""
     request = flow.request
     plain = await in_slices(_plain(request), flow)
     body = await in_slices(_formed(plain, evidence), flow)
     if not archive.opened or not isinstance(body, dict):
-        return _Asked(plain, body)
+        return _ClientRequest(plain, body)
     asker = asker_of(request)
     if not address.response_id:
         previous = previous_id(body)
@@ -173,13 +173,13 @@ async def _asked(
             archive.warn_of_nobody(request)
             keeping = SaveContext(asker, plain, earlier)
         whole = await in_slices(with_references(body, earlier.references), flow)
-        return _Asked(plain, whole, earlier.items, body, keeping)
+        return _ClientRequest(plain, whole, earlier.items, body, keeping)
     *before, kept = await archive.chain(asker, address.response_id)
     outputs = await in_slices(submitted(body, kept), flow)
     stream = {"stream": body.get("stream") is True}
     earlier = Continuation((), kept.before, kept.references, tuple(kept.inherited))
     said = await in_slices(going_on([], before, {}), flow)
-    return _Asked(
+    return _ClientRequest(
         plain,
         await in_slices(resuming(kept, outputs), flow) | stream,
         said.items,
@@ -247,7 +247,7 @@ class _Sent:
     tools: DeclaredTools
 
 
-def _sent(asked: _Asked, settings: Settings, evidence: Evidence) -> Slices[_Sent]:
+def _sent(asked: _ClientRequest, settings: Settings, evidence: Evidence) -> Slices[_Sent]:
     """Raises `Refused` and `NotJson`."""
     conversion = yield from converting(
         asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier

@@ -1,7 +1,7 @@
 """What mitmproxy calls for a streamed reply: the part that all such streams share.
 
 A stream takes the pieces of the upstream's body and returns what is to be sent; it may
-also have something to say when no piece comes (`layer` asks).  Whatever happens in a
+also have something to say when no piece comes (`http_stream` asks).  Whatever happens in a
 stage, nothing may escape from here (mitmproxy would cut the stream), and what passes is
 recorded on both sides.
 """
@@ -33,7 +33,7 @@ class LiveStream(ABC):
         self._heartbeat = heartbeat
         self._sent_at = time.monotonic()
         self.timer: RequestWakeup | None = None
-        """What wakes `layer` to look after this stream."""
+        """What wakes `http_stream` to look after this stream."""
         self.began = False
         """Whether any of the reply, or its end, has come."""
 

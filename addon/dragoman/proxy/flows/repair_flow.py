@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ChatRequest:
     """What the repair of a reply needs of its request."""
 
     readable: bool
@@ -50,7 +50,7 @@ class RepairFlow:
         """`breaks`: whether the reply to a client can be broken off."""
         self._witness = witness
         self._breaks = breaks
-        self._asked: WeakKeyDictionary[http.HTTPFlow, _Asked | None] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[http.HTTPFlow, _ChatRequest | None] = WeakKeyDictionary()
         """What was asked for, until the reply has come that far that it is needed; None where
         it could not be read for a fault of ours."""
 
@@ -189,7 +189,7 @@ class _Whole:
         return (yield from work) or body
 
 
-def _is_cut(body: bytes, asked: _Asked) -> bool:
+def _is_cut(body: bytes, asked: _ChatRequest) -> bool:
     """Whether a chat completion that came whole is a stream that was cut off; one of which
     nothing came is, where a stream was asked for."""
     if is_event_stream(body):
@@ -197,7 +197,7 @@ def _is_cut(body: bytes, asked: _Asked) -> bool:
     return not body.strip() and asked.stream
 
 
-def _asking(flow: http.HTTPFlow) -> Slices[_Asked]:
+def _asking(flow: http.HTTPFlow) -> Slices[_ChatRequest]:
     """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
@@ -207,7 +207,7 @@ def _asking(flow: http.HTTPFlow) -> Slices[_Asked]:
         value = None
     tools = yield from DeclaredTools.reading(value)
     if not isinstance(value, dict):
-        return _Asked(False, False, tools)
+        return _ChatRequest(False, False, tools)
     if isinstance(messages := value.get("messages"), list):
         yield from emptied(messages)
-    return _Asked(True, bool(value.get("stream")), tools)
+    return _ChatRequest(True, bool(value.get("stream")), tools)

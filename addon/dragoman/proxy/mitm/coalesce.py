@@ -2,7 +2,7 @@
 
 mitmproxy makes an event of each chunk of HTTP/1, and hosts send each event of a stream as
 a chunk; a stream that comes fast costs a fraction if what came together stays together.
-As `layer`, this knows internals of mitmproxy.
+As `http_stream`, this knows internals of mitmproxy.
 """
 
 from __future__ import annotations

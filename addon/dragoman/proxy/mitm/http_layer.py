@@ -1,8 +1,8 @@
-"""The HTTP layer of a connection, whose streams are those of `layer`, and what is handed to it
+"""The HTTP layer of a connection, whose streams are those of `http_stream`, and what is handed to it
 from outside: a call to look after a reply, and the end of an upstream that mitmproxy did not
 tell it of.
 
-As `layer`, this knows internals of mitmproxy.
+As `http_stream`, this knows internals of mitmproxy.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ replaced by `Stream`, which also acts when nothing does, or when all is over:
   which that option would stream past every hook, and bounds a reply of that kind.
 
 This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are
-used here, in `http_layer`, in `joining` and in `connecting` alone; where one is missing they
+used here, in `http_layer`, in `coalesce` and in `lazy_connect` alone; where one is missing they
 cannot be imported, and all else works without them.
 """
 

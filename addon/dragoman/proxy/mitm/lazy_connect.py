@@ -2,7 +2,7 @@
 
 By default (``connection_strategy=eager``) it does when a client connects; if that fails,
 it closes the client's connection without a word, and no client can tell why.  As
-`layer`, this knows internals of mitmproxy.
+`http_stream`, this knows internals of mitmproxy.
 """
 
 from __future__ import annotations

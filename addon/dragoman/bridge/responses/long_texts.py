@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..wire.json_codec import quoted
-from ..wire.json_slices import writing
-from ..wire.slices import Slices
+from ...wire.json_codec import quoted
+from ...wire.json_slices import writing
+from ...wire.slices import Slices
 
 LONG = 64 * 1024
 """Characters of a text that is not written again."""

@@ -12,7 +12,7 @@ ANNOTATION, HEARTBEAT, LOGPROBS = -1, -2, -2
 """An annotation; a ping; so many less than `LOGPROBS`, the log probabilities of a delta."""
 
 
-class Cuts:
+class DeltaCuts:
     """Those of one text."""
 
     __slots__ = ("_numbers",)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ..wire import sse
-from ..wire.json_codec import dumps
-from ..wire.slices import Slices, drained
-from ..wire.sse import Frame
+from ...wire import sse
+from ...wire.json_codec import dumps
+from ...wire.slices import Slices, drained
+from ...wire.sse import Frame
 from .long_texts import LongTexts
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ class _Unwritten:
     body: Json
 
 
-class Told:
+class EventQueue:
     """The events of one response."""
 
     __slots__ = ("_unwritten", "frames", "long", "number")

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ..wire.errors import UpstreamError
-from ..wire.json_codec import loads
-from ..wire.slices import Slices
-from ..wire.sse import Frame
-from .cuts import ANNOTATION, HEARTBEAT, LOGPROBS, pieces
-from .responses.dialects import DIALECTS
-from .responses.event_writer import Prose, Writer
-from .responses.response_object import Json
-from .turn import Tool
+from ...wire.errors import UpstreamError
+from ...wire.json_codec import loads
+from ...wire.slices import Slices
+from ...wire.sse import Frame
+from ..turn import Tool
+from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, pieces
+from .dialects import DIALECTS
+from .event_writer import Prose, Writer
+from .response_object import Json
 
 _NOT_YET: Json = {
     "completed_at": None,
@@ -37,7 +37,7 @@ _AT_ONCE = 500
 """Deltas that are told in one step, of about a millisecond."""
 
 
-def retelling(response: Json, cuts: bytes) -> Slices[list[Frame]]:
+def replaying_events(response: Json, cuts: bytes) -> Slices[list[Frame]]:
     """The whole stream of a response, in slices; `cuts` are the writer's."""
     how = loads(cuts)
     prior = response["output"][: how["prior"]]
