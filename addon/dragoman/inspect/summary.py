@@ -17,12 +17,12 @@ from itertools import islice
 from ..notes import printable
 from ..wire.chat_text import let_go
 from ..wire.errors import ErrorObject, read_error, unlisted
-from ..wire.json_codec import NotJson, loads
+from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices, drained
 from ..wire.sse import is_event_stream
 from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
-from .parse.values import Json, ParsedReply, string
+from .parse.values import ParsedReply, string
 
 MAX_FIRST_LINES = 64
 """Lines that are read in search of the first token."""

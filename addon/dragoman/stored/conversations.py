@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .stored_response import Json
+from ..wire.json_codec import Json
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of the JSON of all of them; the values that are read from it take some times as much."""

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from ..bridge.request.validation import label
 from ..bridge.responses.event_replay import replaying_events
 from ..wire.errors import Refused
-from ..wire.json_codec import dumps
+from ..wire.json_codec import Json, dumps
 from ..wire.json_slices import writing
 from ..wire.responses import item_id
 from ..wire.slices import Slices, emptied
 from ..wire.sse import split
-from .stored_response import Json, StoredResponse
+from .stored_response import StoredResponse
 
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 20

@@ -7,8 +7,9 @@ import hmac
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ..wire.json_codec import Json
 from .continuation import Continuation
-from .stored_response import Json, StoredResponse
+from .stored_response import StoredResponse
 
 
 def asker(credentials: Iterable[str], upstream: str) -> bytes:

@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..bridge.request.chat_shapes import forming
-from ..wire.json_codec import NotJson, dumps, loads
+from ..wire.json_codec import Json, NotJson, dumps, loads
 from ..wire.json_slices import reading, writing
 from ..wire.responses import STREAMED_CALLS
 from ..wire.slices import Slices, drained
 
-Json = dict[str, Any]
 WHOLE, PACKED = 1, 2
 """The versions: all in one, and what is the same in many turns cut out."""
 _REPEATED = ("tools", "instructions")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .chat_text import FIELDS_OF, REASONING, reasoning
+from .json_codec import Json
 
-Json = dict[str, Any]
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
 
 KNOWN_FIELDS = frozenset(

@@ -21,6 +21,10 @@ thousand more, depending on its version and on who calls."""
 _Text = bytes | bytearray | str
 
 
+Json = dict[str, Any]
+"""A JSON object."""
+
+
 class NotJson(ValueError):  # noqa: N818 - the name says what is the matter
     """The text is not JSON, or nested too deeply to be read."""
 

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .json_codec import Json
 from .slices import Slices
-
-Json = dict[str, Any]
 
 _MAX = 2**53
 _CHARACTERS_A_TOKEN = 4

@@ -7,7 +7,7 @@ upstream ends, the client gets exactly one terminal:
 
 | the upstream                                         | the terminal          |
 |------------------------------------------------------|-----------------------|
-| gave a finish reason                                 | the one of `_FINISH`  |
+| gave a finish reason                                 | that of `FINISHES`    |
 | said ``[DONE]`` or sent a whole message without one  | `response.completed`, |
 |   … but after reasoning alone, or nothing            | `response.failed`     |
 | sent an error, or closed or died before its end      | `response.failed`     |

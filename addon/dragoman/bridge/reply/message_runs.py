@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
-from ...wire.chat_delta import KNOWN_FIELDS, Json
+from ...wire.chat_delta import KNOWN_FIELDS
 from ...wire.chat_text import DETAILS, FIELDS_OF, reasoning
+from ...wire.json_codec import Json
 
 RUN = 200
 """Members of a list that are read by one call: a few milliseconds."""

@@ -16,9 +16,8 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.chat_text import reasoning
+from ...wire.json_codec import Json
 from ...wire.slices import Slices, drained
-
-Json = dict[str, Any]
 
 _FIELDS: Mapping[str, str] = {
     "max_tokens": "max_output_tokens",

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...wire import sse
-from ...wire.json_codec import dumps
+from ...wire.json_codec import Json, dumps
 from ...wire.slices import Slices, drained
 from ...wire.sse import Frame
 from .long_texts import LongTexts
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ...wire.errors import UpstreamError
-from ...wire.json_codec import loads
+from ...wire.json_codec import Json, loads
 from ...wire.slices import Slices
 from ...wire.sse import Frame
 from ..turn import Tool
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, pieces
 from .dialects import DIALECTS
 from .event_writer import Prose, Writer
-from .response_object import Json
 
 _NOT_YET: Json = {
     "completed_at": None,

@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 from ...wire.chat_end import IncompleteReason
 from ...wire.errors import UpstreamError, official_code
-from ...wire.json_codec import dumps, quoted
+from ...wire.json_codec import Json, dumps, quoted
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
 from ...wire.sse import DONE, Frame
@@ -41,7 +41,6 @@ from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, DeltaCuts
 from .dialects import Dialect
 from .event_queue import EventQueue
 from .output_items import ARGUMENTS, INPUT, REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
-from .response_object import Json
 
 Prose = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...wire import responses
-from ...wire.json_codec import NotJson, loads
+from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import TextEvents
 from ..turn import Tool, ToolKind
 from .dialects import Dialect
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

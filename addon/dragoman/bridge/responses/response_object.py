@@ -12,9 +12,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ...wire.json_codec import Json
 from ..turn import TurnContext
-
-Json = dict[str, Any]
 
 _SERVICE_TIERS = ("auto", "default", "flex", "scale", "priority")
 """The tiers of the API reference; clients validate the field against them."""

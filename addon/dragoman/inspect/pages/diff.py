@@ -15,12 +15,12 @@ from itertools import groupby
 
 from ...wire import chat_delta
 from ...wire.chat_calls import elements, read_delta
-from ...wire.json_codec import NotJson, loads
+from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import DELTAS
 from ...wire.sse import is_event_stream
 from ..exchange import Exchange
 from ..parse.frames import NumberedFrame, head_and_tail
-from ..parse.values import Json, string
+from ..parse.values import string
 from .page import Line, Page, Style, clean, count, joined, nothing, one_line, size
 from .upstream import line_text
 

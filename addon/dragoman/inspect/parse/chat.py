@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from ...wire import chat_delta
 from ...wire.chat_calls import Call, CallAssembler, elements, read_delta
+from ...wire.json_codec import Json
 from ...wire.usage import Counts, counts
-from .values import Json, ParsedCall, ParsedChoice, Prose, ProseKind, objects, string
+from .values import ParsedCall, ParsedChoice, Prose, ProseKind, objects, string
 
 
 @dataclass(slots=True)

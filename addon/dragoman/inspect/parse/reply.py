@@ -11,14 +11,14 @@ from itertools import islice
 from typing import Any
 
 from ...wire.errors import ErrorObject, read_error, unlisted
-from ...wire.json_codec import NotJson, loads
+from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import is_event
 from ...wire.sse import is_event_stream
 from ...wire.usage import Counts
 from .chat import ChatReader
 from .frames import MAX_FRAMES, NumberedFrame, frames, head_and_tail
 from .responses import ResponsesReader
-from .values import Json, ParsedChoice, ParsedReply, Shape
+from .values import ParsedChoice, ParsedReply, Shape
 
 MAX_WHOLE = 24 * 1024 * 1024
 """Bytes of a body that is not streamed, to be read at all."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...wire.chat_text import reasoning
-from ...wire.json_codec import NotJson, dumps, loads
-from .values import Json, objects, string
+from ...wire.json_codec import Json, NotJson, dumps, loads
+from .values import objects, string
 
 MAX_REQUEST = 24 * 1024 * 1024
 """Bytes of a request, to be read at all."""

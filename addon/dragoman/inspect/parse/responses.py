@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...wire.errors import ErrorObject, read_error
-from ...wire.json_codec import dumps
+from ...wire.json_codec import Json, dumps
 from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
 from ...wire.usage import Counts, counts
-from .values import Json, ParsedCall, ParsedChoice, Prose, objects, string
+from .values import ParsedCall, ParsedChoice, Prose, objects, string
 
 _NO_ARGUMENTS = frozenset(
     {

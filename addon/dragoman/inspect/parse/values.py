@@ -8,12 +8,12 @@ not depend on how it was sent.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ...wire.errors import ErrorObject
+from ...wire.json_codec import Json
 from ...wire.usage import Counts
 
-Json = dict[str, Any]
 ProseKind = Literal["reasoning", "text", "refusal"]
 Shape = Literal["", "chat stream", "chat reply", "Responses stream", "Responses reply"]
 

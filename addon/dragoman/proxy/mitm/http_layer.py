@@ -1,7 +1,5 @@
-"""The HTTP layer of a connection, whose streams are those of `http_stream`, and what is handed to it
-from outside: a call to look after a reply, and the end of an upstream that mitmproxy did not
-tell it of.
-
+"""The HTTP layer of a connection, whose streams are those of `http_stream`, and two things done
+from outside: have a reply looked after, and end what mitmproxy was not told the end of.
 As `http_stream`, this knows internals of mitmproxy.
 """
 

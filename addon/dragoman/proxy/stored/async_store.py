@@ -28,8 +28,9 @@ from ...stored.continuation import (
 from ...stored.conversations import Conversation, Conversations
 from ...stored.save_context import owner
 from ...stored.store import Parts, Store, StoreError
-from ...stored.stored_response import Json, StoredResponse, Unreadable, parts_of
+from ...stored.stored_response import StoredResponse, Unreadable, parts_of
 from ...wire.errors import Refused
+from ...wire.json_codec import Json
 from ...wire.slices import Slices
 from ..credentials import is_anonymous
 from ..slicing import in_slices

@@ -14,8 +14,8 @@ from mitmproxy import http
 from ...stored import endpoint_bodies
 from ...stored.continuation import in_progress, not_found
 from ...stored.store import StoreError
-from ...stored.stored_response import Json
 from ...wire.errors import Refused
+from ...wire.json_codec import Json
 from ...wire.json_slices import writing
 from ..credentials import asker_of
 from ..error_responses import error_response, refusal
