@@ -14,7 +14,7 @@ from typing import Any
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import OPENAI
-from dragoman.bridge.turn import TurnContext
+from dragoman.bridge.turn_context import TurnContext
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from dragoman.bridge.request.convert import convert
-from dragoman.bridge.turn import Tool
+from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
 from dragoman.wire.errors import Refused
 

@@ -12,7 +12,7 @@ from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.responses.event_replay import replaying_events
 from dragoman.bridge.responses.event_writer import Writer
-from dragoman.bridge.turn import Tool, TurnContext
+from dragoman.bridge.turn_context import Tool, TurnContext
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.slices import drained

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from dragoman.bridge.request.chat_shapes import responses_form
-from dragoman.bridge.turn import Tool
+from dragoman.bridge.turn_context import Tool
 
 from .converting import (
     Json,

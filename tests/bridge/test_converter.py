@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.bridge.reasoning_envelope import open_sealed
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
-from dragoman.bridge.turn import Tool
+from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
 from dragoman.wire.sse import Frame, FrameSplitter
 

@@ -12,7 +12,7 @@ from dragoman.bridge.responses import long_texts
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.bridge.responses.event_writer import Writer
 from dragoman.bridge.responses.response_object import snapshot
-from dragoman.bridge.turn import Tool
+from dragoman.bridge.turn_context import Tool
 from dragoman.wire.errors import failure
 
 from .grammar import check, check_prefix

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.bridge.reply.tool_names import ToolNames
-from dragoman.bridge.turn import Tool
+from dragoman.bridge.turn_context import Tool
 
 from .converting import function, of_input, user
 

@@ -13,7 +13,7 @@ from dragoman.bridge.reply.answer import answering, feed_body
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.request.convert import Conversion, convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
-from dragoman.bridge.turn import TurnContext
+from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.headline import headline
 from dragoman.inspect.summary import summarize
 from dragoman.notes import Evidence

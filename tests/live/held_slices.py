@@ -20,7 +20,7 @@ class Held:
     def __init__(self) -> None:
         self._count = 0
         self._next = asyncio.Event()
-        slicing: Any = sys.modules["dragoman.proxy.slicing"]
+        slicing: Any = sys.modules["dragoman.proxy.run_slices"]
         self._in_slices = slicing.in_slices
         for name in _SLICED:
             vars(sys.modules[f"dragoman.proxy.{name}"])["in_slices"] = self._held

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chunk_templates import text_of
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
-from dragoman.repair.templates import text_of
 from dragoman.wire.frame_templates import MAX_KNOWN, MAX_MISSES, TemplateCache, learn, of_our_own
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame, FrameSplitter, encode

@@ -34,7 +34,7 @@ from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import recorder_of
 from .routes import ResponsesRoute, beside, is_chat, is_upgrade, responses_route, unserved
-from .slicing import ClientLeft, in_slices
+from .run_slices import ClientLeft, in_slices
 
 logger = logging.getLogger(__name__)
 

@@ -23,11 +23,11 @@ from mitmproxy.flow import Error
 from mitmproxy.options import Options
 
 from .body_clues import names_something
-from .credentials import asker_of
 from .http_headers import set_json
 from .mitm.lazy_connect import OptionsOverlay
 from .observe.monitor import name_of
 from .observe.refresh import show
+from .response_owner import asker_of
 
 logger = logging.getLogger(__name__)
 

@@ -30,8 +30,8 @@ from mitmproxy.proxy.mode_specs import ReverseMode
 from ..stored.store import StoreError
 from ..wire.errors import Refused
 from .body_clues import asks_for_a_response, names_something
-from .credentials import asker_of, is_anonymous
 from .http_headers import media_type
+from .response_owner import asker_of, is_anonymous
 from .routes import ResponsesRoute
 from .stored.async_store import AsyncStore
 

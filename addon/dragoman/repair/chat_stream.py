@@ -19,6 +19,7 @@ from ..wire.errors import read_error
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame
+from .chunk_templates import ChunkTemplate, one_text, text_of
 from .chunk_writer import chunk_like
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -29,7 +30,6 @@ from .pending import PendingFrame, PendingPart, Policy, delta_of
 from .pending_frames import PendingFrames
 from .prefilter import Prefilter
 from .scanner import Scanner
-from .templates import ChunkTemplate, one_text, text_of
 from .text_channel import Channels
 
 MAX_LIKE = 64 * 1024

@@ -18,9 +18,9 @@ from ..wire.chat_text import Passage, passages
 from ..wire.frame_templates import FrameTemplate, learn
 from ..wire.json_codec import NotJson, loads
 from ..wire.sse import Frame, FrameSplitter
+from .chunk_templates import only_text, text_of
 from .pending import delta_of
 from .prefilter import holds_text
-from .templates import only_text, text_of
 from .text_channel import TextChannel
 
 MAX_KEPT = 64 * 1024

@@ -15,7 +15,7 @@ from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
 from ..wire.slices import Slices
 from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
-from ..wire.tail import Tail
+from ..wire.stream_tail import Tail
 from .chat_stream import ChatStreamRepair
 
 MAX_REJOINED = 64 * 1024

@@ -19,7 +19,7 @@ from ...wire.json_codec import NotJson, loads
 from ..request.validation import label
 from ..responses.event_writer import Writer
 from ..responses.output_items import structured_call, unfit_call
-from ..turn import Tool
+from ..turn_context import Tool
 from .custom_input import CustomInputReader
 
 CHECKED = 256 * 1024

@@ -36,7 +36,7 @@ from ..request.validation import label
 from ..responses.dialects import Dialect
 from ..responses.event_writer import Writer
 from ..responses.response_object import snapshot
-from ..turn import TurnContext
+from ..turn_context import TurnContext
 from .choices import Choices
 from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer

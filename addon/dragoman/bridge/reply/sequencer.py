@@ -19,7 +19,7 @@ from ...wire.json_codec import dumps
 from ...wire.slices import Slices
 from ..request.validation import label
 from ..responses.event_writer import Prose, Writer
-from ..turn import Tool, TurnContext
+from ..turn_context import Tool, TurnContext
 from .call_emitter import CallEmitter
 from .tool_names import ToolNames
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ..turn import Tool
+from ..turn_context import Tool
 
 _JOINTS = re.compile(r"[\W_]+")
 _COUNTER = re.compile(r":\d+$")

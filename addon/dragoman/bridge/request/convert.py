@@ -17,7 +17,7 @@ from ...wire.errors import Refused
 from ...wire.slices import Slices, drained
 from ...wire.usage import estimating
 from ..model_families import Family, family_of
-from ..turn import TurnContext
+from ..turn_context import TurnContext
 from . import chat_messages
 from .chat_shapes import forming
 from .tool_choice import read_choice

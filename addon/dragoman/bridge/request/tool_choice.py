@@ -12,7 +12,7 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.errors import Refused
-from ..turn import ToolKind
+from ..turn_context import ToolKind
 from .toolbox import Toolbox
 from .validation import RequestObject, label, wrong_type
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..turn import ToolKind
+from ..turn_context import ToolKind
 from .validation import RequestObject
 
 Function = dict[str, Any]

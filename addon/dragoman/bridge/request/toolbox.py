@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, get_args
 from ...notes import Evidence
 from ...wire.errors import Refused
 from ..model_families import Family
-from ..turn import Tool, ToolKind
+from ..turn_context import Tool, ToolKind
 from .tool_schemas import FUNCTIONS, Function
 from .validation import RequestObject, label
 

@@ -14,7 +14,7 @@ from ...wire.errors import UpstreamError
 from ...wire.json_codec import Json, loads
 from ...wire.slices import Slices
 from ...wire.sse import Frame
-from ..turn import Tool
+from ..turn_context import Tool
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, pieces
 from .dialects import DIALECTS
 from .event_writer import Prose, Writer

@@ -35,7 +35,7 @@ from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
 from ...wire.sse import DONE, Frame
 from ..reasoning_envelope import seal
-from ..turn import Tool
+from ..turn_context import Tool
 from . import output_items as items
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, DeltaCuts
 from .dialects import Dialect

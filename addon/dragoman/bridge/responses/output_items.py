@@ -17,7 +17,7 @@ from typing import Any
 from ...wire import responses
 from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import TextEvents
-from ..turn import Tool, ToolKind
+from ..turn_context import Tool, ToolKind
 from .dialects import Dialect
 
 

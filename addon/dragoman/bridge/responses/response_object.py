@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...wire.json_codec import Json
-from ..turn import TurnContext
+from ..turn_context import TurnContext
 
 _SERVICE_TIERS = ("auto", "default", "flex", "scale", "priority")
 """The tiers of the API reference; clients validate the field against them."""

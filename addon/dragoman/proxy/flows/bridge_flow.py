@@ -27,10 +27,10 @@ from ..http_headers import (
 from ..observe.monitor import FlowMonitor, name_of
 from ..options import Settings
 from ..routes import ResponsesRoute
-from ..slicing import ClientLeft, in_slices
+from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 from ..stored.endpoints import StoredEndpoints
-from ..stored.running import Running
+from ..stored.running_responses import Running
 from .bridge_stream import BridgeStream
 from .bridge_turn import BridgedTurn, give_whole, send_as_chat
 

@@ -21,7 +21,7 @@ from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.chat_shapes import forming
 from ...bridge.request.convert import converting
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose
-from ...bridge.turn import TurnContext
+from ...bridge.turn_context import TurnContext
 from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
@@ -48,16 +48,16 @@ from ..content_decoding import (
     UnknownEncodingError,
     decoder_for,
 )
-from ..credentials import asker_of
 from ..error_responses import error_response, refusal
 from ..http_headers import decoded, encoding_of, reading_body, set_event_stream, set_json
 from ..observe.monitor import name_of
 from ..observe.recorder import FlowRecorder
 from ..options import Settings
+from ..response_owner import asker_of
 from ..routes import ResponsesRoute
-from ..slicing import ClientLeft, in_slices
+from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
-from ..stored.running import Running
+from ..stored.running_responses import Running
 from .bridge_stream import BridgeStream
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
 from ..routes import is_chat
-from ..slicing import ClientLeft, in_slices
+from ..run_slices import ClientLeft, in_slices
 from .live_stream import WatchedStream
 from .repair_stream import RepairStream
 

@@ -6,7 +6,7 @@ The invariant: of a side no more than its limit is kept, whatever passes.
 from __future__ import annotations
 
 from ...inspect.parse.gap import gap
-from ...wire.tail import Tail, append
+from ...wire.stream_tail import Tail, append
 
 
 class Body:

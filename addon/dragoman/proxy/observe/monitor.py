@@ -21,7 +21,7 @@ from ...inspect.summary import ReplySummary, summarize, summarizing
 from ...notes import Evidence, printable
 from ...wire.slices import Slices, drained
 from ..flows.live_stream import LiveStream, WatchedStream
-from ..slicing import in_slices
+from ..run_slices import in_slices
 from .recorder import FlowRecorder, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 

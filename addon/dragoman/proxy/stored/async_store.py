@@ -32,8 +32,8 @@ from ...stored.stored_response import StoredResponse, Unreadable, parts_of
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ...wire.slices import Slices
-from ..credentials import is_anonymous
-from ..slicing import in_slices
+from ..response_owner import is_anonymous
+from ..run_slices import in_slices
 from .open_store import open_store
 from .store_thread import StoreThread
 

@@ -17,13 +17,13 @@ from ...stored.store import StoreError
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ...wire.json_slices import writing
-from ..credentials import asker_of
 from ..error_responses import error_response, refusal
 from ..http_headers import set_event_stream
+from ..response_owner import asker_of
 from ..routes import ResponsesRoute
-from ..slicing import ClientLeft, in_slices
+from ..run_slices import ClientLeft, in_slices
 from .async_store import AsyncStore
-from .running import Run, Running
+from .running_responses import Run, Running
 
 logger = logging.getLogger(__name__)
 

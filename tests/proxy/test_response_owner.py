@@ -8,7 +8,7 @@ import pytest
 from mitmproxy import http
 from mitmproxy.test.tutils import treq
 
-from dragoman.proxy.credentials import asker_of, is_anonymous
+from dragoman.proxy.response_owner import asker_of, is_anonymous
 from dragoman.stored.save_context import asker
 
 UPSTREAM = "https://api.example:443/v1"
