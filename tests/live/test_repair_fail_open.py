@@ -111,7 +111,7 @@ STREAM_STAGES = [
     "proxy.flows.repair_flow:decoder_for",
     "proxy.flows.repair_flow:RepairStream",
     "proxy.observe.monitor:FlowRecorder",
-    "proxy.observe.monitor:summarize",
+    "proxy.observe.monitor:summarizing",
     "proxy.observe.monitor:headline",
     "proxy.observe.kept_body:Body.add",
     "proxy.observe.recorder:FlowRecorder._leave",
