@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.reply.answer import feed_body
 from dragoman.bridge.reply.message_runs import RUN
-from dragoman.bridge.reply.whole_body import feed_body
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.summary import summarize
