@@ -1,0 +1,86 @@
+"""The stages of a bridged reply, composed: the same however it comes, and always one end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.bridge.reply.answer import feed_body
+from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.bridge.responses.dialects import OPENAI
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.sse import Frame
+from fixtures.regenerate import NOW, chat_fixtures, request
+
+from .grammar import check
+from .replying import new_reply
+
+STREAMS = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exists()]
+LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")
+
+
+def stage(folder: Path) -> ChatStreamRepair:
+    tools = DeclaredTools.of_request(request(folder))
+    return ChatStreamRepair(tools, Policy(), Evidence(), NOW)
+
+
+@pytest.mark.parametrize("size", [1, 300, 1_000_000])
+@pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
+def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path, size: int) -> None:
+    stream = (folder / "upstream.sse").read_bytes()
+    pipeline = BridgePipeline(new_reply(Evidence()), stage(folder))
+    frames = pipeline.open()
+    for begin in range(0, len(stream), size):
+        frames += pipeline.feed(stream[begin : begin + size])
+    frames += pipeline.close()
+    assert frames == feed_body(new_reply(Evidence()), stream, stage(folder))
+
+
+@pytest.mark.parametrize("nth", [1, 2, 5, 9])
+def test_after_a_fault_there_is_one_end(monkeypatch: pytest.MonkeyPatch, nth: int) -> None:
+    repair, reply = stage(LEAK), new_reply(Evidence())
+    feed, calls = repair.feed, 0
+
+    def faulty(frame: Frame, *, asked: bool = False) -> list[Frame]:
+        nonlocal calls
+        calls += 1
+        if calls == nth:
+            raise ValueError("a fault")
+        return feed(frame, asked=asked)
+
+    monkeypatch.setattr(repair, "feed", faulty)
+    pipeline = BridgePipeline(reply, repair)
+    frames = pipeline.open()
+    with pytest.raises(ValueError, match="a fault"):
+        pipeline.feed((LEAK / "upstream.sse").read_bytes())
+    frames += pipeline.fail("A fault.")
+    assert check(frames, OPENAI).response["status"] == "failed"
+    assert pipeline.feed(b"data: [DONE]\n\n") + pipeline.close() == []
+
+
+def test_an_upstream_that_breaks_off_fails_the_turn() -> None:
+    pipeline = BridgePipeline(new_reply(Evidence()), None)
+    frames = pipeline.open()
+    frames += pipeline.feed(b'data: {"choices":[{"delta":{"content":"hello"}}]}\n\n')
+    frames += pipeline.give_up("gone")
+    response = check(frames, OPENAI).response
+    assert response["status"] == "failed"
+    assert "gone" in json.dumps(response["error"])
+
+
+def test_a_document_is_handed_out_to_be_read() -> None:
+    pipeline = BridgePipeline(new_reply(Evidence()), None, max_document=100)
+    pipeline.open()
+    assert pipeline.feed(b'{"choices"') + pipeline.feed(b": []}") + pipeline.close() == []
+    assert pipeline.document == b'{"choices": []}'
+
+
+def test_a_document_that_is_too_large_fails_the_turn() -> None:
+    pipeline = BridgePipeline(new_reply(Evidence()), None, max_document=10)
+    frames = pipeline.open() + pipeline.feed(b'{"choices": []}')
+    assert check(frames, OPENAI).response["status"] == "failed"

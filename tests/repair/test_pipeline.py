@@ -1,0 +1,107 @@
+"""The stages of a repaired reply, composed: the same however it comes, and none of it lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.notes import Evidence
+from dragoman.repair.chat_message import repair_whole
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.events import ScanEvent
+from dragoman.repair.pending import Policy
+from dragoman.repair.pipeline import RepairPipeline
+from dragoman.repair.scanner import Scanner
+from fixtures.regenerate import NOW, chat_fixtures, request
+
+STREAMS = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exists()]
+LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")
+
+
+def stage(folder: Path) -> ChatStreamRepair:
+    tools = DeclaredTools.of_request(request(folder))
+    return ChatStreamRepair(tools, Policy(), Evidence(), NOW)
+
+
+def fed(pipeline: RepairPipeline, stream: bytes, size: int) -> bytes:
+    pieces = (stream[begin : begin + size] for begin in range(0, len(stream), size))
+    return b"".join(map(pipeline.feed, pieces))
+
+
+@pytest.mark.parametrize("size", [1, 7, 300, 1_000_000])
+@pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
+def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path, size: int) -> None:
+    stream, expected = ((folder / name).read_bytes() for name in ("upstream.sse", "chat.sse"))
+    pipeline = RepairPipeline(stage(folder), Evidence())
+    assert fed(pipeline, stream, size) + pipeline.close() == expected
+    tools = DeclaredTools.of_request(request(folder))
+    assert repair_whole(stream, tools, Policy(), Evidence(), NOW) == expected
+
+
+@pytest.mark.parametrize("size", [100, 1000, 1_000_000])
+@pytest.mark.parametrize("nth", [1, 2, 5, 9])
+def test_after_a_fault_the_rest_passes_as_it_comes(
+    monkeypatch: pytest.MonkeyPatch, nth: int, size: int
+) -> None:
+    stream = (LEAK / "upstream.sse").read_bytes()
+    calls_left = nth
+    scan = Scanner.feed
+
+    def faulty(scanner: Scanner, text: str) -> list[ScanEvent]:
+        nonlocal calls_left
+        calls_left -= 1
+        if calls_left == 0:
+            raise ValueError("a fault")
+        return scan(scanner, text)
+
+    monkeypatch.setattr(Scanner, "feed", faulty)
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), has_end=True)
+    out, faults = b"", 0
+    for begin in range(0, len(stream), size):
+        try:
+            out += pipeline.feed(stream[begin : begin + size])
+        except ValueError:
+            faults += 1
+            out += pipeline.fall_back()
+    out += pipeline.close()
+    assert faults == 1
+    assert out.endswith(b"data: [DONE]\n\n")
+    assert not pipeline.error
+    if nth == 1:
+        assert out == stream
+
+
+def test_a_stream_that_breaks_off_gives_what_is_held() -> None:
+    stream = (LEAK / "upstream.sse").read_bytes()
+    half = stream[: stream.index(b"\n\n", stream.index(b" functions")) + 2]
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), has_end=True)
+    sent = pipeline.feed(half)
+    held = pipeline.break_off("gone")
+    assert b"functions" not in sent
+    assert b"functions" in held
+    assert (pipeline.error, pipeline.broken, pipeline.ended) == ("gone", "gone", True)
+
+
+def test_a_stream_that_ends_early_where_it_cannot_break_off_ends_with_an_error() -> None:
+    stream = b'data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}\n\n'
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), has_end=True, breaks=False)
+    assert pipeline.feed(stream) == stream
+    assert b'"error"' in pipeline.close()
+    assert pipeline.error
+    assert not pipeline.broken
+
+
+def test_a_document_is_handed_out_to_be_read() -> None:
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), max_document=100)
+    assert pipeline.feed(b'{"choices"') + pipeline.feed(b": []}") + pipeline.close() == b""
+    assert pipeline.document == b'{"choices": []}'
+
+
+def test_a_document_that_is_too_large_passes() -> None:
+    warned: list[str] = []
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), warned.append, max_document=10)
+    sent = pipeline.feed(b'{"choices"') + pipeline.feed(b": []}") + pipeline.feed(b"\n")
+    assert sent + pipeline.close() == b'{"choices": []}\n'
+    assert len(warned) == 1
