@@ -46,9 +46,9 @@ _NOTHING = "The upstream's answer held no part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
 
 MAX_TEXT = 16 * 1024 * 1024
-"""Characters of a reply, told or waiting: four times what a million tokens are.  A string is written
-by one call, and the end of a reply repeats it all three times; that takes 5 ms a megabyte, in
-which no other stream hears anything."""
+"""Characters of a reply, told or waiting: four times what a million tokens are.  A string is
+written by one call, and the end of a reply repeats it all three times; that takes 5 ms a megabyte,
+in which no other stream hears anything."""
 MAX_ENTRIES = 24 * 1024 * 1024
 """Bytes that log probabilities and annotations take, told or waiting.  Both together take up to
 three times as much memory until the turn ends, and its end repeats them, several times: six such
