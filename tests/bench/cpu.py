@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from tests.bench.bench import Bench
@@ -16,13 +16,26 @@ PACED_EVENTS, PACE = 2_000, 2_000
 ROUNDS = 14
 _AFTERWARDS = 0.03
 """Seconds in which a proxy does what is left to do behind a stream."""
-_STREAMS = (
+_Stream = tuple[str, str, str, float]
+"""What it is called, its kind (`streams`), the API that is asked, and the goal."""
+_STREAMS: tuple[_Stream, ...] = (
     ("repair, clean chat", "clean", CHAT, 1.05),
     ("repair, a call every 70 events", "calls", CHAT, 1.3),
     ("repair, one long call", "long_call", CHAT, 1.3),
     ("bridge, reasoning and text", "thinking", RESPONSES, 1.5),
     ("bridge, native calls", "native", RESPONSES, 1.5),
     ("bridge, calls that leak", "calls", RESPONSES, 1.5),
+)
+
+_VARIED_STREAMS: tuple[_Stream, ...] = tuple(
+    (f"{what}, {varied} differs", f"{stream}+{varied}", api, limit)
+    for varied in ("created", "usage", "obfuscation")
+    for what, stream, api, limit in (
+        ("repair, clean chat", "clean", CHAT, 1.3),
+        ("repair, a call every 70 events", "calls", CHAT, 1.3),
+        ("bridge, reasoning and text", "thinking", RESPONSES, 1.7),
+        ("bridge, calls that leak", "calls", RESPONSES, 1.7),
+    )
 )
 
 
@@ -36,25 +49,28 @@ def cpu_of(proxy: Proxy, asked: bytes) -> float:
 
 def cpu(bench: Bench) -> Iterator[Row]:
     """As fast as the upstream can."""
-    yield from _cpu(bench, "CPU per event", EVENTS, "0")
+    yield from _cpu(bench, "CPU per event", _STREAMS, EVENTS, "0")
 
 
 def cpu_paced(bench: Bench) -> Iterator[Row]:
     """An event in each write, so that none arrives with another."""
-    yield from _cpu(bench, "CPU per event that comes alone", PACED_EVENTS, str(PACE))
+    streams = (*_STREAMS, *_VARIED_STREAMS)
+    yield from _cpu(bench, "CPU per event that comes alone", streams, PACED_EVENTS, str(PACE))
 
 
-def _cpu(bench: Bench, what: str, events: int, pace: str) -> Iterator[Row]:
+def _cpu(
+    bench: Bench, what: str, streams: Sequence[_Stream], events: int, pace: str
+) -> Iterator[Row]:
     proxies = {"plain": bench.proxy(plain=True), "dragoman": bench.proxy()}
     sides = {}
-    for _, stream, api, _ in _STREAMS:
+    for _, stream, api, _ in streams:
         for side, proxy in proxies.items():
             body = request(f"{stream}-{events}", CHAT if side == "plain" else api, pace=pace)
             sides[side, stream, api] = partial(cpu_of, proxy, body)
     for side, proxy in proxies.items():
         _check(side, proxy, request(f"calls-{events}", CHAT, pace=pace))
     found = bench.rounds(what, sides, rounds=ROUNDS)
-    for name, stream, api, limit in _STREAMS:
+    for name, stream, api, limit in streams:
         plain, dragoman = (Samples.of(found[side, stream, api], 1e6 / events) for side in proxies)
         yield Row(f"{what}: {name}", "µs", plain, dragoman, "ratio", Goal(limit))
 

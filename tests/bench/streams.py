@@ -1,12 +1,14 @@
 """The streams of the benchmark, made before anything is measured.
 
-A stream is known by its name and its number of events: ``clean-20000``.  Every event is
+A stream is known by its name and its number of events: ``clean-20000``; ``clean+usage-20000``
+if each of them has something besides its text that is of its own (`_VARIED`).  Every event is
 one chunk of the size that providers send: a token or two of text, in an envelope of some
 200 bytes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -110,6 +112,36 @@ def _stamped(_: int) -> Iterator[Group]:
     return itertools.repeat([_content("~" + (STAMP % 0).decode() + "~")])
 
 
+def _varied(
+    events: Iterator[Group], vary: Callable[[dict[str, Any], int], object]
+) -> Iterator[Group]:
+    """The same events, in each of which something besides its text is of its own."""
+    number = itertools.count()
+
+    def varied(frame: bytes) -> bytes:
+        chunk = json.loads(frame.removeprefix(b"data: "))
+        vary(chunk, next(number))
+        return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+    return ([varied(frame) for frame in group] for group in events)
+
+
+def _count_usage(chunk: dict[str, Any], number: int) -> None:
+    counted = {"prompt_tokens": 11, "completion_tokens": number, "total_tokens": 11 + number}
+    chunk["usage"] = counted
+
+
+def _obfuscate(chunk: dict[str, Any], number: int) -> None:
+    """Of a length that hides the text's, as OpenAI does."""
+    chunk["obfuscation"] = hashlib.sha256(b"%d" % number).hexdigest()[: 4 + number % 13]
+
+
+_VARIED: dict[str, Callable[[dict[str, Any], int], object]] = {
+    "created": lambda chunk, number: chunk.update(created=chunk["created"] + number),
+    "usage": _count_usage,
+    "obfuscation": _obfuscate,
+}
+"""What differs in every chunk of some hosts' streams, besides the text."""
 _KINDS: dict[str, Callable[[int], Iterator[Group]]] = {
     "clean": _clean,
     "thinking": _thinking,
@@ -123,9 +155,13 @@ USAGE = {"prompt_tokens": 11, "completion_tokens": 99, "total_tokens": 110}
 
 def frames(name: str) -> tuple[bytes, ...]:
     """The events of a stream: so many of its kind, and those that begin and end it."""
-    kind, _, events = name.rpartition("-")
-    count = int(events)
-    groups = itertools.chain(_KINDS[kind](count), itertools.repeat([]))
+    kind, _, number = name.rpartition("-")
+    count = int(number)
+    kind, _, vary = kind.partition("+")
+    events = _KINDS[kind](count)
+    if vary:
+        events = _varied(events, _VARIED[vary])
+    groups = itertools.chain(events, itertools.repeat([]))
     said: Group = []
     while len(said) + len(group := next(groups)) <= count and group:
         said += group

@@ -56,7 +56,7 @@ class CoalescingConnection:
 
     def _live_piece(self, command: commands.Command) -> ReceiveHttp | None:
         """The command, if it brings some of a live reply."""
-        if not isinstance(command, ReceiveHttp) or not isinstance(command.event, ResponseData):
+        if type(command) is not ReceiveHttp or type(command.event) is not ResponseData:
             return None
         return command if self._is_live(command.event.stream_id) else None
 

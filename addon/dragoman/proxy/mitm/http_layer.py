@@ -76,6 +76,10 @@ def close_what_is_left(ended: ServerConnectionHookData) -> None:
 _adopted: WeakKeyDictionary[Client, WeakSet[_Layer]] = WeakKeyDictionary()
 
 
+def _nothing() -> layer.CommandGenerator[None]:
+    yield from ()
+
+
 class _Layer(HttpLayer):
     interpreter: Interpreter
     ended: WeakSet[Connection]
@@ -86,21 +90,28 @@ class _Layer(HttpLayer):
         return connection in self.connections and connection not in self.ended
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """As its parent does, which is told only of timers it knows: `wake` comes first."""
-        if isinstance(event, events.Wakeup) and event.command not in self.command_sources:
-            return
-        if isinstance(event, events.ConnectionClosed):
+        """As its parent does, which is told only of timers it knows: `wake` comes first.  Here
+        and in `event_to_child` generators are returned: each one that others pass through
+        costs every event of a stream."""
+        if isinstance(event, events.DataReceived):
+            child = self.connections.get(event.connection)
+            if child is not None:
+                return self.event_to_child(child, event)
+        elif isinstance(event, events.Wakeup) and event.command not in self.command_sources:
+            return _nothing()
+        elif isinstance(event, events.ConnectionClosed):
             self.ended.add(event.connection)
-        yield from super()._handle_event(event)
+        handled: layer.CommandGenerator[None] = super()._handle_event(event)
+        return handled
 
     def event_to_child(
         self, child: layer.Layer, event: events.Event
     ) -> layer.CommandGenerator[None]:
         """As its parent does, but what one read of an upstream's socket brings of a live reply
         comes in one piece: mitmproxy makes one of each chunk of HTTP/1."""
-        if isinstance(event, events.DataReceived) and event.connection != self.context.client:
+        if isinstance(event, events.DataReceived) and event.connection is not self.context.client:
             child = cast(layer.Layer, CoalescingConnection(child, self._is_live))
-        yield from super().event_to_child(child, event)
+        return super().event_to_child(child, event)
 
     def _is_live(self, stream_id: int) -> bool:
         stream = self.streams.get(stream_id)
