@@ -16,7 +16,7 @@ from fixtures.server import Reply, Upstream
 from tests.live import responses, wire
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump
-from tests.live.test_leaving_clients import wait_until
+from tests.waiting import eventually
 
 BEGIN, END = (ROOT / "tests" / "live" / f"turns_{name}.py" for name in ("begin", "end"))
 MANY = 40_000
@@ -108,7 +108,7 @@ def test_work_ends_when_its_client_has_left(chat: Chat, job: str) -> None:
         f"{name_in(path)}.*: the client has left before its reply was read"
     )
     assert "Traceback" not in log
-    wait_until(lambda: not any(held(chat)), "nothing of it stays behind")
+    eventually(lambda: not any(held(chat)), "nothing of it stays behind")
 
 
 def held(chat: Chat) -> list[int]:
