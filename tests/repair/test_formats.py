@@ -56,7 +56,7 @@ class ToyParser:
     def in_header(self) -> bool:
         return self.in_call and self._name is None
 
-    broken = whole = False
+    whole = False
 
     def takes(self, text: str) -> str | None:
         if self._thinks or not self._key or self.rest or "[" in text:

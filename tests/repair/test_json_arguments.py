@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dragoman.repair.events import Arguments, CallEnd, Dropped
+from dragoman.repair.events import Arguments, CallEnd, Dropped, NoJson
 from dragoman.repair.formats.json_arguments import QUOTED_LIMIT, JsonArguments
 
 MARKERS = ("<end>", "<next>", "<stray>")
@@ -21,7 +21,7 @@ def unfinished(text: str) -> int:
 def read(pieces: list[str]) -> tuple[str, str, str, str]:
     """The arguments, how they ended, by which marker, and the rest."""
     arguments = JsonArguments(FIND, unfinished, {"<stray>": "stray"})
-    events: list[Arguments | CallEnd | Dropped] = []
+    events: list[Arguments | NoJson | CallEnd | Dropped] = []
     after = ""
     for piece in pieces:
         if arguments.over:
@@ -38,12 +38,18 @@ def read(pieces: list[str]) -> tuple[str, str, str, str]:
     *given, end = events
     assert isinstance(end, CallEnd)
     ended = f"{'valid' if end.valid else 'invalid'}{', cut' if end.cut else ''}"
-    text = "".join(e.text if isinstance(e, Arguments) else f"({gist(e)})" for e in given)
+    text = "".join(map(gist, given))
     return text, ended, arguments.ended_by, arguments.rest + after
 
 
-def gist(event: CallEnd | Dropped) -> str:
-    return event.what if isinstance(event, Dropped) else "end"
+def gist(event: Arguments | NoJson | CallEnd | Dropped) -> str:
+    match event:
+        case Arguments(text=text):
+            return text
+        case Dropped(what=what):
+            return f"({what})"
+        case _:
+            return "" if isinstance(event, NoJson) else "(end)"
 
 
 LONG = "x" * (QUOTED_LIMIT + 10)

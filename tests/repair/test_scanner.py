@@ -72,6 +72,12 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "a fence left open, another model": ("declared", f"```\nx\n{SECTION}", "="),
     "a fence left open, an unfinished call": ("any", f'```\n{CB}bash:0{AB}{{"command":', "="),
     "a fence left open, no JSON": ("any", f"```\n{CB}bash:0{AB}{{arguments}}{CE}{SE}", "="),
+    "in inline code, no JSON that ends it": ("any", f"```{CB}{AB}```{AB}", f"```{CB}{AB}```"),
+    "in inline code, a quoted marker": (
+        "any",
+        f'`{CB}{AB}{{"a": "{AB}` x {AB} y',
+        f'`{CB}{AB}{{"a": "{AB}` x  y',
+    ),
     "a fence left open, no call": ("any", f"```\n{SB}{SE}", "="),
     "a fence left open, unknown end": ("any", f"```\n{CB}bash:0{AB}{LS}", f"```\n{BASH[:-1]}…]"),
     "backticks in arguments": (
@@ -129,6 +135,11 @@ TABLE: dict[str, tuple[str, str, str]] = {
     ),
     "a stripped header": ("any", f"bash:0{AB}{LS}{SE}", BASH),
     "a stripped header after text": ("any", f"Now bash:0{AB}{LS}{SE}", f"Now {BASH}"),
+    "a stripped header after text, which ends inline code": (
+        "any",
+        f"a `{CE} bash:0\n{AB}{LS}{CE} x",
+        f"a `{CE} {BASH} x",
+    ),
     "a stripped header in code": ("any", f"`bash:0{AB}{LS}`", "="),
     "a stripped header right after a fence": (
         "any",
@@ -162,7 +173,10 @@ def test_text_becomes_pieces(rule: str, text: str, wanted: str) -> None:
 
 
 # A header that has left as text stays visible: what is text cannot wait for what may follow.
-@pytest.mark.parametrize("name", [n for n in TABLE if n != "a stripped header after text"])
+STRIPPED = "a stripped header after text"
+
+
+@pytest.mark.parametrize("name", [n for n in TABLE if STRIPPED not in n])
 def test_the_cutting_changes_nothing(name: str) -> None:
     rule, text, _ = TABLE[name]
     whole = gist(scanned(rule, [text]))

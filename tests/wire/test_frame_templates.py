@@ -230,3 +230,43 @@ def test_the_short_way_is_the_usual_one() -> None:
         with mock.patch.object(TemplateCache, "match", counting):
             through(sse(list(map(chunk, deltas))), bridge=True)
         assert sum(text is not None for text in fitted) > 90
+
+
+def _with(number: int, delta: dict[str, Any], ignored: str) -> dict[str, Any]:
+    value = {"created": number, "obfuscation": "xY3" * (number % 5)}[ignored]
+    return {**chunk(delta), ignored: value}
+
+
+@pytest.mark.parametrize("ignored", ["created", "obfuscation"])
+def test_what_the_bridge_ignores_may_differ_in_every_chunk(ignored: str) -> None:
+    texts = [f'w{number} "created": {number} \\' for number in range(100)]
+    for field in ("content", "reasoning"):
+        stream = sse([_with(number, {field: text}, ignored) for number, text in enumerate(texts)])
+        fitted = []
+        real = TemplateCache.match
+        counting = lambda self, frame: fitted.append(real(self, frame)) or fitted[-1]  # noqa: E731, B023
+        with mock.patch.object(TemplateCache, "match", counting):
+            short = through(stream, bridge=True)
+        assert sum(text is not None for text in fitted) > 90
+        assert short == the_long_way(stream, bridge=True)
+
+
+SCALARS = st.binary(max_size=6) | st.sampled_from(
+    [b"5", b'"x"', b"05", b'"', b'"x","y":"z"', b"5,6"]
+)
+
+
+@given(st.sampled_from(["created", "obfuscation"]), SCALARS, TEXTS)
+def test_an_ignored_value_that_is_none_does_not_fit(name: str, value: bytes, text: str) -> None:
+    """Nor does one that would be read as something else."""
+    learned = encode(dumps({name: 1, "choices": [{"delta": {"content": "word"}}]}))
+    known: TemplateCache[None] = TemplateCache(("created", "obfuscation"))
+    known.learn(learned, "word", 1, text_of, None)
+    between = b"," + dumps({"choices": [{"delta": {"content": text}}]})[1:]
+    frame = encode(
+        b'{"' + name.encode() + b'":', value.replace(b"\n", b"").replace(b"\r", b""), between
+    )
+    if (fitting := known.match(frame)) is not None:
+        read = json.loads(frame.data or b"")
+        assert read.keys() == {name, "choices"}
+        assert read["choices"][0]["delta"]["content"] == fitting[0]

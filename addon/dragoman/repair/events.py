@@ -61,6 +61,11 @@ class Arguments:
 
 
 @dataclass(frozen=True, slots=True)
+class NoJson:
+    """What comes now makes it certain that the open call's arguments are no JSON."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallEnd:
     """The open call ends."""
 
@@ -85,7 +90,7 @@ class LeftAsText:
     why: str
 
 
-ParseEvent = Text | Header | NoHeader | Arguments | CallEnd | Dropped
+ParseEvent = Text | Header | NoHeader | Arguments | NoJson | CallEnd | Dropped
 """What the parser gives."""
 ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
 """What the scanner gives."""

@@ -33,6 +33,7 @@ from .events import (
     Header,
     LeftAsText,
     NoHeader,
+    NoJson,
     ParseEvent,
     ScanEvent,
     Text,
@@ -284,17 +285,20 @@ class Scanner:
         empty if it may be real."""
         if self._rule.calls == "none":
             return "where no call is meant"
-        code = self._code
-        header = self._buffer[: marker.start]
-        if header.strip():  # it is text as well if the marker is
-            code = code.copy()
-            code.feed(header)
-        if code.is_open():
+        if self._in_code(marker):
             may_end_turn = self._rule.kimi and marker.begins and self._quoted < MAX_QUOTED
             return "" if may_end_turn else "in quoted code"
         if marker.format in self._begin_is_text and not marker.begins:
             return "with what it belongs to"
         return ""
+
+    def _in_code(self, marker: MarkerMatch) -> bool:
+        """Whether a marker stands in quoted code; what is before it, its header, may end that."""
+        code = self._code
+        if marker.start > 0:
+            code = code.copy()
+            code.feed(self._buffer[: marker.start])
+        return code.is_open()
 
     def _text(self, size: int) -> None:
         """The buffer's first characters are text."""
@@ -323,7 +327,7 @@ class Scanner:
     def _begin(self, marker: MarkerMatch, header: str = "") -> None:
         """A section or a call may begin here."""
         if self._candidate is None:
-            self._candidate = Candidate(self._fed - len(self._buffer), self._code.is_open())
+            self._candidate = Candidate(self._fed - len(self._buffer), self._in_code(marker))
             self._candidate.add(self._buffer)
         rest, self._buffer = self._buffer[marker.end :], ""
         start = self._fed - len(rest)
@@ -403,9 +407,7 @@ class Scanner:
         candidate = self._candidate
         if event is not None:
             self._take_in(event)
-        elif candidate is not None and (
-            candidate.too_long or (candidate.in_code and parser.broken)
-        ):
+        elif candidate is not None and candidate.too_long:
             self._refuse("in quoted code" if candidate.in_code else "of no declared tool")
         elif parser.over:
             self._leave_section(parser)
@@ -423,7 +425,7 @@ class Scanner:
     def _take_in(self, event: ParseEvent) -> None:
         in_code = self._candidate is not None and self._candidate.in_code
         cut = isinstance(event, CallEnd) and not event.valid
-        if in_code and (cut or isinstance(event, Text | NoHeader)):
+        if in_code and (cut or isinstance(event, Text | NoHeader | NoJson)):
             self._refuse("in quoted code")
         elif isinstance(event, Header | Arguments | CallEnd):
             self._take_call(event)
@@ -431,7 +433,7 @@ class Scanner:
             self._refuse("without a header")
         elif isinstance(event, Text):
             self._section_text(event)
-        else:
+        elif isinstance(event, Dropped):
             self._add(event)
 
     def _section_text(self, text: Text) -> None:

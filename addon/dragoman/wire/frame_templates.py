@@ -12,6 +12,7 @@ place changes those values that hold the text, and nothing else, and is what is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
@@ -68,6 +69,51 @@ class FrameTemplate:
         return b"".join((self.head, literal, self.between, literal, self.tail))
 
 
+_SCALAR = rb'(?:0|[1-9][0-9]{0,15}|"[A-Za-z0-9+/=_-]*")'
+"""A value that may stand where another did: both are whole JSON values, whatever is around."""
+
+
+@dataclass(frozen=True, slots=True)
+class LooseTemplate:
+    """A frame without its text, and without the values of members that its reader ignores."""
+
+    whole: re.Pattern[bytes]
+
+    @classmethod
+    def of(cls, frame: Frame, pattern: FrameTemplate, ignored: tuple[str, ...]) -> LooseTemplate:
+        """`pattern`, which was learned from `frame`, without the `ignored` members of its
+        chunk.  One whose name stands there once alone is no member of anything else."""
+        once = [name for name in ignored if frame.raw.count(b'"%b"' % name.encode()) == 1]
+        chunk = loads(frame.data or b"") if once else {}
+        names = b"|".join(re.escape(name.encode()) for name in once if name in chunk)
+        member = re.compile(rb'("(?:' + names + rb')":[ ]?)' + _SCALAR + rb"(?=[,}])")
+
+        def loose(part: bytes) -> bytes:
+            if not names:
+                return re.escape(part)
+            pieces = member.split(part)  # every second one is a member's name
+            return b"".join(
+                re.escape(piece) + (_SCALAR if place % 2 else b"")
+                for place, piece in enumerate(pieces)
+            )
+
+        again = b"" if pattern.between is None else loose(pattern.between) + rb"\1"
+        text = rb'("[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")'
+        return cls(re.compile(loose(pattern.head) + text + again + loose(pattern.tail)))
+
+    def text_in(self, raw: bytes) -> str | None:
+        """As `FrameTemplate.text_in`."""
+        found = self.whole.fullmatch(raw)
+        if found is None:
+            return None
+        try:
+            string = found[1].decode()
+            text, end = scanstring(string, 1)
+        except ValueError:  # of either
+            return None
+        return text if end == len(string) else None
+
+
 def of_our_own(frame: Frame, name: str, text: str) -> FrameTemplate | None:
     """The pattern of a frame that `dumps` has written, in which the value of a member `name`
     is `text` for certain; None if there is more than one such member.
@@ -120,16 +166,19 @@ def _sum(numbers: Any) -> int:
 class KnownTemplate(Generic[Meaning]):
     """A pattern, and what its learner knows of the frames that fit."""
 
-    pattern: FrameTemplate
+    pattern: FrameTemplate | LooseTemplate
     meaning: Meaning
 
 
 class TemplateCache(Generic[Meaning]):
     """What one stream has taught: some patterns, and whether to go on learning."""
 
-    __slots__ = ("_known", "_misses")
+    __slots__ = ("_ignored", "_known", "_misses")
 
-    def __init__(self) -> None:
+    def __init__(self, ignored: tuple[str, ...] = ()) -> None:
+        """`ignored`: members of a chunk that its reader does not look at, and that some hosts
+        fill anew in every chunk."""
+        self._ignored = ignored
         self._known: list[KnownTemplate[Meaning]] = []
         """The one that fitted last is the first."""
         self._misses = 0
@@ -158,5 +207,7 @@ class TemplateCache(Generic[Meaning]):
         self._misses += 1
         pattern = learn(frame, text, times, reads)
         if pattern is not None:
-            self._known.insert(0, KnownTemplate(pattern, meaning))
+            varies = any(b'"%b"' % name.encode() in frame.raw for name in self._ignored)
+            known = LooseTemplate.of(frame, pattern, self._ignored) if varies else pattern
+            self._known.insert(0, KnownTemplate(known, meaning))
             del self._known[MAX_KNOWN:]

@@ -43,6 +43,8 @@ from .sequencer import PIECE, OutputSequencer
 from .think_tags import SplitText, ThinkSplitter
 
 _NOTHING = "The upstream's answer held no part of a turn."
+_IGNORED = ("created", "obfuscation")
+"""Members of a chunk that say nothing to a client of the Responses API."""
 _NAMELESS = "The upstream called a tool without a name."
 
 MAX_TEXT = 16 * 1024 * 1024
@@ -84,7 +86,7 @@ class ReplyConverter:
         self._heard = False
         self._body_ended = False
         self._error: UpstreamError | None = None
-        self._patterns: TemplateCache[chat_delta.DeltaText] = TemplateCache()
+        self._patterns: TemplateCache[chat_delta.DeltaText] = TemplateCache(_IGNORED)
 
     @property
     def finished(self) -> bool:

@@ -262,8 +262,8 @@ class Stream(HttpStream):
         yield from super().start_response_stream()
         live = self.live
         if live is not None:
-            # Asked once: mitmproxy copies the value of an option each time.
-            self._stores = bool(self.context.options.store_streamed_bodies)
+            # Asked once: mitmproxy copies the value of an option each time.  Version 11 has none.
+            self._stores = getattr(self.context.options, "store_streamed_bodies", False)
             yield from self._send(live.opening())
             if end := live.end():
                 yield from self._keep_and_send(end)

@@ -5,7 +5,8 @@ tell: what follows such a marker is held until then (beyond `QUOTED_LIMIT` it wa
 Arguments without a marker at their end are over where JSON is complete and text follows.
 White space around the JSON is formatting.
 
-The invariant: what is given, joined, does not depend on how the text was cut.
+The invariant: what is given, joined, does not depend on how the text was cut; nor does where
+`NoJson` comes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from ...wire.json_progress import JsonProgress, Status
-from ..events import Arguments, CallEnd, Dropped
+from ..events import Arguments, CallEnd, Dropped, NoJson
 
 QUOTED_LIMIT = 16 * 1024
 """Characters held back after a quoted marker; after that many it counts as quoted."""
@@ -42,7 +43,7 @@ class JsonArguments:
         self._buffer = ""
         self._at = 0
         """Before this position in the buffer everything has been given, or dropped."""
-        self._events: list[Arguments | CallEnd | Dropped] = []
+        self._events: list[Arguments | NoJson | CallEnd | Dropped] = []
         self._json = JsonProgress()
         self._followed = -1
         """Up to where the JSON was followed; less than 0 before the first step."""
@@ -59,11 +60,6 @@ class JsonArguments:
     def rest(self) -> str:
         """What was pushed, and not given."""
         return self._buffer[self._at :]
-
-    @property
-    def broken(self) -> bool:
-        """Whether this can be no JSON."""
-        return self._json.broken
 
     @property
     def complete(self) -> bool:
@@ -90,7 +86,7 @@ class JsonArguments:
         self._buffer = self.rest + text
         self._at = 0
 
-    def take(self) -> list[Arguments | CallEnd | Dropped]:
+    def take(self) -> list[Arguments | NoJson | CallEnd | Dropped]:
         """What was decided, once; a `CallEnd` is the last."""
         events, self._events = self._events, []
         return events
@@ -140,7 +136,8 @@ class JsonArguments:
         return self._seen
 
     def _follow(self, end: int) -> bool:
-        """Follow the JSON up to `end`; False if an earlier quoted marker proved real."""
+        """Follow the JSON up to `end`; False if it proved to be none before, or an earlier
+        quoted marker proved real."""
         while self._followed < end:
             if self._json.status is Status.OPEN:
                 stop = end
@@ -154,6 +151,9 @@ class JsonArguments:
                 if self._quoted_at is not None and self._json.broken:
                     self._quoted_marker_was_real()
                     return False
+                if self._json.broken:
+                    self._is_none()
+                    return False
                 if self._json.complete:
                     self._quoted_at = None
                     self._give(self._followed)
@@ -166,6 +166,8 @@ class JsonArguments:
                         self._end(self._at, cut=False)
                         return True
                     self._json.status = Status.BROKEN
+                    self._is_none()
+                    return False
             else:
                 self._followed = end
         return True
@@ -193,6 +195,13 @@ class JsonArguments:
         self._quoted_at = None
         self._json.status = Status.BROKEN
         self._end_at(marker)
+        if not self.over:
+            self._is_none()
+
+    def _is_none(self) -> None:
+        """What was followed cannot go on as JSON."""
+        self._give(self._followed)
+        self._events.append(NoJson())
 
     def _end_at(self, marker: re.Match[str]) -> None:
         if stray := self._strays.get(marker[0]):

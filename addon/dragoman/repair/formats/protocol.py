@@ -104,10 +104,6 @@ class LeakParser(Protocol):
         """Whether a call has begun whose header is not there yet."""
 
     @property
-    def broken(self) -> bool:
-        """Whether the open call can never be a valid one."""
-
-    @property
     def whole(self) -> bool:
         """Whether the text may end here, as far as this section goes, and a call was meant."""
 

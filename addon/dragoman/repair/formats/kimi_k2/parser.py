@@ -103,11 +103,6 @@ class KimiParser:
         return self._state is State.HEADER
 
     @property
-    def broken(self) -> bool:
-        """Whether the open call's arguments can be no JSON."""
-        return self._arguments is not None and self._arguments.broken
-
-    @property
     def whole(self) -> bool:
         """Whether nothing is missing but the end of the section, or of a call whose
         arguments are complete."""
