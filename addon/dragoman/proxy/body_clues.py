@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from mitmproxy import http
 
 from ..wire.errors import said_by
 from ..wire.json_codec import NotJson, loads
-from .content_decoding import MAX_REQUEST, STEP, DecodingError
+from .content_decoding import MAX_REQUEST, STEP, CutOffError, DecodingError
 from .http_headers import body_of, decoded, media_type
 
 SMALL = 64 * 1024
@@ -40,7 +41,7 @@ async def asks_for_a_response(request: http.Request) -> bool:
             if total <= SMALL:
                 continue
             wanted = [pattern for pattern in wanted if not pattern.search(body)]
-            if not wanted or total > MAX_REQUEST:
+            if not wanted:
                 break
             body = body[-OVERLAP:]
             await asyncio.sleep(0)  # others have their turn
@@ -55,10 +56,12 @@ async def asks_for_a_response(request: http.Request) -> bool:
 
 
 def _steps(request: http.Request) -> Iterator[bytes]:
-    """The body in pieces of at most `STEP` bytes."""
-    for piece in decoded(request, MAX_REQUEST):
-        for start in range(0, len(piece), STEP):
-            yield piece[start : start + STEP]
+    """The body in pieces of at most `STEP` bytes; of one that is cut off all that came, as the
+    bridge reads it (a checksum alone may be missing)."""
+    with contextlib.suppress(CutOffError):
+        for piece in decoded(request, MAX_REQUEST):
+            for start in range(0, len(piece), STEP):
+                yield piece[start : start + STEP]
 
 
 def names_something(response: http.Response, *addresses: str) -> bool:
