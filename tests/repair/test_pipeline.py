@@ -14,6 +14,7 @@ from dragoman.repair.events import ScanEvent
 from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.scanner import Scanner
+from dragoman.wire.sse import split
 from fixtures.regenerate import NOW, chat_fixtures, request
 
 STREAMS = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exists()]
@@ -71,6 +72,28 @@ def test_after_a_fault_the_rest_passes_as_it_comes(
     assert not pipeline.error
     if nth == 1:
         assert out == stream
+
+
+@pytest.mark.parametrize("nth", range(5, 10))
+def test_what_a_fault_has_released_is_not_released_again(
+    monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    """Of a header whose arguments have yet to tell its tool, when the stream ends early."""
+    folder = next(folder for folder in STREAMS if folder.name == "kimi_header_client_id")
+    before = [frame.raw for frame in split((folder / "upstream.sse").read_bytes())][:nth]
+    pipeline = RepairPipeline(stage(folder), Evidence(), has_end=True)
+    for frame in before[:-1]:
+        pipeline.feed(frame)
+
+    def faulty(_scanner: Scanner, _text: str) -> list[ScanEvent]:
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(Scanner, "feed", faulty)
+    with pytest.raises(ValueError, match="a fault"):
+        pipeline.feed(before[-1])
+    assert before[-1] in pipeline.fall_back()
+    assert pipeline.close() == b""
+    assert pipeline.broken
 
 
 def test_a_stream_that_breaks_off_gives_what_is_held() -> None:

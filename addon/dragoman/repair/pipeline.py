@@ -253,7 +253,8 @@ class RepairPipeline:
             if not is_done(end):
                 self._end_in(DONE, end)
         elif self._breaks:
-            self._out += [frame.raw for frame in self._released(self._repair.release)]
+            if not self._verbatim:  # else a fault has released it
+                self._out += [frame.raw for frame in self._released(self._repair.release)]
             self.broken = error
         else:
             self._end_in(error_frame(error), end)
