@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.reply.answer import feed_body
 from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.responses.event_replay import replaying_events
 from dragoman.bridge.responses.event_writer import Writer
 from dragoman.bridge.turn_context import Tool, TurnContext
 from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
@@ -160,6 +161,15 @@ def assert_told_again(frames: list[Frame], reply: ReplyConverter | Writer) -> No
     """From what is kept the same events are told, byte for byte."""
     response = loads(dumps(reply.response))
     assert drained(replaying_events(response, reply.cuts)) == frames
+
+
+def feed_body(
+    reply: ReplyConverter, body: bytes, repair: ChatStreamRepair | None = None
+) -> list[Frame]:
+    """Drive `reply` to its end with a whole body; ``reply.response`` is the result."""
+    frames: list[Frame] = []
+    drained(BridgePipeline(reply, repair).reading_whole(body, frames.extend))
+    return frames
 
 
 def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: TurnContext | None = None) -> Run:

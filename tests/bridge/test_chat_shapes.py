@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from dragoman.bridge.request.chat_shapes import responses_form
+from dragoman.bridge.request.chat_shapes import forming
 from dragoman.bridge.turn_context import Tool
+from dragoman.wire.slices import drained
 
 from .converting import (
     Json,
@@ -309,22 +310,22 @@ def test_what_means_nothing_is_refused(body: Json, param: str) -> None:
 @pytest.mark.parametrize("name", [name for name in REQUESTS if name != "chat"])
 def test_a_request_in_the_form_of_responses_is_left_as_it_is(name: str) -> None:
     body = REQUESTS[name]
-    assert responses_form(body) is body
+    assert drained(forming(body)) is body
 
 
 def test_nothing_of_the_clients_body_is_changed_in_place() -> None:
     body = {"model": "m", "messages": MESSAGES, "tools": [CHAT_TOOL], "max_tokens": 1}
     before = json.dumps(body)
-    made = responses_form(body)
+    made = drained(forming(body))
     assert json.dumps(body) == before
-    assert responses_form(made) is made
+    assert drained(forming(made)) is made
 
 
 def test_the_echo_has_the_form_of_responses() -> None:
     body = {"model": "m", "messages": MESSAGES, "tools": [CHAT_TOOL], "max_tokens": 9}
     made = converted(body)
     assert made.tools == {"f": Tool("function", "f")}
-    echoed = responses_form(body)
+    echoed = drained(forming(body))
     assert "messages" not in echoed and echoed["max_output_tokens"] == 9
     assert echoed["tools"] == [function("f")]
 
@@ -332,5 +333,5 @@ def test_the_echo_has_the_form_of_responses() -> None:
 @settings(deadline=None, max_examples=100)
 @given(near_requests)
 def test_any_value_is_read_once(value: Any) -> None:
-    made = responses_form(value)
-    assert responses_form(made) == made
+    made = drained(forming(value))
+    assert drained(forming(made)) == made

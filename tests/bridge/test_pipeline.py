@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.reply.answer import feed_body
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
@@ -18,7 +17,7 @@ from dragoman.wire.sse import Frame
 from fixtures.regenerate import NOW, chat_fixtures, request
 
 from .grammar import check
-from .replying import new_reply
+from .replying import feed_body, new_reply
 
 STREAMS = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exists()]
 LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")

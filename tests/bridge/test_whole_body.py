@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.reply import message_runs
-from dragoman.bridge.reply.answer import answering, feed_body
+from dragoman.bridge.reply.answer import answering
 from dragoman.bridge.responses import event_writer as told_in
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.notes import Evidence
@@ -25,6 +25,7 @@ from .replying import (
     calls,
     chunk,
     ended,
+    feed_body,
     new_reply,
     run,
     run_body,

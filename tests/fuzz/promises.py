@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from dragoman.bridge.reply.answer import answering, feed_body
+from dragoman.bridge.reply.answer import answering
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.request.convert import Conversion, convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
@@ -26,6 +26,7 @@ from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
 from tests.bridge.grammar import check
+from tests.bridge.replying import feed_body
 
 Json = dict[str, Any]
 NOW = 1_700_000_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from dragoman.bridge.reply.answer import feed_body
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
@@ -17,6 +16,7 @@ from dragoman.repair.pending import Policy
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import FOLDER
+from tests.bridge.replying import feed_body
 
 FRAME_SECONDS = 0.5
 """A frame comes from the upstream every so many seconds."""

@@ -237,3 +237,15 @@ def test_silent_uselessness_is_not_silent(
     for _ in range(5):
         chat.ask(other_format)
     assert chat.proxy.log.count("held nothing") == 1
+
+
+def test_what_is_not_kept_is_not_called_unreadable(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_keep=0")
+    chat = Chat(plain_upstream, proxy)
+    for _ in range(20):
+        chat.ask("clean_text")
+    chat.ask(LEAKING)
+    proxy.wait_for_log("repair")
+    assert "held nothing that Dragoman can read" not in proxy.log

@@ -19,6 +19,7 @@ import pytest
 
 from dragoman.proxy.stored.open_store import FILE
 from dragoman.stored.stored_response import StoredResponse
+from dragoman.wire.slices import drained
 from fixtures.server import Upstream
 from fixtures.wire import Request
 from tests.live.clients import Clients, need_command
@@ -85,7 +86,7 @@ def requests_kept(proxy: Mitmdump) -> list[bytes]:
     """The requests of all that are kept, as the client sent them."""
     with closing(sqlite3.connect(proxy.confdir / FILE)) as db:
         blobs = db.execute("SELECT blob FROM blobs ORDER BY key").fetchall()
-    return [StoredResponse.decoded(blob).request for (blob,) in blobs]
+    return [drained(StoredResponse.decoding(blob)).request for (blob,) in blobs]
 
 
 @pytest.mark.parametrize("run", ["create", "stream"])

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repair_body
+from dragoman.repair.chat_message import repairing_body
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.kimi_k2.markers import MARKERS
 from dragoman.repair.pending import Policy
 from dragoman.repair.pending_frames import MAX_BEHIND
 from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.slices import drained
 from dragoman.wire.sse import FrameSplitter
 from tests.repair.streams import NOW, Read, chunk, read, repair, sse
 from tests.repair.turns import REQUEST, cut
@@ -73,7 +74,9 @@ def test_a_whole_message_reads_as_its_stream(soup: str) -> None:
         "finish_reason": "stop",
     }
     body = dumps({"model": "kimi", "choices": [choice]})
-    repaired = repair_body(body, DeclaredTools.of_request(REQUEST), FIELD, Evidence(), NOW)
+    repaired = drained(
+        repairing_body(body, DeclaredTools.of_request(REQUEST), FIELD, Evidence(), NOW)
+    )
     result = loads(repaired or body)["choices"][0]
     message = result["message"]
     assert (message["content"] or "") == streamed.content

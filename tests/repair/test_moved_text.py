@@ -7,10 +7,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repair_body
+from dragoman.repair.chat_message import repairing_body
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.slices import drained
 from tests.repair.streams import NOW, Read, chunk, read, repair, sse
 from tests.repair.turns import REQUEST, cut
 
@@ -30,7 +31,7 @@ def whole(text: str, field: str) -> dict[str, object]:
     reply = {"model": "kimi", "choices": [{"message": message, "finish_reason": "stop"}]}
     body = dumps(reply)
     tools = DeclaredTools.of_request(REQUEST)
-    repaired = repair_body(body, tools, Policy(), Evidence(), NOW) or body
+    repaired = drained(repairing_body(body, tools, Policy(), Evidence(), NOW)) or body
     return dict(loads(repaired)["choices"][0]["message"])
 
 

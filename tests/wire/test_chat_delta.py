@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply.answer import feed_body
 from dragoman.bridge.reply.message_runs import RUN
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
@@ -20,7 +19,7 @@ from dragoman.repair.pending import Policy
 from dragoman.wire.chat_calls import elements, read_delta
 from dragoman.wire.chat_delta import choices
 
-from ..bridge.replying import new_reply, run
+from ..bridge.replying import feed_body, new_reply, run
 
 FUNCTION = {"name": "echo", "arguments": '{"a":1}'}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.request.chat_shapes import responses_form
+from dragoman.bridge.request.chat_shapes import forming
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.summary import summarize
@@ -21,6 +21,7 @@ from dragoman.wire.chat_text import (
     without_text,
     written,
 )
+from dragoman.wire.slices import drained
 
 from ..bridge.replying import chunk, ended, run
 
@@ -52,7 +53,7 @@ def test_all_who_read_reasoning_find_the_same(delta: dict[str, Any], thought: st
     told = [item["summary"][0]["text"] for item in got.output if item["type"] == "reasoning"]
     assert "".join(told) == thought
     message = {"role": "assistant", "content": "c", **delta}
-    kinds = [item.get("type") for item in responses_form({"input": [message]})["input"]]
+    kinds = [item.get("type") for item in drained(forming({"input": [message]}))["input"]]
     assert ("reasoning" in kinds) is bool(thought)
 
 

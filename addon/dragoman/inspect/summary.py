@@ -157,14 +157,15 @@ def _last_lines(body: bytes, offset: int) -> Iterator[tuple[int, Json]]:
             yield offset + start, value
 
 
-def _naming(body: bytes, parse_reply: int) -> Iterator[tuple[int, Json]]:
-    """The JSON objects of lines that may name a call, and where they begin: after `parse_reply`."""
+def _naming(body: bytes, fed: int) -> Iterator[tuple[int, Json]]:
+    """The JSON objects of lines that may name a call, and where they begin: behind that at `fed`,
+    the last that was read."""
     end = -1
     for match in islice(_NAME.finditer(body), MAX_CALLS):
         if match.start() < end:
             continue
         start, end = _line_at(body, match.start())
-        value = _value(body[start:end]) if start > parse_reply else None
+        value = _value(body[start:end]) if start > fed else None
         if value is not None:
             yield start, value
 

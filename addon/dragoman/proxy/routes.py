@@ -13,7 +13,7 @@ Action = Literal["", "input_items", "cancel", "submit_tool_outputs"]
 _RESPONSES = re.compile(
     r"(?P<base>.*)/responses"
     r"(?:/(?P<id>[^/]+)(?:/(?P<action>input_items|cancel|submit_tool_outputs))?)?/*",
-    re.DOTALL,  # such an address is refused, not passed on: see `bridging`
+    re.DOTALL,  # such an address is refused, not passed on: see `bridge_turn`
 )
 _UNSERVED = re.compile(
     r"(?P<base>.*)/(?:responses/(?P<verb>compact|input_tokens)"

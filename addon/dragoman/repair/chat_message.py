@@ -29,17 +29,10 @@ AT_ONCE = 4096
 """Characters of a text in which there are markers that are scanned by one call."""
 
 
-def repair_body(
-    body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
-) -> bytes | None:
-    """The repaired JSON body; None if nothing in it needs repair."""
-    return drained(repairing_body(body, tools, policy, evidence, now))
-
-
 def repairing_body(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> Slices[bytes | None]:
-    """The same in slices."""
+    """The repaired JSON body; None if nothing in it needs repair."""
     if not (yield from ALL.holding_marker(body)):
         return None
     try:

@@ -22,7 +22,7 @@ from ..bridge.request.chat_shapes import forming
 from ..wire.json_codec import Json, NotJson, dumps, loads
 from ..wire.json_slices import reading, writing
 from ..wire.responses import STREAMED_CALLS
-from ..wire.slices import Slices, drained
+from ..wire.slices import Slices
 
 WHOLE, PACKED = 1, 2
 """The versions: all in one, and what is the same in many turns cut out."""
@@ -115,10 +115,6 @@ class StoredResponse:
             yield
         return came
 
-    def encoded(self) -> bytes:
-        """The bytes to keep, with all that is in them."""
-        return self._joined(dumps(self.response), self.request)
-
     def writing(self) -> Slices[Written]:
         """The response's JSON, in slices."""
         response, fields = dict(self.response), {}
@@ -159,16 +155,11 @@ class StoredResponse:
         return b"".join((dumps(head), b"\n", self.trail, response, request))
 
     @classmethod
-    def decoded(cls, blob: bytes, parts: Mapping[str, bytes] | None = None) -> StoredResponse:
-        """What was encoded, or packed; raises `Unreadable`.  Without `parts` what was cut out
-        is null: a conversation does not need it."""
-        return drained(cls.decoding(blob, parts))
-
-    @classmethod
     def decoding(
         cls, blob: bytes, parts: Mapping[str, bytes] | None = None
     ) -> Slices[StoredResponse]:
-        """The same in slices."""
+        """What was `packed`; raises `Unreadable`.  Without `parts` what was cut out is null: a
+        conversation does not need it."""
         head_text, _, rest = blob.partition(b"\n")
         try:
             head = loads(head_text)

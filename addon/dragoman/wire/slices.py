@@ -2,7 +2,7 @@
 
 It yields nothing and returns its result.  Each step is small, some milliseconds at most,
 whatever the whole is; so who runs it can let others have their turn in between, see
-`proxy.turns`, or can run it through at once (`drained`).
+`proxy.run_slices`, or can run it through at once (`drained`).
 """
 
 from __future__ import annotations

@@ -103,13 +103,8 @@ def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
     }, known.input is None or known.output is None
 
 
-def estimate(value: Any) -> int:
-    """Tokens of a JSON value, from the length of its strings; at least 1."""
-    return _tokens(*_weigh(value))
-
-
 def estimating(request: Json) -> Slices[int]:
-    """The same of a request, in slices."""
+    """Tokens of a request, from the length of its strings; at least 1.  In slices."""
     tokens, characters = _weigh(dict.fromkeys(request))
     for member in request.values():
         for part in member if isinstance(member, list) else [member]:
@@ -117,10 +112,6 @@ def estimating(request: Json) -> Slices[int]:
             tokens += more[0]
             characters += more[1]
             yield
-    return _tokens(tokens, characters)
-
-
-def _tokens(tokens: int, characters: int) -> int:
     return tokens + characters // _CHARACTERS_A_TOKEN + 1
 
 

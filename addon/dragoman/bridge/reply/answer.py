@@ -10,23 +10,10 @@ from dataclasses import dataclass
 from ...repair.chat_stream import ChatStreamRepair
 from ...wire.errors import error_body, error_json
 from ...wire.json_slices import writing
-from ...wire.slices import Slices, drained
+from ...wire.slices import Slices
 from ...wire.sse import Frame
 from .converter import ReplyConverter
 from .pipeline import BridgePipeline
-
-
-def feed_body(
-    reply: ReplyConverter, body: bytes, repair: ChatStreamRepair | None = None
-) -> list[Frame]:
-    """Drive `reply` to its end with a whole body; ``reply.response`` is the result.
-
-    The body is a ``chat.completion``, or, from an upstream that streams whatever it is
-    asked for, an event stream; what is neither fails the turn.
-    """
-    frames: list[Frame] = []
-    drained(BridgePipeline(reply, repair).reading_whole(body, frames.extend))
-    return frames
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,11 @@ class BridgePipeline:
     # A reply that came whole, in slices
 
     def reading_whole(self, body: bytes, tell: Tell) -> Slices[None]:
-        """The whole reply, from its start to its end."""
+        """The whole reply, from its start to its end.
+
+        The body is a ``chat.completion``, or, from an upstream that streams whatever it is
+        asked for, an event stream; what is neither fails the turn.
+        """
         if tell is not None:
             tell(self.open())
         if is_event_stream(body):

@@ -17,7 +17,7 @@ from typing import Any
 from ...notes import Evidence
 from ...wire.chat_text import reasoning
 from ...wire.json_codec import Json
-from ...wire.slices import Slices, drained
+from ...wire.slices import Slices
 
 _FIELDS: Mapping[str, str] = {
     "max_tokens": "max_output_tokens",
@@ -39,13 +39,8 @@ _PARTS: Mapping[str, str] = {
 _NESTED = ("function", "custom")
 
 
-def responses_form(body: object, evidence: Evidence | None = None) -> Any:
-    """`body` as the Responses API has it; what cannot be told stays, to be refused."""
-    return drained(forming(body, evidence))
-
-
 def forming(body: object, evidence: Evidence | None = None) -> Slices[Any]:
-    """The same in slices."""
+    """`body` as the Responses API has it; what cannot be told stays, to be refused."""
     if not isinstance(body, dict):
         return body
     shapes = _Shapes(Evidence() if evidence is None else evidence)

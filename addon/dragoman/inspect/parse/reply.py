@@ -31,13 +31,11 @@ def parse_reply(body: bytes) -> ParsedReply:
 
 def first_token(body: bytes) -> int | None:
     """The offset behind the first frame of a stream that carries a token."""
-    chat, responses = ChatReader(), ResponsesReader()
+    reader = ObjectReader()
     for placed in islice(frames(body), MAX_FRAMES) if is_event_stream(body) else ():
-        value = placed.value
-        if isinstance(value, dict):
-            reader = responses if is_event(value) else chat
-            if reader.feed(value):
-                return placed.end
+        value = unlisted(placed.value)
+        if isinstance(value, dict) and reader.feed(value):
+            return placed.end
     return None
 
 

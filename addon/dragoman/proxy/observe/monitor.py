@@ -112,7 +112,7 @@ class FlowMonitor:
                 record.growth.stop()
             seen = seen or drained(self._looking(flow, record))
             self._log(flow, record, self._sign(flow, record, seen))
-            self._warn_if_useless(flow, seen)
+            self._warn_if_useless(flow, record, seen)
             self.stats.add(_summary(flow, record, seen))
             record.end(flow)
             if record.growth is not None:
@@ -158,13 +158,17 @@ class FlowMonitor:
             told = [line, *cause, *record.evidence.lines()]
             logger.info("%s: %s", name_of(flow), "; ".join(told))
 
-    def _warn_if_useless(self, flow: http.HTTPFlow, seen: ReplySummary) -> None:
+    def _warn_if_useless(
+        self, flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary
+    ) -> None:
         response = flow.response
         if flow.error or response is None or not 200 <= response.status_code < 300:
             return
         host = flow.request.pretty_host
         if seen.parsed:
             self._unread.pop(host, None)
+        elif record.is_cut:
+            return  # what there was to read may not have been kept
         elif host in self._unread or len(self._unread) < MAX_HOSTS:
             self._unread[host] += 1
             if self._unread[host] == SILENTLY_USELESS:

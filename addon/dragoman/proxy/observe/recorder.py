@@ -161,6 +161,11 @@ class FlowRecorder:
         return (upstream.head, upstream.tail) if upstream.missing else (upstream.kept, b"")
 
     @property
+    def is_cut(self) -> bool:
+        """Whether a part of what has come was not kept."""
+        return self._upstream.missing > 0
+
+    @property
     def ends(self) -> tuple[bytes, bytes]:
         """The same, but of a long one only the beginning and the end."""
         body, tail = self.upstream

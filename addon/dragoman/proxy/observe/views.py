@@ -1,6 +1,6 @@
 """The views of watched flows in mitmproxy and mitmweb: an LLM's turn as a person reads it.
 
-Each is a page of `report` over both sides of a flow.  The two generations of mitmproxy
+Each is a page of `inspect.pages` over both sides of a flow.  The two generations of mitmproxy
 want views of different kinds, so there is a small adapter for each; nothing else here
 knows which one runs.
 """
@@ -55,8 +55,8 @@ class _Look:
 
 
 def _late(name: str) -> Callable[[Exchange], Page]:
-    """A page of `report`, imported when somebody looks at it: most runs of mitmdump show none,
-    and would start later for them."""
+    """A page of `inspect.pages`, imported when somebody looks at it: most runs of mitmdump show
+    none, and would start later for them."""
 
     def page(exchange: Exchange) -> Page:
         module = importlib.import_module(f"....inspect.pages.{name}", __name__)
