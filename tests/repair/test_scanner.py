@@ -137,8 +137,8 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "a stripped header after text": ("any", f"Now bash:0{AB}{LS}{SE}", f"Now {BASH}"),
     "a stripped header after text, which ends inline code": (
         "any",
-        f"a `{CE} bash:0\n{AB}{LS}{CE} x",
-        f"a `{CE} {BASH} x",
+        f"a `{CE} bash:0\n{AB}{LS}{CE} x {CALL} y",
+        f"a `{CE} {BASH} x {BASH} y",
     ),
     "a stripped header in code": ("any", f"`bash:0{AB}{LS}`", "="),
     "a stripped header right after a fence": (

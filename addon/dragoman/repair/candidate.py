@@ -18,6 +18,8 @@ class Candidate:
     """Its offset in the text of the choice."""
     in_code: bool = False
     """Whether it stands in code that a Markdown text quotes."""
+    before: str = ""
+    """The header before its marker, with which quoted code may end."""
     raw: list[str] = field(default_factory=list)
     """All of it as it came, and what came after it."""
     size: int = 0

@@ -327,7 +327,9 @@ class Scanner:
     def _begin(self, marker: MarkerMatch, header: str = "") -> None:
         """A section or a call may begin here."""
         if self._candidate is None:
-            self._candidate = Candidate(self._fed - len(self._buffer), self._in_code(marker))
+            before = self._buffer[: marker.start]
+            start = self._fed - len(self._buffer)
+            self._candidate = Candidate(start, self._in_code(marker), before)
             self._candidate.add(self._buffer)
         rest, self._buffer = self._buffer[marker.end :], ""
         start = self._fed - len(rest)
@@ -340,8 +342,9 @@ class Scanner:
     def _commit(self) -> None:
         """The candidate is what it seemed to be."""
         if self._candidate is not None:
-            pieces, self._candidate = self._candidate.pieces, None
-            self._pieces += pieces
+            candidate, self._candidate = self._candidate, None
+            self._pieces += candidate.pieces
+            self._code.feed(candidate.before)
 
     def _begin_anew(self) -> None:
         """All up to here is certain; in what comes, a call may be text again."""
