@@ -22,10 +22,8 @@ from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire import chat_delta
-from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
-from ...wire.chat_text import reasoning
 from ...wire.errors import UpstreamError, failure, stream_error
 from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import NotJson, loads
@@ -38,9 +36,9 @@ from ..responses.event_writer import Writer
 from ..responses.response_object import snapshot
 from ..turn_context import TurnContext
 from .choices import Choices
+from .delta_reader import DeltaReader
 from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer
-from .think_tags import SplitText, ThinkSplitter
 
 _NOTHING = "The upstream's answer held no part of a turn."
 _IGNORED = ("created", "obfuscation")
@@ -78,11 +76,9 @@ class ReplyConverter:
         opened = snapshot(turn, response_id, created_at)
         self._writer = Writer(opened, dialect, clock=clock, prior=prior)
         self._line = OutputSequencer(turn, self._writer, evidence)
-        self._think = ThinkSplitter()
-        self._moved = False
+        self._reader = DeltaReader(self._line, evidence)
         self._counts: Counts | None = None
         self._choices = Choices(evidence)
-        self._cited: set[str] = set()
         self._heard = False
         self._body_ended = False
         self._error: UpstreamError | None = None
@@ -201,7 +197,7 @@ class ReplyConverter:
     def _citing(self, citations: Any) -> Slices[None]:
         for run in runs(citations) if isinstance(citations, list) else ():
             if not self._writer.ended:
-                self._cite({"citations": run})
+                self._reader.cite({"citations": run})
             yield
 
     def taking(self, repaired: Sequence[Frame], frame: Frame) -> Slices[None]:
@@ -244,18 +240,7 @@ class ReplyConverter:
             self._read_json(frame)
         else:
             text, known = fitting
-            self._say(known.meaning, text)
-
-    def _say(self, said: chat_delta.DeltaText, text: str) -> None:
-        match said.what:
-            case "content":
-                self._content(text)
-            case "reasoning":
-                self._think_aloud(text)
-            case "arguments":
-                self._end_content()
-                if not self._line.more(said.index, text):
-                    self._line.call(CallDelta(said.index, "", "", text), whole=False)
+            self._reader.template(known.meaning, text)
 
     def _read_json(self, frame: Frame) -> None:
         if not frame.whole:
@@ -284,7 +269,7 @@ class ReplyConverter:
             if finish is not None:
                 drained(self._finishing(*finish))
         if isinstance(value, dict) and not self._writer.ended:
-            self._cite(value)
+            self._reader.cite(value)
 
     def _choices_of(self, value: Any, *, named: bool) -> list[ChoiceDelta]:
         """The choices of a chunk, all of which but its citations is read here."""
@@ -297,8 +282,9 @@ class ReplyConverter:
             return []
         self._counts = counts(value) or self._counts
         choices = chat_delta.choices(value)
-        if isinstance(listed := value.get("choices"), list):
-            self._note_if("skipped", "choice that is no object", len(listed) - len(choices))
+        listed = value.get("choices")
+        if isinstance(listed, list) and len(listed) > len(choices):
+            self._evidence.note("skipped", "choice that is no object", len(listed) - len(choices))
         return choices
 
     def _said_in(
@@ -312,104 +298,15 @@ class ReplyConverter:
         said = self._choices.part_of_turn(choice.said, index)
         if fields.get("logprobs") and self._choices.answers(index):
             self._line.logprobs(chat_delta.logprobs(fields))
-        self._delta(said, index, whole=choice.whole)
+        self._reader.delta(said, index, whole=choice.whole)
         if chunk is not None:
-            self._cite(chunk)
+            self._reader.cite(chunk)
         reason = fields.get("finish_reason")
         if (found := fields.get("error")) and (error := stream_error({"error": found})):
             self._fail(error)
         elif not self._body_ended and (finish := self._choices.finished(index, reason)):
             return finish, reason
         return None
-
-    # What the model says.
-
-    def _delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
-        if thought := reasoning(delta):
-            self._think_aloud(thought)
-        content = delta.get("content")
-        if isinstance(content, str):
-            if content:
-                self._content(content)
-        elif isinstance(content, list):
-            self._parts(content)
-        if refusal := chat_delta.text(delta.get("refusal")):
-            self._end_content()
-            self._line.prose("refusal", refusal)
-        if delta.get("annotations"):
-            self._annotate(delta)
-        self._cite(delta)
-        if calls := elements(delta):
-            self._tool_calls(calls, index, whole=whole)
-        if chat_delta.unknown_fields(delta):
-            self._evidence.note("ignored", "delta in an unknown field")
-
-    def _annotate(self, delta: dict[str, Any]) -> None:
-        found, unread = chat_delta.url_annotations(delta)
-        self._cited.update(annotation["url"] for annotation in found)
-        self._line.annotate(found)
-        self._note_if("dropped", "annotation of an unknown form", unread)
-
-    def _cite(self, holder: dict[str, Any]) -> None:
-        """The sources that Perplexity and xAI list, some again in every chunk."""
-        for source in chat_delta.citations(holder) if holder.get("citations") else ():
-            if source["url"] not in self._cited:
-                self._cited.add(source["url"])
-                self._line.annotate([source])
-
-    def _think_aloud(self, thought: str) -> None:
-        self._end_content()
-        self._line.drop_logprobs()
-        self._line.prose("reasoning", thought)
-
-    def _content(self, content: str) -> None:
-        if self._think.passive:
-            self._line.text(content)
-        else:
-            pieces = self._think.feed(content)
-            if self._think.thinking or any(kind == "reasoning" for kind, _ in pieces):
-                self._line.drop_logprobs()
-            self._pieces(pieces)
-
-    def _end_content(self) -> None:
-        """Something else than content comes: what its start held back is decided now."""
-        if not self._think.passive:
-            self._pieces(self._think.close())
-
-    def _pieces(self, pieces: list[SplitText]) -> None:
-        for kind, piece in pieces:
-            if kind == "text":
-                self._line.text(piece)
-            else:
-                self._line.prose("reasoning", piece)
-                if not self._moved:
-                    self._evidence.note("moved", "inline <think> to reasoning")
-                self._moved = True
-
-    def _parts(self, content: list[Any]) -> None:
-        pieces, others = chat_delta.content_parts(content)
-        for kind, piece in pieces:
-            if kind == "text":
-                self._content(piece)
-            else:
-                self._end_content()
-                if kind == "reasoning":
-                    self._line.drop_logprobs()
-                self._line.prose(kind, piece)
-        self._note_if("dropped", "content part that is no text", others)
-
-    def _tool_calls(self, calls: list[Any], index: int, *, whole: bool) -> None:
-        self._end_content()
-        for element in calls:
-            delta = read_delta(element)
-            if delta is None or delta.silent:
-                self._evidence.note("skipped", "tool call delta that says nothing")
-            else:
-                self._line.call(delta, whole=whole, choice=index)
-
-    def _note_if(self, what: str, detail: str, count: int) -> None:
-        if count:
-            self._evidence.note(what, detail, count)
 
     # The end.
 
@@ -422,7 +319,7 @@ class ReplyConverter:
             yield from self._settling(cut=self._choices.finish != "completed")
 
     def _settling(self, *, cut: bool) -> Slices[None]:
-        self._end_content()
+        self._reader.end_content()
         if self._line.nameless(cut=cut):
             self._fail(failure("server_error", _NAMELESS))
         else:
@@ -430,7 +327,7 @@ class ReplyConverter:
 
     def _ending(self, *, whole: bool) -> Slices[None]:
         """The upstream has ended; `whole` if it said so itself."""
-        self._end_content()
+        self._reader.end_content()
         finish = self._choices.finish
         ended = self._choices.all_finished or (whole and (finish or self._line.answered))
         cut = finish not in (None, "completed")

@@ -1,0 +1,127 @@
+"""What a delta says, in the order in which it is told: reasoning, text, refusal, calls.
+
+A chunk is taken apart here, and each part goes into the line of what the model says
+(`OutputSequencer`).  What is held back is the start of the text alone, until it is known
+whether it is ``<think>``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...notes import Evidence
+from ...wire import chat_delta
+from ...wire.chat_calls import CallDelta, elements, read_delta
+from ...wire.chat_text import reasoning
+from .sequencer import OutputSequencer
+from .think_tags import SplitText, ThinkSplitter
+
+
+class DeltaReader:
+    """Reads the deltas of one reply into its line."""
+
+    def __init__(self, line: OutputSequencer, evidence: Evidence) -> None:
+        self._line = line
+        self._evidence = evidence
+        self._think = ThinkSplitter()
+        self._moved = False
+        self._cited: set[str] = set()
+
+    def template(self, said: chat_delta.DeltaText, text: str) -> None:
+        """A text that came in a frame which a template has recognised."""
+        match said.what:
+            case "content":
+                self._content(text)
+            case "reasoning":
+                self._think_aloud(text)
+            case "arguments":
+                self.end_content()
+                if not self._line.more(said.index, text):
+                    self._line.call(CallDelta(said.index, "", "", text), whole=False)
+
+    def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
+        if thought := reasoning(delta):
+            self._think_aloud(thought)
+        content = delta.get("content")
+        if isinstance(content, str):
+            if content:
+                self._content(content)
+        elif isinstance(content, list):
+            self._parts(content)
+        if refusal := chat_delta.text(delta.get("refusal")):
+            self.end_content()
+            self._line.prose("refusal", refusal)
+        if delta.get("annotations"):
+            self._annotate(delta)
+        self.cite(delta)
+        if calls := elements(delta):
+            self._tool_calls(calls, index, whole=whole)
+        if chat_delta.unknown_fields(delta):
+            self._evidence.note("ignored", "delta in an unknown field")
+
+    def _annotate(self, delta: dict[str, Any]) -> None:
+        found, unread = chat_delta.url_annotations(delta)
+        self._cited.update(annotation["url"] for annotation in found)
+        self._line.annotate(found)
+        self._note_if("dropped", "annotation of an unknown form", unread)
+
+    def cite(self, holder: dict[str, Any]) -> None:
+        """The sources that Perplexity and xAI list, some again in every chunk."""
+        for source in chat_delta.citations(holder) if holder.get("citations") else ():
+            if source["url"] not in self._cited:
+                self._cited.add(source["url"])
+                self._line.annotate([source])
+
+    def _think_aloud(self, thought: str) -> None:
+        self.end_content()
+        self._line.drop_logprobs()
+        self._line.prose("reasoning", thought)
+
+    def _content(self, content: str) -> None:
+        if self._think.passive:
+            self._line.text(content)
+        else:
+            pieces = self._think.feed(content)
+            if self._think.thinking or any(kind == "reasoning" for kind, _ in pieces):
+                self._line.drop_logprobs()
+            self._pieces(pieces)
+
+    def end_content(self) -> None:
+        """Something else than content comes: what its start held back is decided now."""
+        if not self._think.passive:
+            self._pieces(self._think.close())
+
+    def _pieces(self, pieces: list[SplitText]) -> None:
+        for kind, piece in pieces:
+            if kind == "text":
+                self._line.text(piece)
+            else:
+                self._line.prose("reasoning", piece)
+                if not self._moved:
+                    self._evidence.note("moved", "inline <think> to reasoning")
+                self._moved = True
+
+    def _parts(self, content: list[Any]) -> None:
+        pieces, others = chat_delta.content_parts(content)
+        for kind, piece in pieces:
+            if kind == "text":
+                self._content(piece)
+            else:
+                self.end_content()
+                if kind == "reasoning":
+                    self._line.drop_logprobs()
+                self._line.prose(kind, piece)
+        self._note_if("dropped", "content part that is no text", others)
+
+    def _tool_calls(self, calls: list[Any], index: int, *, whole: bool) -> None:
+        self.end_content()
+        for element in calls:
+            delta = read_delta(element)
+            if delta is None or delta.silent:
+                self._evidence.note("skipped", "tool call delta that says nothing")
+            else:
+                self._line.call(delta, whole=whole, choice=index)
+
+    def _note_if(self, what: str, detail: str, count: int) -> None:
+        if count:
+            self._evidence.note(what, detail, count)
