@@ -98,6 +98,10 @@ def test_whatever_comes_without_end_ends_the_turn(
     assert peak < 20 * BOUND
 
 
+FED = 110_000
+"""Python 3.11 joins what is written into a text after 100,000 pieces, and not before."""
+
+
 @pytest.mark.parametrize("what", ["text", "a call", "a second call while the first is open"])
 def test_a_long_reply_takes_little_more_than_its_text(what: str) -> None:
     reply = new()
@@ -105,9 +109,9 @@ def test_a_long_reply_takes_little_more_than_its_text(what: str) -> None:
         reply.feed(encode(dumps(value)))
     frames = [encode(dumps(value)) for value in WAITS[what](1)]
     tracemalloc.start()
-    for _ in range(60_000):
+    for _ in range(FED):
         for frame in frames:
             reply.feed(frame)
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert taken < 3 * 60_000 * len("word ")
+    assert taken < 3 * FED * len("word ")
