@@ -20,11 +20,11 @@ _HOLDERS = frozenset({"response", "output", "item", "content", "summary", "part"
 
 
 class LongTexts:
-    """Those of one response, and what is written for each.  They have to live as long as this:
-    they are known by their identity."""
+    """Those of one response, and what is written for each.  A text is known by its identity, so
+    it is held: once it were gone, another could have the same."""
 
     def __init__(self) -> None:
-        self._written: dict[int, bytes] = {}
+        self._written: dict[int, tuple[str, bytes]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._written)
@@ -32,7 +32,7 @@ class LongTexts:
     def add(self, text: str) -> None:
         """One that will be told, if it is long."""
         if len(text) > LONG:
-            self._written[id(text)] = quoted(text)
+            self._written[id(text)] = text, quoted(text)
 
     def writing(self, value: Any) -> Slices[bytes]:
         """What `dumps` writes for a value, in slices.  A lone surrogate is escaped where it
@@ -54,7 +54,7 @@ class LongTexts:
     def _value(self, value: Any, out: list[bytes], *, holds: bool) -> Slices[None]:
         written = self._written.get(id(value))
         if written is not None:
-            out.append(written)
+            out.append(written[1])
         elif holds and isinstance(value, dict):
             yield from self._object(value, out)
         elif holds and isinstance(value, list) and value:
