@@ -3,3 +3,5 @@
 Where everything is: ``docs/reading-the-code.md``.  Only ``proxy`` imports mitmproxy, opens
 anything or reads a clock; all else is bytes and values in, bytes and values out.
 """
+
+__version__ = "0.1.0"
