@@ -37,6 +37,10 @@ class Prefilter:
         self.quiet = True
         """Whether one of which the text only goes on, without a marker, needs none."""
 
+    def look_for(self, formats: ActiveFormats) -> None:
+        """Other formats are looked for from now on."""
+        self._may_hold_marker = formats.may_hold_marker
+
     def passes(self, raw: bytes) -> bool:
         """Whether `raw`, one or more whole frames, needs no repair for certain, if this is
         `resting`."""

@@ -18,7 +18,7 @@ from ..wire.chat_delta import choice_index
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, text_of_fields
 from .call_builder import CallBuilder
-from .call_rule import rule_for
+from .call_rule import rules_for
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
 from .formats.active import ActiveFormats
@@ -206,7 +206,8 @@ class Channels:
         self._policy = policy
         self._evidence = evidence
         self._now = now
-        self._formats = formats
+        self.formats = formats
+        """Those that are looked for in channels to come."""
         self._channels: dict[ChannelKey, TextChannel] = {}
 
     def __iter__(self) -> Iterator[TextChannel]:
@@ -229,9 +230,9 @@ class Channels:
             if len(self._channels) >= MAX_CHANNELS:
                 return None
             model = chunk.get("model")
-            rule = rule_for(self._tools, model if isinstance(model, str) else "")
+            rules = rules_for(self._tools, model if isinstance(model, str) else "")
             self._channels[key] = TextChannel(
-                Scanner(self._tools, rule, self._formats),
+                Scanner(self._tools, rules, self.formats),
                 CallBuilder(self._evidence, self._now),
                 self._policy,
                 self._evidence,
