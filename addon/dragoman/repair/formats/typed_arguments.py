@@ -1,0 +1,184 @@
+"""Arguments that a format writes one by one, as text: they leave as one JSON object.
+
+A string leaves as it arrives, escaped.  What may be something else is held until its end
+tells, or until it can be JSON no longer and is a string therefore.  The invariant: what is
+given, joined, does not depend on how the text was cut, and is a JSON object, unless the reply
+was cut off inside a value.
+"""
+
+from __future__ import annotations
+
+from ...wire.json_progress import JsonProgress
+from ..events import Arguments, CallEnd, Dropped
+from .value_types import JSON, PYTHON, STRING, ValueType, json_string, property_of, type_of
+
+VALUE_LIMIT = 1024 * 1024
+"""Characters of a value that are held until its type is known; a longer one is a string."""
+_SHORT = 64
+"""Characters, most of them blanks, that may be no more than a word such as ``null``."""
+MAX_ARGUMENTS = 10_000
+"""Arguments of one call; their names are kept, as none may come twice."""
+
+
+class TypedArguments:
+    """The arguments of one call, whose tool has this `schema` of parameters: `begin`, `text`
+    and `end_value` for each, then `end`.  `take` gives what has come of them."""
+
+    def __init__(self, schema: object) -> None:
+        self._schema = schema
+        self._keys: set[str] = set()
+        self._given = ["{"]
+        """JSON text that has not been taken."""
+        self._events: list[Arguments | Dropped | CallEnd] = []
+        self._value: _Value | None = None
+        self._repeated = False
+        """Whether the open value is one of an argument that is there already."""
+
+    @property
+    def in_value(self) -> bool:
+        """Whether a value has begun that has not ended."""
+        return self._value is not None or self._repeated
+
+    def has(self, key: str) -> bool:
+        """Whether this argument has begun."""
+        return key in self._keys
+
+    def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
+        """A value begins.  `kind` is its type if the format gives it (`STRING`; `JSON` for any
+        other), else the schema does.  `trim`: a line end at each side of it is formatting."""
+        self._repeated = key in self._keys or len(self._keys) >= MAX_ARGUMENTS
+        if self._repeated:
+            self._drop("a second value of an argument")
+            return
+        self._given.append(("," if self._keys else "") + json_string(key) + ":")
+        self._keys.add(key)
+        if kind is None:
+            kind = type_of(property_of(self._schema, key), self._schema)
+        self._value = _Value(kind, trim)
+
+    def text(self, text: str) -> None:
+        """More of the open value."""
+        if self._value is not None:
+            self._given.append(self._value.text(text))
+
+    def takes(self, text: str) -> str | None:
+        """What `text` gives at once, if the open value is a string of which all before has
+        been given; else nothing is taken."""
+        value = self._value
+        return value.takes(text) if value and not self._given and not self._events else None
+
+    def end_value(self) -> None:
+        """The open value ends."""
+        if self._value is not None:
+            self._given.append(self._value.end())
+        self._value, self._repeated = None, False
+
+    def whole_value(self, key: str, json: str) -> None:
+        """A value that is JSON text already."""
+        self.begin(key, JSON)
+        if self._value is not None:
+            self._given.append(json)
+        self._value, self._repeated = None, False
+
+    def end(self, *, cut: bool = False) -> None:
+        """The call ends.  One that was cut off inside a value stays without its end, so that
+        nobody takes half a value for a whole one."""
+        if cut and self._value is not None:
+            self._given.append(self._value.cut())
+        else:
+            self.end_value()
+            self._given.append("}")
+        self._value = None
+        self._flush()
+        self._events.append(CallEnd(valid=not cut, cut=cut))
+
+    def take(self) -> list[Arguments | Dropped | CallEnd]:
+        """What has come, once; a `CallEnd` is the last."""
+        self._flush()
+        events, self._events = self._events, []
+        return events
+
+    def _flush(self) -> None:
+        if text := "".join(self._given):
+            self._events.append(Arguments(text))
+        self._given.clear()
+
+    def _drop(self, what: str) -> None:
+        self._flush()
+        self._events.append(Dropped(what))
+
+
+class _Value:
+    """One value: JSON text of a string as it comes, or of what it is at its end."""
+
+    def __init__(self, kind: ValueType, trim: bool) -> None:
+        self._kind = kind
+        self._trim = self._leading = trim
+        self._line_end = ""
+        """What may be the line end before the closing tag, or after the opening one."""
+        self._streams = kind == STRING or (kind.is_string and not kind.takes_null)
+        self._open = False
+        """Whether the string's first quote has been given."""
+        self._held: list[str] = []
+        self._size = 0
+        self._json = JsonProgress()
+
+    def takes(self, text: str) -> str | None:
+        """See `TypedArguments.takes`."""
+        if not self._open or self._line_end or (self._trim and text.endswith(("\r", "\n"))):
+            return None
+        return json_string(text)[1:-1]
+
+    def text(self, text: str) -> str:
+        return self._add(self._trimmed(text) if self._trim else text)
+
+    def _trimmed(self, text: str) -> str:
+        """The text without what may be the line end at its start or its end."""
+        text, self._line_end = self._line_end + text, ""
+        if self._leading:
+            if text in ("", "\r"):
+                self._line_end = text
+                return ""
+            self._leading = False
+            text = text.removeprefix("\r\n" if text[0] == "\r" else "\n")
+        end = len(text) - (text.endswith("\n") or text.endswith("\r"))
+        end -= text.endswith("\r\n")
+        text, self._line_end = text[:end], text[end:]
+        return text
+
+    def _add(self, text: str) -> str:
+        """More of the value itself."""
+        if not self._streams and text:
+            self._held.append(text)
+            self._size += len(text)
+            if not self._may_be_other(text):
+                self._streams = True
+                text = "".join(self._held)
+                self._held.clear()
+        if not self._streams:
+            return ""
+        quote, self._open = "" if self._open else '"', True
+        return quote + json_string(text)[1:-1]
+
+    def _may_be_other(self, text: str) -> bool:
+        """Whether what is held, which ends in `text`, may be anything but a string."""
+        if self._size > VALUE_LIMIT:
+            return False
+        if self._size <= _SHORT:
+            bare = "".join(self._held).strip()
+            words = ("null",) if self._kind.is_string else PYTHON
+            if any(word.startswith(bare) for word in words):
+                return True
+        if self._kind.is_string:
+            return False
+        at = self._json.follow(text, 0, len(text))
+        return not self._json.broken and not text[at:].strip()
+
+    def end(self) -> str:
+        given = self._add("\r") if self._line_end == "\r" else ""
+        if self._streams:
+            return given + ('"' if self._open else '""')
+        return self._kind.json_of("".join(self._held))
+
+    def cut(self) -> str:
+        return "" if self._streams else "".join(self._held)
