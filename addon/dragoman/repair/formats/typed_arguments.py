@@ -31,13 +31,11 @@ class TypedArguments:
         """JSON text that has not been taken."""
         self._events: list[Arguments | Dropped | CallEnd] = []
         self._value: _Value | None = None
-        self._repeated = False
-        """Whether the open value is one of an argument that is there already."""
 
     @property
-    def in_value(self) -> bool:
-        """Whether a value has begun that has not ended."""
-        return self._value is not None or self._repeated
+    def begun(self) -> bool:
+        """Whether any argument has begun."""
+        return bool(self._keys)
 
     def has(self, key: str) -> bool:
         """Whether this argument has begun."""
@@ -46,8 +44,7 @@ class TypedArguments:
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         """A value begins.  `kind` is its type if the format gives it (`STRING`; `JSON` for any
         other), else the schema does.  `trim`: a line end at each side of it is formatting."""
-        self._repeated = key in self._keys or len(self._keys) >= MAX_ARGUMENTS
-        if self._repeated:
+        if key in self._keys or len(self._keys) >= MAX_ARGUMENTS:
             self._drop("a second value of an argument")
             return
         self._given.append(("," if self._keys else "") + json_string(key) + ":")
@@ -67,18 +64,19 @@ class TypedArguments:
         value = self._value
         return value.takes(text) if value and not self._given and not self._events else None
 
-    def end_value(self) -> None:
-        """The open value ends."""
+    def end_value(self, *, implied: bool = False) -> None:
+        """The open value ends; `implied`: without a tag that says so, so that a line end
+        before the next one is formatting."""
         if self._value is not None:
-            self._given.append(self._value.end())
-        self._value, self._repeated = None, False
+            self._given.append(self._value.end(implied=implied))
+        self._value = None
 
     def whole_value(self, key: str, json: str) -> None:
         """A value that is JSON text already."""
         self.begin(key, JSON)
         if self._value is not None:
             self._given.append(json)
-        self._value, self._repeated = None, False
+        self._value = None
 
     def end(self, *, cut: bool = False) -> None:
         """The call ends.  One that was cut off inside a value stays without its end, so that
@@ -115,7 +113,7 @@ class _Value:
         self._kind = kind
         self._trim = self._leading = trim
         self._line_end = ""
-        """What may be the line end before the closing tag, or after the opening one."""
+        """What may be a line end that is formatting."""
         self._streams = kind == STRING or (kind.is_string and not kind.takes_null)
         self._open = False
         """Whether the string's first quote has been given."""
@@ -125,15 +123,12 @@ class _Value:
 
     def takes(self, text: str) -> str | None:
         """See `TypedArguments.takes`."""
-        if not self._open or self._line_end or (self._trim and text.endswith(("\r", "\n"))):
+        if not self._open or self._line_end or text.endswith(("\r", "\n")):
             return None
         return json_string(text)[1:-1]
 
     def text(self, text: str) -> str:
-        return self._add(self._trimmed(text) if self._trim else text)
-
-    def _trimmed(self, text: str) -> str:
-        """The text without what may be the line end at its start or its end."""
+        """More of the value: all but what may be the line end at its end."""
         text, self._line_end = self._line_end + text, ""
         if self._leading:
             if text in ("", "\r"):
@@ -144,7 +139,7 @@ class _Value:
         end = len(text) - (text.endswith("\n") or text.endswith("\r"))
         end -= text.endswith("\r\n")
         text, self._line_end = text[:end], text[end:]
-        return text
+        return self._add(text)
 
     def _add(self, text: str) -> str:
         """More of the value itself."""
@@ -174,11 +169,13 @@ class _Value:
         at = self._json.follow(text, 0, len(text))
         return not self._json.broken and not text[at:].strip()
 
-    def end(self) -> str:
-        given = self._add("\r") if self._line_end == "\r" else ""
+    def end(self, *, implied: bool) -> str:
+        formats = (self._trim and self._line_end != "\r") or implied
+        given = "" if formats else self._add(self._line_end)
         if self._streams:
             return given + ('"' if self._open else '""')
         return self._kind.json_of("".join(self._held))
 
     def cut(self) -> str:
-        return "" if self._streams else "".join(self._held)
+        given = self._add(self._line_end)
+        return given if self._streams else "".join(self._held)
