@@ -264,7 +264,7 @@ class TaggedCalls:
     def _give_header(self) -> None:
         self._calls += 1
         self._events.append(Header(self._name, self._name, "", "plain name"))
-        self._arguments = TypedArguments(self._tools.schema_of(self._name))
+        self._arguments = self._syntax.arguments(self._tools.schema_of(self._name))
         self._state = _State.CALL
 
     def _end_call(self, *, cut: bool = False) -> None:
@@ -283,15 +283,24 @@ class TaggedCalls:
             tag = syntax.read(match)
             if self._ends_value(tag):
                 self._give(match.start())
-                implied = tag.kind is not TagKind.ARGUMENT_END
-                self._at = tag.start if implied else tag.end
-                self._arguments.end_value(implied=implied)
-                self._state = _State.CALL
+                self._end_value(tag)
                 return True
             at = match.end()
         self._give(len(self._buffer) - unfinished(syntax.in_value_so_far, self._buffer[at:]))
         self._events += self._arguments.take()
         return False
+
+    def _end_value(self, tag: Tag) -> None:
+        if tag.kind is TagKind.ARGUMENT and self._arguments.nests:
+            self._at = tag.end
+            self._arguments.begin(tag.name)
+        elif tag.kind is TagKind.ARGUMENT_END:
+            self._at = tag.end
+            self._arguments.end_value(name=tag.name)
+        else:
+            self._arguments.end_value(implied=True)
+        if not self._arguments.in_value:
+            self._state = _State.CALL
 
     def _ends_value(self, tag: Tag) -> bool:
         if tag.kind in _NEVER_END:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .typed_arguments import TypedArguments
 from .value_types import ValueType
 
 TAG_LIMIT = 512
@@ -63,6 +64,8 @@ class TagSyntax:
     plain: bool = False
     """Whether the tags are what a text may hold: then one that begins something ends a value
     only if it names what is declared."""
+    arguments: Callable[[object], TypedArguments] = TypedArguments
+    """Makes those of a call whose tool has this schema."""
 
 
 def so_far(*parts: str | tuple[str, ...]) -> str:
