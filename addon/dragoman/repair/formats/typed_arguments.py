@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...wire.json_progress import JsonProgress
 from ..events import Arguments, CallEnd, Dropped
-from .value_types import JSON, PYTHON, STRING, ValueType, json_string, property_of, type_of
+from .value_types import PYTHON, STRING, ValueType, json_string, property_of, type_of
 
 VALUE_LIMIT = 1024 * 1024
 """Characters of a value that are held until its type is known; a longer one is a string."""
@@ -24,6 +24,9 @@ class TypedArguments:
     """The arguments of one call, whose tool has this `schema` of parameters: `begin`, `text`
     and `end_value` for each, then `end`.  `take` gives what has come of them."""
 
+    nests = False
+    """Whether a value may begin in the open one."""
+
     def __init__(self, schema: object) -> None:
         self._schema = schema
         self._keys: set[str] = set()
@@ -31,13 +34,13 @@ class TypedArguments:
         """JSON text that has not been taken."""
         self._events: list[Arguments | Dropped | CallEnd] = []
         self._value: _Value | None = None
-        self._repeated = False
-        """Whether the open value is one of an argument that is there already."""
+        self.in_value = False
+        """Whether a value has begun that has not ended."""
 
     @property
-    def in_value(self) -> bool:
-        """Whether a value has begun that has not ended."""
-        return self._value is not None or self._repeated
+    def begun(self) -> bool:
+        """Whether any argument has begun."""
+        return bool(self._keys)
 
     def has(self, key: str) -> bool:
         """Whether this argument has begun."""
@@ -46,12 +49,9 @@ class TypedArguments:
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         """A value begins.  `kind` is its type if the format gives it (`STRING`; `JSON` for any
         other), else the schema does.  `trim`: a line end at each side of it is formatting."""
-        self._repeated = key in self._keys or len(self._keys) >= MAX_ARGUMENTS
-        if self._repeated:
-            self._drop("a second value of an argument")
+        self.in_value = True
+        if not self._begin_key(key):
             return
-        self._given.append(("," if self._keys else "") + json_string(key) + ":")
-        self._keys.add(key)
         if kind is None:
             kind = type_of(property_of(self._schema, key), self._schema)
         self._value = _Value(kind, trim)
@@ -67,28 +67,23 @@ class TypedArguments:
         value = self._value
         return value.takes(text) if value and not self._given and not self._events else None
 
-    def end_value(self) -> None:
-        """The open value ends."""
+    def end_value(self, *, implied: bool = False, name: str = "") -> None:  # noqa: ARG002
+        """The open value ends; `implied`: without a tag that says so, so that a line end
+        before the next one is formatting.  `name` is that in the tag, if it has one."""
         if self._value is not None:
-            self._given.append(self._value.end())
-        self._value, self._repeated = None, False
+            self._given.append(self._value.end(implied=implied))
+        self._value = None
+        self.in_value = False
 
     def whole_value(self, key: str, json: str) -> None:
         """A value that is JSON text already."""
-        self.begin(key, JSON)
-        if self._value is not None:
+        if self._begin_key(key):
             self._given.append(json)
-        self._value, self._repeated = None, False
 
     def end(self, *, cut: bool = False) -> None:
         """The call ends.  One that was cut off inside a value stays without its end, so that
         nobody takes half a value for a whole one."""
-        if cut and self._value is not None:
-            self._given.append(self._value.cut())
-        else:
-            self.end_value()
-            self._given.append("}")
-        self._value = None
+        self._given.append(self._half_value() if cut and self.in_value else "}")
         self._flush()
         self._events.append(CallEnd(valid=not cut, cut=cut))
 
@@ -97,6 +92,18 @@ class TypedArguments:
         self._flush()
         events, self._events = self._events, []
         return events
+
+    def _half_value(self) -> str:
+        return self._value.cut() if self._value else ""
+
+    def _begin_key(self, key: str) -> bool:
+        """Give the name of an argument, unless it is there already."""
+        if key in self._keys or len(self._keys) >= MAX_ARGUMENTS:
+            self._drop("a second value of an argument")
+            return False
+        self._given.append(("," if self._keys else "") + json_string(key) + ":")
+        self._keys.add(key)
+        return True
 
     def _flush(self) -> None:
         if text := "".join(self._given):
@@ -115,7 +122,7 @@ class _Value:
         self._kind = kind
         self._trim = self._leading = trim
         self._line_end = ""
-        """What may be the line end before the closing tag, or after the opening one."""
+        """What may be a line end that is formatting."""
         self._streams = kind == STRING or (kind.is_string and not kind.takes_null)
         self._open = False
         """Whether the string's first quote has been given."""
@@ -125,15 +132,12 @@ class _Value:
 
     def takes(self, text: str) -> str | None:
         """See `TypedArguments.takes`."""
-        if not self._open or self._line_end or (self._trim and text.endswith(("\r", "\n"))):
+        if not self._open or self._line_end or text.endswith(("\r", "\n")):
             return None
         return json_string(text)[1:-1]
 
     def text(self, text: str) -> str:
-        return self._add(self._trimmed(text) if self._trim else text)
-
-    def _trimmed(self, text: str) -> str:
-        """The text without what may be the line end at its start or its end."""
+        """More of the value: all but what may be the line end at its end."""
         text, self._line_end = self._line_end + text, ""
         if self._leading:
             if text in ("", "\r"):
@@ -144,7 +148,7 @@ class _Value:
         end = len(text) - (text.endswith("\n") or text.endswith("\r"))
         end -= text.endswith("\r\n")
         text, self._line_end = text[:end], text[end:]
-        return text
+        return self._add(text)
 
     def _add(self, text: str) -> str:
         """More of the value itself."""
@@ -174,11 +178,13 @@ class _Value:
         at = self._json.follow(text, 0, len(text))
         return not self._json.broken and not text[at:].strip()
 
-    def end(self) -> str:
-        given = self._add("\r") if self._line_end == "\r" else ""
+    def end(self, *, implied: bool) -> str:
+        formats = (self._trim and self._line_end != "\r") or implied
+        given = "" if formats else self._add(self._line_end)
         if self._streams:
             return given + ('"' if self._open else '""')
         return self._kind.json_of("".join(self._held))
 
     def cut(self) -> str:
-        return "" if self._streams else "".join(self._held)
+        given = self._add(self._line_end)
+        return given if self._streams else "".join(self._held)

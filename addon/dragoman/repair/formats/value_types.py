@@ -82,11 +82,16 @@ JSON = ValueType()
 STRING = ValueType((("string", {}),))
 
 
-def property_of(schema: object, key: str) -> object:
-    """The schema of an argument, or of an element of an object; None if there is none."""
+def declares(schema: object, key: str) -> bool:
+    """Whether a schema names this argument, or element of an object."""
     declared = schema.get("properties") if isinstance(schema, dict) else None
-    if isinstance(declared, dict) and key in declared:
-        return declared[key]
+    return isinstance(declared, dict) and key in declared
+
+
+def property_of(schema: Any, key: str) -> object:
+    """The schema of an argument, or of an element of an object; None if there is none."""
+    if declares(schema, key):
+        return schema["properties"][key]
     return schema.get("additionalProperties") if isinstance(schema, dict) else None
 
 
