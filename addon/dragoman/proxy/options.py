@@ -21,7 +21,7 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.utils import human
 
 from ..bridge.responses.dialects import DIALECTS
-from ..repair.formats import FORMATS, FormatChoice
+from ..repair.formats import NAMES, FormatChoice
 from ..repair.pending import Policy
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _INSTEAD = {
 }
 """Words that as a flow filter are patterns for addresses, which nobody means by them."""
 
-_FORMATS = ", ".join(each.name for each in FORMATS)
+_FORMATS = ", ".join(NAMES)
 
 _OPTIONS = (
     (

@@ -33,7 +33,11 @@ class ActiveFormats:
         ]
         self._begins = re.compile(_tree(beginnings)).search
         self._beginning = {
-            text: [each for each in formats if any(map(text.startswith, each.beginnings))]
+            text: [
+                each
+                for each in formats
+                if any(text.startswith(own) or own.startswith(text) for own in each.beginnings)
+            ]
             for text in beginnings
         }
         """The formats of which a marker may stand where one of these does."""
