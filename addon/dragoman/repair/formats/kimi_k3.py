@@ -58,7 +58,7 @@ _BODY = (
 )
 _MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), *_BODY)
 _ENDS_THINNED = tuple("argument"[:size] for size in range(1, 9))
-_WORD_BEFORE = re.compile(rf"(?:{_WORDS})\s*\Z")
+_WORD_BEFORE = re.compile(r"(?:think|response|message)\s*\Z")
 """The name of a channel of whose marker nothing is left but its end."""
 _BEGINNINGS = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")
 

@@ -198,18 +198,13 @@ class _Elements(TypedArguments):
         self.in_value = bool(self._open)
 
     def end(self, *, cut: bool = False) -> None:
-        if not (cut and self._open):
-            self._release()
+        half = bool(self._open)
+        self._release()
+        self.in_value = self.in_value or half
         super().end(cut=cut)
 
-    def _half_value(self) -> str:
-        if not self._same:
-            return super()._half_value()
-        begun = self._begin_key(self._same[0].name)
-        return json_string("".join(self._open[-1].texts))[:-1] if begun else ""
-
     def _release(self) -> None:
-        """The last argument is whole."""
+        """The last argument is whole, or nothing more of it comes."""
         same, self._same, self._size = self._same, [], 0
         self._open.clear()
         if same:

@@ -155,10 +155,9 @@ class TaggedCalls:
             if self._state is _State.HEADER:
                 self._give_header()
             elif self._state is _State.VALUE:
-                held = unfinished(self._syntax.in_value_so_far, self.rest)
-                self._arguments.text(self._buffer[self._at : len(self._buffer) - held])
+                self._give(len(self._buffer) - unfinished(self._syntax.in_value_so_far, self.rest))
             self._end_call(cut=True)
-            self._at = len(self._buffer)
+            self._drop_rest()
         self._state = _State.OVER
 
     def _finish_section(self) -> None:
@@ -167,8 +166,13 @@ class TaggedCalls:
             text = bool(rest.strip())
             self._events.append(NoHeader() if text else Dropped("empty section"))
         elif self._syntax.closing.match(rest):
+            self._drop_rest()
+
+    def _drop_rest(self) -> None:
+        """The text ends in half a tag."""
+        if self.rest.strip():
             self._events.append(Dropped("unfinished marker"))
-            self._at = len(self._buffer)
+        self._at = len(self._buffer)
 
     # Between values
 
@@ -189,7 +193,7 @@ class TaggedCalls:
         if rest[0] == "{" and self._state is _State.HEADER:
             self._give_header()
             self._begin_json(found.start())
-        elif self._ended and self._syntax.so_far.match(rest):
+        elif self._ended and not rest[0].isalpha() and self._syntax.so_far.match(rest):
             return False
         else:
             self._text_follows()

@@ -83,7 +83,10 @@ class TypedArguments:
     def end(self, *, cut: bool = False) -> None:
         """The call ends.  One that was cut off inside a value stays without its end, so that
         nobody takes half a value for a whole one."""
-        self._given.append(self._half_value() if cut and self.in_value else "}")
+        if cut and self.in_value:
+            self._given.append(self._value.cut() if self._value else "")
+        else:
+            self._given.append("}")
         self._flush()
         self._events.append(CallEnd(valid=not cut, cut=cut))
 
@@ -92,9 +95,6 @@ class TypedArguments:
         self._flush()
         events, self._events = self._events, []
         return events
-
-    def _half_value(self) -> str:
-        return self._value.cut() if self._value else ""
 
     def _begin_key(self, key: str) -> bool:
         """Give the name of an argument, unless it is there already."""
