@@ -9,16 +9,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
-from dragoman.repair.call_rule import CallRule
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, CallStart, ScanEvent, Text
+from dragoman.repair.formats import FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.protocol import LeakFormat
 from dragoman.repair.pending import Policy
-from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import split
-from tests.repair.streams import NOW, Read, chunk, read, sse
+from tests.repair.streams import NOW, Read, chunk, read, scanner_of, sse
 
 TOOLS = {
     "bash": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
@@ -55,7 +54,7 @@ def gist(events: list[ScanEvent]) -> str:
 
 def scanned(pieces: list[str], formats: ActiveFormats) -> str:
     """What a scanner makes of a text that comes in these pieces."""
-    scanner = Scanner(DECLARED, CallRule("declared", kimi=False), formats)
+    scanner = scanner_of(DECLARED, "declared", formats)
     events: list[ScanEvent] = []
     for piece in pieces:
         if (given := scanner.takes(piece)) is not None:
@@ -81,8 +80,8 @@ def streamed(pieces: list[str], *formats: LeakFormat, finish: str = "stop") -> R
     """What a client reads of a stream whose content comes in these pieces."""
     stream = sse([*(chunk({"content": text}) for text in pieces), chunk({}, finish)])
     stream = stream.replace(b'"kimi"', b'"m"')
-    active = ActiveFormats(formats)
-    repair = ChatStreamRepair(DECLARED, Policy(), Evidence(), NOW, formats=active)
+    policy = Policy(formats=FormatChoice(formats))
+    repair = ChatStreamRepair(DECLARED, policy, Evidence(), NOW)
     frames = [out for frame in split(stream) for out in repair.feed(frame)]
     return read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
 
