@@ -22,6 +22,7 @@ from ...bridge.request.chat_shapes import forming
 from ...bridge.request.convert import converting
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose
 from ...bridge.turn_context import TurnContext
+from ...inspect.outcome import REFUSED
 from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
@@ -218,10 +219,11 @@ async def send_as_chat(
         raise
     except (NotJson, Refused, StoreError) as error:
         flow.response = refusal(error)
-        evidence.note("refused:", str(error))
+        evidence.note(REFUSED, str(error))
         return None
     except Exception:
         logger.exception("%s: the request could not be converted", request.pretty_host)
+        evidence.note(REFUSED, "it could not be converted")
         flow.response = error_response(
             500, "Dragoman could not convert the request.", type="server_error"
         )
