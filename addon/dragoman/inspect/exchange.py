@@ -70,8 +70,10 @@ class Exchange:
     """That header of the reply, which the message of an error repeats."""
     error: str = ""
     """How a connection broke off, in mitmproxy's words; empty: none did."""
+    told_request: tuple[str, ...] = ()
+    """What was dropped from the request, renamed …: lines of the flow's evidence."""
     told: tuple[str, ...] = ()
-    """What was repaired, dropped, renamed …: the lines of the flow's evidence."""
+    """What was repaired in the reply, dropped …: the other lines."""
     calls: Mapping[str, int] = field(default_factory=dict)
     """Tool calls that repair found, by name."""
     timing: Timing | None = None

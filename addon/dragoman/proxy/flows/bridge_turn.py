@@ -212,6 +212,8 @@ async def send_as_chat(
     try:
         _check_address(request)
         asked = await _asked(flow, address, archive, running, evidence=evidence)
+        if asked.earlier:
+            evidence.note("continued with", f"{len(asked.earlier)} items from the store")
         sent = await in_slices(_sent(asked, settings, evidence), flow)
         # From here to the end nothing is awaited: then this one is among those that run.
         _check_resumed(asked.keeping, bridged.values())

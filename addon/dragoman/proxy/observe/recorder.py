@@ -144,7 +144,8 @@ class FlowRecorder:
             client_reply=self._client.kept,
             upstream_missing=self._upstream.missing,
             client_missing=self._client.missing,
-            told=tuple(self.evidence.lines()),
+            told_request=tuple(self.evidence.request_lines()),
+            told=tuple(self.evidence.reply_lines()),
             calls=dict(self.evidence.calls),
             timing=self.timing,
             options=self.options,
@@ -200,7 +201,8 @@ class FlowRecorder:
         flow.metadata[KEY] = {
             "job": self.job,
             "outcome": [self.outcome.ending, self.outcome.what],
-            "told": self.evidence.lines(),
+            "told_request": self.evidence.request_lines(),
+            "told": self.evidence.reply_lines(),
             # A file of flows keeps the order of a list only.
             "calls": [[name, count] for name, count in self.evidence.calls.items()],
             "options": dict(self.options),
@@ -275,6 +277,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
         client_reply=received,
         upstream_missing=upstream_missing,
         client_missing=client_missing,
+        told_request=tuple(map(str, _typed(told.get("told_request"), list, []))),
         told=tuple(map(str, _typed(told.get("told"), list, []))),
         calls=_pairs(told.get("calls")),
         timing=_timing(told),
