@@ -31,7 +31,7 @@ from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
 from .observe import views
-from .observe.commands import Commands
+from .observe.commands import Commands, ProxyCommands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import recorder_of
@@ -66,7 +66,8 @@ class Dragoman:
         self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._witness.stats)
         self_test = SelfTest()
-        self.addons = [Commands(self._witness.stats, self._hosts, self_test), self_test]
+        commands = Commands(self._witness.stats), ProxyCommands(self._hosts, self_test)
+        self.addons = [*commands, self_test]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
