@@ -47,7 +47,8 @@ def repairing_body(
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
             scanner = Scanner(tools, rules, formats)
-            touched |= yield from _MessageRepair(choice, scanner, policy, evidence, now).run()
+            calls = CallBuilder(evidence, now, tools)
+            touched |= yield from _MessageRepair(choice, scanner, calls, policy, evidence).run()
         yield
     repaired = (yield from writing(reply)) if touched else None
     yield from let_go(reply)
@@ -79,15 +80,15 @@ class _MessageRepair:
         self,
         choice: dict[str, Any],
         scanner: Scanner,
+        calls: CallBuilder,
         policy: Policy,
         evidence: Evidence,
-        now: int,
     ) -> None:
         self._choice = choice
         self._message: dict[str, Any] = choice["message"]
         self._policy = policy
         self._evidence = evidence
-        self._calls = CallBuilder(evidence, now)
+        self._calls = calls
         self._scanner = scanner
         self._texts: dict[tuple[str, ...], list[str]] = {}
         self._new_calls: list[dict[str, Any]] = []

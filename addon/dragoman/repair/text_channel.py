@@ -100,7 +100,10 @@ class TextChannel:
     def takes(self, text: str) -> str | None:
         """See `Scanner.takes`."""
         given = self.scanner.takes(text)
-        self.end += len(text) if given is not None else 0
+        if given is not None:
+            self.end += len(text)
+            if self.scanner.in_call:
+                self.calls.passed(given)
         return given
 
     def passed(self, fields: tuple[str, ...], text: str) -> None:
@@ -236,7 +239,7 @@ class Channels:
             rules = rules_for(self._tools, self._model)
             self._channels[key] = TextChannel(
                 Scanner(self._tools, rules, self._formats),
-                CallBuilder(self._evidence, self._now),
+                CallBuilder(self._evidence, self._now, self._tools),
                 self._policy,
                 self._evidence,
                 {"object": "chat.completion.chunk", "choices": [{"index": index}]},

@@ -19,6 +19,7 @@ from ...inspect.headline import headline
 from ...inspect.outcome import RUNNING, outcome_of
 from ...inspect.stats import Stats, Summary, counted
 from ...inspect.summary import ReplySummary, summarizing_both
+from ...inspect.turn_figures import figures_of
 from ...notes import Evidence, printable
 from ...wire.chat_end import EARLY
 from ...wire.slices import Slices, drained
@@ -225,6 +226,10 @@ def _mark(record: FlowRecorder) -> str:
 def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> Summary:
     forms, notes = counted(record.evidence)
     timing = record.timing
+    (body, missing), _ = record.ends()
+    if not record.streamed and not body and flow.response is not None:
+        body = readable(flow.response)
+    turn = figures_of(b"" if missing else body, record.tools, record.evidence, seen, record.outcome)
     return Summary(
         job=record.job,
         host=flow.request.pretty_host,
@@ -239,6 +244,7 @@ def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> S
         longest_silence=timing.longest_silence if timing else None,
         duration=time.time() - record.began,
         parsed=seen.parsed,
+        turn=turn,
     )
 
 
