@@ -64,7 +64,7 @@ class ChatStreamRepair:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
-        if not self._named and b'"model"' in raw:
+        if not self._named and raw.find(b'"model"') >= 0:
             self._take_name(raw)
         if not (self._prefilter.resting and self._prefilter.passes(raw)):
             return False

@@ -24,14 +24,19 @@ from .value_types import ValueType, json_string, property_of, type_of
 
 _BEGINNING = "]<]minimax[>["
 _PREFIX = re.escape(_BEGINNING)
+_PREFIXES = rf"(?:{_PREFIX}\s{{0,8}}){{1,2}}"
 _TAG = re.compile(
-    rf"(?:{_PREFIX}\s*)+(?:<(?P<end>/?)(?:(?P<section>tool_call)|(?P<invoke>invoke)"
+    rf"{_PREFIXES}(?:<(?P<end>/?)(?:(?P<section>tool_call)|(?P<invoke>invoke)"
     r"(?:\s+name\s*=\s*[\"']?(?P<name>[^\"'<>]*)[\"']?)?|(?P<element>[A-Za-z_][\w.:-]*))\s*>"
     r"|(?P<stray>(?=[^\s<\]]|\][^<])))"
 )
 _SO_FAR = re.compile(
     r"\]"
-    + so_far((_BEGINNING[1:],), rf"\s*(?:{_PREFIX}\s*)*", r"(?:<[^<>\]]*|\](?:<\]?[a-z]*\[?>?)?)?")
+    + so_far(
+        (_BEGINNING[1:],),
+        rf"\s{{0,8}}(?:{_PREFIX}\s{{0,8}})?",
+        r"(?:<[^<>\]]*|\](?:<\]?[a-z]*\[?>?)?)?",
+    )
 )
 
 
@@ -53,7 +58,7 @@ class _MiniMaxM3(TaggedFormat):
 
     name = "minimax_m3"
     beginnings = (_BEGINNING,)
-    markers = rf"(?:{_PREFIX}\s*)+(?:<[^<>]*>)?"
+    markers = rf"{_PREFIXES}(?:<[^<>]*>)?"
 
     def __init__(self) -> None:
         self.syntax = TagSyntax(
@@ -61,7 +66,7 @@ class _MiniMaxM3(TaggedFormat):
             so_far=_SO_FAR,
             in_value=_TAG,
             in_value_so_far=_SO_FAR,
-            closing=re.compile(rf"\s*(?:{_PREFIX}\s*)*(?:</|\Z)"),
+            closing=re.compile(rf"\s*{_PREFIXES}(?:</|\Z)"),
             read=_read,
             may_begin_in=lambda text: "]" in text,
             arguments=_Elements,
