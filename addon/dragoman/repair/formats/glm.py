@@ -15,8 +15,7 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Arguments
 from .buffered_parser import WORD, BufferedParser, named
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
+from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
 from .protocol import LeakFormat
 from .tagged_arguments import TaggedArguments, Tags
 from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, TagFormat
@@ -68,7 +67,7 @@ class GlmParser(BufferedParser):
         header = named(found["name"], found[0].strip())
         if tag == "{":
             self._is_json = True
-            return self._start_call(header, JsonArguments(TAGS.find, TAGS.unfinished, {}), end)
+            return self._start_call(header, MarkedJson(TAGS), end)
         arguments = TaggedArguments(self._tools.schema_of(found["name"]), _TAGS)
         return self._start_call(header, arguments, end)
 
