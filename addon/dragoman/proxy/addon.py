@@ -77,7 +77,7 @@ class Dragoman:
         """Declare the options."""
         options.declare(loader)
         options.take_over(ctx.options.deferred)
-        views.install()
+        views.install(views.statistics(self._witness.stats))
         if LAYER_MISSING:
             logger.warning(
                 "No heartbeats while an upstream is silent, no last word when its connection "
