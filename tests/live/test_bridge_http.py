@@ -238,6 +238,16 @@ def test_unsupported_tools_are_dropped_on_record(bridge: Bridge) -> None:
     bridge.proxy.wait_for_log("dropped tool web_search")
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_client_is_told_what_it_did_not_get(bridge: Bridge, stream: bool) -> None:
+    assert bridge.ask("clean_text", REQUEST | {"stream": stream}).reply.header("x-dragoman") is None
+    tools = [*REQUEST["tools"], {"type": "web_search"}]
+    asked = {"tools": tools, "tool_choice": {"type": "web_search"}, "stream": stream}
+    reply = bridge.ask("clean_text", REQUEST | asked).reply
+    told = "dropped tool web_search x2; downgraded to auto tool_choice web_search"
+    assert reply.header("x-dragoman") == told
+
+
 def test_unsupported_tools_are_refused_if_the_user_says_so(start: Callable[..., Bridge]) -> None:
     bridge = start("dragoman_unsupported_tools=error")
     tools = [*REQUEST["tools"], {"type": "web_search"}]

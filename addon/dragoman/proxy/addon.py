@@ -34,8 +34,16 @@ from .observe import views
 from .observe.commands import Commands, ProxyCommands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
-from .observe.recorder import recorder_of
-from .routes import ResponsesRoute, beside, is_chat, is_upgrade, responses_route, unserved
+from .observe.recorder import client_request_of, recorder_of
+from .routes import (
+    ResponsesRoute,
+    beside,
+    is_chat,
+    is_replayed,
+    is_upgrade,
+    responses_route,
+    unserved,
+)
 from .run_slices import ClientLeft, in_slices
 from .self_test import SelfTest
 
@@ -73,7 +81,7 @@ class Dragoman:
         """Declare the options."""
         options.declare(loader)
         options.take_over(ctx.options.deferred)
-        views.install()
+        views.install(views.statistics(self._witness.stats))
         if LAYER_MISSING:
             logger.warning(
                 "No heartbeats while an upstream is silent, no last word when its connection "
@@ -154,7 +162,8 @@ class Dragoman:
         for name in set(flow.request.headers):
             if name.lower().startswith(bridge_turn.OWN_HEADERS):
                 del flow.request.headers[name]
-        ours = self._converts(flow) or self._refuses(flow)
+        again = is_replayed(flow) and client_request_of(flow) is not None
+        ours = again or self._converts(flow) or self._refuses(flow)
         if ours or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
             flow.request.stream = False
@@ -168,6 +177,11 @@ class Dragoman:
             return
         if is_question(flow):
             return
+        asked = client_request_of(flow) if is_replayed(flow) else None
+        if asked is not None and is_chat(flow.request):
+            dialect = self._asked.pop(flow, "")
+            if await self._bridge.convert_again(flow, asked, self.settings, dialect):
+                return
         address = responses_route(flow.request)
         if address is not None and self._bridge.recall.runs(flow.request, address):
             await self._answer(flow, address)

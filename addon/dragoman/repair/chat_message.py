@@ -49,7 +49,7 @@ def repairing_body(
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
             scanner = Scanner(tools, rules, formats)
             calls = CallBuilder(evidence, now, tools)
-            repair = _MessageRepair(choice, scanner, calls, policy, evidence, tools)
+            repair = _MessageRepair(choice, scanner, calls, policy, evidence, tools=tools)
             touched |= yield from repair.run()
         yield
     repaired = (yield from writing(reply)) if touched else None
@@ -85,6 +85,7 @@ class _MessageRepair:
         calls: CallBuilder,
         policy: Policy,
         evidence: Evidence,
+        *,
         tools: DeclaredTools,
     ) -> None:
         self._choice = choice

@@ -25,7 +25,7 @@ from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, 
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
-from ..routes import is_chat
+from ..routes import is_chat, is_replayed
 from ..run_slices import ClientLeft, in_slices
 from .live_stream import WatchedStream
 from .repair_stream import RepairStream
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _ChatRequest:
+class ChatRequest:
     """What the repair of a reply needs of its request."""
 
     readable: bool
@@ -50,7 +50,7 @@ class RepairFlow:
         """`breaks`: whether the reply to a client can be broken off."""
         self._witness = witness
         self._breaks = breaks
-        self._asked: WeakKeyDictionary[http.HTTPFlow, _ChatRequest | None] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[http.HTTPFlow, ChatRequest | None] = WeakKeyDictionary()
         """What was asked for, until the reply has come that far that it is needed; None where
         it could not be read for a fault of ours."""
 
@@ -59,7 +59,7 @@ class RepairFlow:
         if flow in self._asked:
             return
         try:
-            self._asked[flow] = await in_slices(_asking(flow), flow)
+            self._asked[flow] = await in_slices(asking(flow), flow)
         except ClientLeft:
             self._asked[flow] = None
         except Exception:
@@ -86,6 +86,7 @@ class RepairFlow:
     def stream(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> bool:
         """Have the reply repaired while it streams; False if it has to pass as it comes."""
         encoding, asked = encoding_of(response), self._asked[flow]
+        breaks = self._breaks and not is_replayed(flow)
         if asked is None:
             return False
         try:
@@ -104,10 +105,10 @@ class RepairFlow:
                 heartbeat=settings.heartbeat if asked.stream else 0,
                 labelled=media_type(response) == EVENT_STREAM,
                 whole=_Whole(tools, policy, record.evidence),
-                waits=self._breaks,
+                waits=breaks,
                 has_end=is_chat(flow.request),
                 # How a body ends says nothing to a client of HTTP/1.0.
-                breaks=self._breaks and flow.request.http_version != "HTTP/1.0",
+                breaks=breaks and flow.request.http_version != "HTTP/1.0",
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
@@ -191,7 +192,7 @@ class _Whole:
         return (yield from work) or body
 
 
-def _is_cut(body: bytes, asked: _ChatRequest) -> bool:
+def _is_cut(body: bytes, asked: ChatRequest) -> bool:
     """Whether a chat completion that came whole is a stream that was cut off; one of which
     nothing came is, where a stream was asked for."""
     if is_event_stream(body):
@@ -199,7 +200,7 @@ def _is_cut(body: bytes, asked: _ChatRequest) -> bool:
     return not body.strip() and asked.stream
 
 
-def _asking(flow: http.HTTPFlow) -> Slices[_ChatRequest]:
+def asking(flow: http.HTTPFlow) -> Slices[ChatRequest]:
     """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
@@ -209,7 +210,7 @@ def _asking(flow: http.HTTPFlow) -> Slices[_ChatRequest]:
         value = None
     tools = yield from DeclaredTools.reading(value)
     if not isinstance(value, dict):
-        return _ChatRequest(False, False, tools)
+        return ChatRequest(False, False, tools)
     if isinstance(messages := value.get("messages"), list):
         yield from emptied(messages)
-    return _ChatRequest(True, bool(value.get("stream")), tools)
+    return ChatRequest(True, bool(value.get("stream")), tools)

@@ -25,7 +25,7 @@ from ...wire.chat_end import EARLY
 from ...wire.slices import Slices, drained
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..run_slices import in_slices
-from .recorder import FlowRecorder, readable, recorder_of
+from .recorder import KEY, ClientRequest, FlowRecorder, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class FlowMonitor:
         evidence: Evidence,
         *,
         model: str = "",
-        client_request: bytes | None = None,
+        client_request: ClientRequest | None = None,
     ) -> FlowRecorder:
         """Begin to watch `flow`, and say so on it."""
         record = FlowRecorder(
@@ -163,7 +163,7 @@ class FlowMonitor:
             flow.comment = signature[0]
         if flow.marked == record.signed[1]:
             flow.marked = signature[1]
-        record.signed = signature
+        record.signed = flow.metadata[KEY]["signed"] = signature
         return line
 
     @staticmethod
