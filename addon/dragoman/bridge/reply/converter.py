@@ -322,6 +322,8 @@ class ReplyConverter:
         self._reader.end_content()
         if self._line.nameless(cut=cut):
             self._fail(failure("server_error", _NAMELESS))
+        elif self._line.lacks_summary:
+            self._fail(failure("server_error", "The upstream wrote no summary."))
         else:
             yield from self._line.settling(cut=cut)
 
