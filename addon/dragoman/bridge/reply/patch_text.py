@@ -47,7 +47,7 @@ class PatchText:
         held, self._held = self._held, ""
         self._begun = True
         wrapper = held[: max(at, 0)]
-        if wrapper.strip():
+        if wrapper.strip() and at <= _WRAPPER_LIMIT:
             self.wrapped = True
             held = held[at:]
         return self._patch(held)
