@@ -37,6 +37,8 @@ class TurnContext:
     """Whether the client asked for a stream (the body's ``stream``, absent: no)."""
     tools: Mapping[str, Tool]
     """The tools by the function name they have upstream."""
+    thinks: bool = False
+    """Whether the client asked for reasoning."""
     estimate: int = 0
     """Tokens that the upstream is sent, for one that does not count them."""
     summary: bool = False

@@ -104,7 +104,9 @@ def converting(
     _record_ignored(request, evidence)
     echoed = {name: value for name, value in body.items() if name != "input"}
     size = yield from estimating(chat)
-    return Conversion(chat, TurnContext(echoed, model, stream, toolbox.table, size, summary))
+    thinks = asked != "none" and (asked is not None or request.get("reasoning") is not None)
+    turn = TurnContext(echoed, model, stream, toolbox.table, thinks, size, summary)
+    return Conversion(chat, turn)
 
 
 def _check_sizes(request: RequestObject) -> None:
