@@ -86,7 +86,7 @@ class ThinkSplitter:
         at, self._at = self._at, _At.TEXT_ALONE
         if at is _At.TEXT and self._before != "`" and held.strip(" \t\r") in _CLOSES:
             self.stray = True
-            return []
+            held = held[held.index(">") + 1 :]
         if not held or (blank and not held.strip()):
             return []
         return [("reasoning" if thinking else "text", held)]
