@@ -76,7 +76,7 @@ class ReplyConverter:
         opened = snapshot(turn, response_id, created_at)
         self._writer = Writer(opened, dialect, clock=clock, prior=prior)
         self._line = OutputSequencer(turn, self._writer, evidence)
-        self._reader = DeltaReader(self._line, evidence)
+        self._reader = DeltaReader(self._line, evidence, thinks=turn.thinks)
         self._counts: Counts | None = None
         self._choices = Choices(evidence)
         self._heard = False
@@ -322,6 +322,8 @@ class ReplyConverter:
         self._reader.end_content()
         if self._line.nameless(cut=cut):
             self._fail(failure("server_error", _NAMELESS))
+        elif self._line.lacks_summary:
+            self._fail(failure("server_error", "The upstream wrote no summary."))
         else:
             yield from self._line.settling(cut=cut)
 

@@ -369,6 +369,8 @@ async def give_whole(
         logger.exception("%s: the bridge failed", name)
         given = failed("Dragoman could not convert the upstream's reply.")
     response.status_code = given.status
+    if given.retry_after:
+        response.headers["retry-after"] = given.retry_after
     for header in ("content-encoding", "location"):
         response.headers.pop(header, None)
     if given.stream:
