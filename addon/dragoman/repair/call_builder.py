@@ -35,6 +35,7 @@ class CallBuilder:
         self._native: dict[int, int] = {}
         self._ids: set[str] = set()
         self._repaired_ids: set[str] = set()
+        self._renumbers = False
         self._index = 0
         self._empty = True
         self._name = ""
@@ -45,15 +46,19 @@ class CallBuilder:
 
     def native_index(self, index: int) -> int:
         """The index the client sees for a call that the upstream numbered `index`: that
-        very one, unless calls out of repair came before it."""
+        very one, unless calls out of repair came before it, or it was made to `renumber`."""
         if index not in self._native:
-            if not self.repaired:
+            if not (self.repaired or self._renumbers):
                 self._native[index] = index
                 self._next_index = max(self._next_index, index + 1)
             else:
                 self._native[index] = self._next_index
                 self._next_index += 1
         return self._native[index]
+
+    def renumber(self) -> None:
+        """The upstream has numbered what is no call: those to come are counted on."""
+        self._renumbers = True
 
     def native_id(self, call_id: object, index: int) -> object:
         """The id the client sees for a call of the upstream's own: another one if a call

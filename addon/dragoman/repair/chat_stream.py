@@ -168,7 +168,10 @@ class ChatStreamRepair:
     def release(self) -> list[Frame]:
         """After a fault: everything that has not left, as it came where that is possible."""
         held = [(channel.last_chunk, channel.held_text) for channel in self._channels]
-        return self._waiting.flush([chunk_like(like, {"content": t}) for like, t in held if t])
+        frames = [chunk_like(like, {"content": text}) for like, text in held if text]
+        natives = [(channel.last_chunk, channel.natives.flush()) for channel in self._channels]
+        frames += [chunk_like(like, {"tool_calls": calls}) for like, calls in natives if calls]
+        return self._waiting.flush(frames)
 
     def _give_up(self) -> None:
         """Let everything out as it came, and all that comes after it."""
@@ -215,7 +218,7 @@ class ChatStreamRepair:
         self._scan(part, passages(delta))
         natives = delta.get("tool_calls")
         if isinstance(natives, list) and natives:
-            part.natives = [channel.calls.native(native) for native in natives]
+            part.natives = channel.natives.take(natives)
             part.changed |= part.natives != natives
         part.finish = value.get("finish_reason")
         if part.finish:  # some hosts send "" for none
@@ -234,6 +237,9 @@ class ChatStreamRepair:
         if self._passed.skipped:
             for channel in self._channels:
                 channel.scanner.passed_unread()
+        if self._passed.hold_calls:
+            for channel in self._channels:
+                channel.natives.passed()
         for channel, fields, text in self._passed.read(self._channels.of_choice):
             channel.passed(fields, text)
 

@@ -82,6 +82,11 @@ class DeclaredTools:
     def __bool__(self) -> bool:
         return bool(self._schemas)
 
+    @property
+    def names(self) -> AbstractSet[str]:
+        """Those of the tools."""
+        return self._schemas.keys()
+
     def schema_of(self, name: str) -> object:
         """The schema of the arguments of the tool that is meant by this name; None if there
         is none."""

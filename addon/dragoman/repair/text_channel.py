@@ -22,6 +22,7 @@ from .call_rule import rules_for
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
 from .formats.active import ActiveFormats
+from .native_calls import NativeCalls
 from .pending import PendingPart, Policy, fields_of, finish_after, note_piece
 from .scanner import Scanner
 
@@ -38,6 +39,7 @@ class TextChannel:
 
     scanner: Scanner
     calls: CallBuilder
+    natives: NativeCalls
     policy: Policy
     evidence: Evidence
     last_chunk: dict[str, Any]
@@ -77,7 +79,8 @@ class TextChannel:
     @property
     def resting(self) -> bool:
         """Whether a frame without any text needs no repair as far as this goes."""
-        return self.scanner.between and (self.finished or not self.calls.repaired)
+        certain = self.scanner.between and self.natives.resting
+        return certain and (self.finished or not self.calls.repaired)
 
     # What frames say
 
@@ -114,6 +117,7 @@ class TextChannel:
 
     def finish(self, part: PendingPart, reason: object) -> None:
         """A frame says why the text has ended."""
+        part.add_calls(self.natives.flush())
         self._place(part, self.scanner.close(whole=is_whole(reason)))
         cut = self.cut or self.scanner.cut_in_header
         part.finish = finish_after(reason, self.calls.repaired > 0, cut, self.policy)
@@ -124,6 +128,7 @@ class TextChannel:
         self, part: PendingPart, end: Callable[[Scanner], list[ScanEvent]]
     ) -> list[dict[str, Any]]:
         """The reply ends, well or not: the last deltas, for which there is no frame."""
+        part.add_calls(self.natives.flush())
         self._place(part, end(self.scanner))
         for open_part in self.open_parts:
             open_part.open = False
@@ -237,9 +242,11 @@ class Channels:
             if len(self._channels) >= MAX_CHANNELS:
                 return None
             rules = rules_for(self._tools, self._model)
+            calls = CallBuilder(self._evidence, self._now, self._tools)
             self._channels[key] = TextChannel(
                 Scanner(self._tools, rules, self._formats),
-                CallBuilder(self._evidence, self._now, self._tools),
+                calls,
+                NativeCalls(self._tools, calls, self._evidence),
                 self._policy,
                 self._evidence,
                 {"object": "chat.completion.chunk", "choices": [{"index": index}]},

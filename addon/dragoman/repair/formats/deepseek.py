@@ -15,8 +15,7 @@ import re
 
 from ..declared_tools import DeclaredTools
 from .buffered_parser import WORD, BufferedParser, named
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
 from .protocol import LeakFormat, MarkerMatch
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
@@ -67,7 +66,7 @@ class DeepSeekParser(BufferedParser):
         header = named(found["second"] or found["first"], found[0].strip())
         if decides[0] != "{":
             return self._call_without_arguments(header, end)
-        arguments = JsonArguments(_MARKERS.find, _MARKERS.unfinished, {})
+        arguments = MarkedJson(_MARKERS)
         return self._start_call(header, arguments, end)
 
     def _read_after(self) -> bool:

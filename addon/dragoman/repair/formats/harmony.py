@@ -20,8 +20,7 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header, Text
 from .buffered_parser import WORD, BufferedParser
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
 from .protocol import LeakFormat, MarkerMatch
 
 _BEGIN = ("<|start|>", "<|channel|>")
@@ -85,7 +84,7 @@ class HarmonyParser(BufferedParser):
         return True
 
     def _begin_call(self, header: Header, at: int) -> bool:
-        arguments = JsonArguments(_MARKERS.find, _MARKERS.unfinished, _STRAYS)
+        arguments = MarkedJson(_MARKERS, _STRAYS)
         return self._start_call(header, arguments, at)
 
     def _read_thoughts(self) -> bool:

@@ -12,8 +12,7 @@ import re
 from ...wire.json_progress import JsonProgress
 from ..events import CallEnd, Dropped, Header, ParseEvent
 from .buffered_parser import WORD, BufferedParser, CallArguments
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
+from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
 from .string_arguments import StringArguments
 
 _OBJECT = re.compile(r"\s*(?P<list>\[\s*)?\{\s*(?:(?P<double>\{)\s*)?(?=[^\s{])")
@@ -96,7 +95,7 @@ class JsonCallsParser(BufferedParser):
             arguments = StringArguments()
             self._at += 1
         else:
-            arguments = JsonArguments(self._markers.find, self._markers.unfinished, {})
+            arguments = MarkedJson(self._markers)
         self._open(arguments, self._at)
 
     def _skip_value(self) -> bool:

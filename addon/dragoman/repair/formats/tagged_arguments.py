@@ -52,10 +52,7 @@ class TaggedArguments:
     def takes(self, text: str) -> str | None:
         if self._at < len(self._buffer) or not self._typed.in_value:
             return None
-        ends = self._tags.value_ends
-        if "<" in text and (ends.find(text) or ends.unfinished(text)):
-            return None
-        return self._typed.takes(text)
+        return None if self._tags.value_ends.may_begin_in(text) else self._typed.takes(text)
 
     def push(self, text: str) -> None:
         self._buffer = self.rest + text
