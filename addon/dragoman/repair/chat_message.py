@@ -21,7 +21,7 @@ from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
 from .formats import at_markers
-from .native_calls import without_leak
+from .native_calls import NativeCalls
 from .pending import Policy, fields_of, finish_after, note_piece
 from .pipeline import RepairPipeline
 from .scanner import Scanner
@@ -48,7 +48,9 @@ def repairing_body(
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
             scanner = Scanner(tools, rules, formats)
-            repair = _MessageRepair(choice, scanner, policy, evidence, now, tools=tools)
+            calls = CallBuilder(evidence, now, tools)
+            natives = NativeCalls(tools, calls, formats, evidence)
+            repair = _MessageRepair(choice, scanner, calls, policy, evidence, natives=natives)
             touched |= yield from repair.run()
         yield
     repaired = (yield from writing(reply)) if touched else None
@@ -81,19 +83,19 @@ class _MessageRepair:
         self,
         choice: dict[str, Any],
         scanner: Scanner,
+        calls: CallBuilder,
         policy: Policy,
         evidence: Evidence,
-        now: int,
         *,
-        tools: DeclaredTools,
+        natives: NativeCalls,
     ) -> None:
         self._choice = choice
         self._message: dict[str, Any] = choice["message"]
         self._policy = policy
         self._evidence = evidence
-        self._calls = CallBuilder(evidence, now)
+        self._calls = calls
         self._scanner = scanner
-        self._tools = tools
+        self._natives = natives
         self._texts: dict[tuple[str, ...], list[str]] = {}
         self._new_calls: list[dict[str, Any]] = []
         self._arguments: list[str] = []
@@ -111,7 +113,7 @@ class _MessageRepair:
         for index, call in enumerate(native):
             self._calls.native_index(index)
             self._calls.native_id(call.get("id") if isinstance(call, dict) else None, index)
-            calls.append(without_leak(call, self._tools, self._evidence))
+            calls.append(self._natives.clean(call))
             self._touched |= calls[-1] is not call
             yield
         end = 0

@@ -113,6 +113,16 @@ class DeclaredTools:
             accepting = [n for n in accepting if value.keys() <= _properties(self._schemas[n])]
         return accepting[0] if len(accepting) == 1 else None
 
+    def refuses(self, name: str, arguments: str) -> bool:
+        """Whether arguments are no JSON, or such as the schema of this tool refuses."""
+        try:
+            value = loads(arguments or "{}")
+            return name in self and not accepts(self._schemas[name], value, Steps())
+        except NotJson:
+            return True
+        except OutOfSteps:
+            return False
+
     def called_by(self, call_id: str) -> str | None:
         """The tool of the call in the history that has this id."""
         return self._called.get(call_id)

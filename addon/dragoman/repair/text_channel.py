@@ -103,7 +103,10 @@ class TextChannel:
     def takes(self, text: str) -> str | None:
         """See `Scanner.takes`."""
         given = self.scanner.takes(text)
-        self.end += len(text) if given is not None else 0
+        if given is not None:
+            self.end += len(text)
+            if self.scanner.in_call:
+                self.calls.passed(given)
         return given
 
     def passed(self, fields: tuple[str, ...], text: str) -> None:
@@ -239,11 +242,11 @@ class Channels:
             if len(self._channels) >= MAX_CHANNELS:
                 return None
             rules = rules_for(self._tools, self._model)
-            calls = CallBuilder(self._evidence, self._now)
+            calls = CallBuilder(self._evidence, self._now, self._tools)
             self._channels[key] = TextChannel(
                 Scanner(self._tools, rules, self._formats),
                 calls,
-                NativeCalls(self._tools, calls, self._evidence),
+                NativeCalls(self._tools, calls, self._formats, self._evidence),
                 self._policy,
                 self._evidence,
                 {"object": "chat.completion.chunk", "choices": [{"index": index}]},

@@ -136,7 +136,7 @@ def _json_of_text(text: str, kind: ValueType, root: object) -> str:
     """A value that is text: of a list, the whole of it as JSON, or its one member."""
     json = kind.json_of(text)
     first = kind.members[0][0] if kind.members else ""
-    if first == "array" and json.startswith('"'):
+    if first == "array" and not json.startswith("[") and not (kind.takes_null and json == "null"):
         items = type_of(kind.members[0][1].get("items"), root)
         return f"[{items.json_of(text)}]" if text.strip() else "[]"
     return "{}" if first == "object" and not text.strip() else json

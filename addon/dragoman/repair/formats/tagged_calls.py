@@ -318,8 +318,9 @@ class TaggedCalls:
         return declared and not self._arguments.has(tag.name)
 
     def _give(self, end: int) -> None:
-        self._arguments.text(self._buffer[self._at : end])
-        self._at = end
+        if self._at < end:
+            self._arguments.text(self._buffer[self._at : end])
+            self._at = end
 
     # Arguments that are JSON
 
