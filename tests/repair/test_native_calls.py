@@ -124,6 +124,13 @@ def test_a_clean_call_leaves_as_it_came(shape: str) -> None:
     assert evidence.empty
 
 
+def test_a_marker_in_the_arguments_stays_and_is_recorded() -> None:
+    elements = [[call(0, "", "bash", "x")], [call(0, '{"command": ", <|tool_call_begin|> {"}')]]
+    evidence = Evidence()
+    assert repair(stream(elements), REQUEST, evidence=evidence) == stream(elements)
+    assert evidence.lines() == ["left a call_begin in the arguments of a native call"]
+
+
 @pytest.mark.parametrize("name", ["mcp__fi", "mcp__files__read"])
 def test_a_name_of_which_no_more_comes_is_sent_as_it_is(name: str) -> None:
     for finished in (True, False):

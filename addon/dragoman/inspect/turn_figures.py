@@ -10,9 +10,9 @@ from ..notes import Evidence
 from ..repair.declared_tools import DeclaredTools
 from ..repair.formats import NAMES
 from ..wire.sse import is_event_stream
-from .native_calls import native_calls
 from .outcome import Outcome
 from .parse.reply import parse_reply
+from .recorded_calls import recorded_calls
 from .summary import ReplySummary
 
 OTHER = "other"
@@ -71,6 +71,6 @@ def leaked_calls(evidence: Evidence) -> Counter[str]:
 def _native(body: bytes) -> list[tuple[str, str]]:
     """The names and arguments of the calls that stand in a reply as such."""
     if is_event_stream(body):
-        return native_calls(body)
+        return recorded_calls(body)
     calls = [call for choice in parse_reply(body).choices for call in choice.calls]
     return [(call.name, call.arguments) for call in calls if call.kind == "function"]

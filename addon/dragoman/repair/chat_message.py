@@ -21,7 +21,7 @@ from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
 from .formats import at_markers
-from .native_calls import without_leak
+from .native_calls import NativeCalls
 from .pending import Policy, fields_of, finish_after, note_piece
 from .pipeline import RepairPipeline
 from .scanner import Scanner
@@ -49,7 +49,8 @@ def repairing_body(
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
             scanner = Scanner(tools, rules, formats)
             calls = CallBuilder(evidence, now, tools)
-            repair = _MessageRepair(choice, scanner, calls, policy, evidence, tools=tools)
+            natives = NativeCalls(tools, calls, formats, evidence)
+            repair = _MessageRepair(choice, scanner, calls, policy, evidence, natives=natives)
             touched |= yield from repair.run()
         yield
     repaired = (yield from writing(reply)) if touched else None
@@ -86,7 +87,7 @@ class _MessageRepair:
         policy: Policy,
         evidence: Evidence,
         *,
-        tools: DeclaredTools,
+        natives: NativeCalls,
     ) -> None:
         self._choice = choice
         self._message: dict[str, Any] = choice["message"]
@@ -94,7 +95,7 @@ class _MessageRepair:
         self._evidence = evidence
         self._calls = calls
         self._scanner = scanner
-        self._tools = tools
+        self._natives = natives
         self._texts: dict[tuple[str, ...], list[str]] = {}
         self._new_calls: list[dict[str, Any]] = []
         self._arguments: list[str] = []
@@ -112,7 +113,7 @@ class _MessageRepair:
         for index, call in enumerate(native):
             self._calls.native_index(index)
             self._calls.native_id(call.get("id") if isinstance(call, dict) else None, index)
-            calls.append(without_leak(call, self._tools, self._evidence))
+            calls.append(self._natives.clean(call))
             self._touched |= calls[-1] is not call
             yield
         end = 0

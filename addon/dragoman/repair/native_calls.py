@@ -8,6 +8,8 @@
 | the name in every delta                         | the name once                           |
 | an id and an index of its own for each fragment | one call                                |
 
+Markers in arguments stay, as nobody can tell what was meant; they are recorded.
+
 Which call a delta belongs to is decided by `wire.chat_calls`.  A delta with which nothing is
 wrong leaves as it came.  Those that say nothing but arguments pass unread (`prefilter`): once
 one has, nothing is concluded from the arguments of its call.
@@ -21,36 +23,22 @@ from ..notes import Evidence
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, read_delta
 from .call_builder import CallBuilder
 from .declared_tools import DeclaredTools
+from .formats.active import ActiveFormats
 from .formats.glm import KEY, arguments_of
 from .tool_fit import tool_of
 
 _TOKEN = "<|"
 
 
-def without_leak(element: Any, tools: DeclaredTools, evidence: Evidence) -> Any:
-    """An element of ``tool_calls`` without what leaked into its name; itself if nothing did."""
-    delta = read_delta(element)
-    if delta is None or "<" not in delta.name or not isinstance(element.get("function"), dict):
-        return element
-    mark = KEY if KEY in delta.name else _TOKEN
-    name, there, rest = delta.name.partition(mark)
-    name = name.strip()
-    tool = name if name in tools else tool_of(name, tools)
-    if not there or tool is None:
-        return element
-    said = {"name": tool}
-    if mark == KEY:
-        said["arguments"] = arguments_of(mark + rest, tools.schema_of(tool))
-    evidence.note("took out", f"{'a call' if mark == KEY else 'a token'} in the name of {tool}")
-    return {**element, "function": {**element["function"], **said}}
-
-
 class NativeCalls:
     """Those of one choice.  `calls` gives them the indexes and ids that the client sees."""
 
-    def __init__(self, tools: DeclaredTools, calls: CallBuilder, evidence: Evidence) -> None:
+    def __init__(
+        self, tools: DeclaredTools, calls: CallBuilder, formats: ActiveFormats, evidence: Evidence
+    ) -> None:
         self._tools = tools
         self._calls = calls
+        self._formats = formats
         self._evidence = evidence
         self._assembler = CallAssembler(tools.names)
         self._latest: Call | None = None
@@ -74,6 +62,30 @@ class NativeCalls:
         """Deltas of calls have passed unread."""
         self._unread = True
 
+    def clean(self, element: Any) -> Any:
+        """An element of ``tool_calls`` without what leaked into its name; itself if nothing did.
+        What leaked into arguments stays, as nobody can tell what was meant."""
+        delta = read_delta(element)
+        if delta is None:
+            return element
+        if self._formats.may_begin_in(delta.arguments):
+            for marker in self._formats.find_all(delta.arguments):
+                self._evidence.note("left", f"a {marker.name} in the arguments of a native call")
+        if "<" not in delta.name or not isinstance(element.get("function"), dict):
+            return element
+        mark = KEY if KEY in delta.name else _TOKEN
+        name, there, rest = delta.name.partition(mark)
+        name = name.strip()
+        tool = name if name in self._tools else tool_of(name, self._tools)
+        if not there or tool is None:
+            return element
+        said = {"name": tool}
+        if mark == KEY:
+            said["arguments"] = arguments_of(mark + rest, self._tools.schema_of(tool))
+        what = "a call" if mark == KEY else "a token"
+        self._evidence.note("took out", f"{what} in the name of {tool}")
+        return {**element, "function": {**element["function"], **said}}
+
     def take(self, elements: list[Any]) -> list[Any]:
         """What the client gets for the elements of ``tool_calls`` in a delta."""
         return [said for element in elements for said in self._take(element)]
@@ -84,7 +96,7 @@ class NativeCalls:
         return [self._calls.native(held)] if held is not None else []
 
     def _take(self, element: Any) -> list[Any]:
-        cleaned = without_leak(element, self._tools, self._evidence)
+        cleaned = self.clean(element)
         delta = read_delta(cleaned)
         if delta is None or delta.silent or delta.index is None:
             return [self._calls.native(element)]

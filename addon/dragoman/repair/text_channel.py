@@ -246,7 +246,7 @@ class Channels:
             self._channels[key] = TextChannel(
                 Scanner(self._tools, rules, self._formats),
                 calls,
-                NativeCalls(self._tools, calls, self._evidence),
+                NativeCalls(self._tools, calls, self._formats, self._evidence),
                 self._policy,
                 self._evidence,
                 {"object": "chat.completion.chunk", "choices": [{"index": index}]},

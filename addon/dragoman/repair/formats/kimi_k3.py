@@ -54,11 +54,12 @@ _IN_VALUE = re.compile(
     rf"<\|open\|>\s*{_OPENS}|<\|close\|>\s*{_CLOSES}|(?P<thinned>argument)<\|sep\|>"
 )
 _BODY = (
+    tuple(_KINDS),
     rf"(?:\s*(?:{_WORDS}))*\s*",
     r"(?:[a-z]+\s*(?:=(?:[^<]|<(?!\|))*)?)?",
     ("<|sep|>", "<|open|>", "<|close|>"),
 )
-_MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), *_BODY)
+_MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*", *_BODY)
 _BEGUN = f"{_MARKER_SO_FAR}|<{so_far(('|sep|>', '|end_of_msg|>'))}"
 _BEGUN_IN_TEXT = re.compile(_BEGUN)
 _ENDS_THINNED = tuple("argument"[:size] for size in range(1, 9))
@@ -94,7 +95,7 @@ class _KimiK3(TaggedFormat):
     look_back = 16
     syntax = TagSyntax(
         tag=_IN_SECTION,
-        so_far=re.compile(f"{_BEGUN}|{so_far(tuple(_KINDS), *_BODY)}"),
+        so_far=re.compile(f"{_BEGUN}|{so_far(*_BODY)}"),
         in_value=_IN_VALUE,
         in_value_so_far=re.compile(_MARKER_SO_FAR + "|" + so_far(("argument",), ("<|sep|>",))),
         closing=re.compile(r"\s*<\|?c"),
