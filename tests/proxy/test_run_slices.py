@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
 from dragoman.proxy import run_slices
 from dragoman.proxy.addon import Dragoman
 from dragoman.proxy.run_slices import in_slices
