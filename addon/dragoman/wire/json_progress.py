@@ -18,9 +18,7 @@ MAX_DEPTH = 100_000
 _STRING_RUN = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SPACE_RUN = re.compile(r"[ \t\r\n]*")
 _LITERAL_RUN = re.compile(r"[-+.0-9A-Za-z]*")
-_ITEM_RUN = re.compile(
-    r"""(?:[ \t\r\n]*+(?:"[^"\\]*+"|[-0-9tfn][-+.0-9A-Za-z]*+)[ \t\r\n]*+,)++"""
-)
+_ITEM_RUN = re.compile(r"""(?:[ \t\r\n]*+(?:"[^"\\]*+"|[-0-9tfn][-+.0-9A-Za-z]*+)[ \t\r\n]*+,)++""")
 """Plain members of an array, each with its comma: at once, as there may be thousands."""
 
 

@@ -41,8 +41,6 @@ from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer
 
 _NOTHING = "The upstream's answer held no part of a turn."
-_IGNORED = ("created", "obfuscation")
-"""Members of a chunk that say nothing to a client of the Responses API."""
 _NAMELESS = "The upstream called a tool without a name."
 
 MAX_TEXT = 16 * 1024 * 1024
@@ -82,7 +80,7 @@ class ReplyConverter:
         self._heard = False
         self._body_ended = False
         self._error: UpstreamError | None = None
-        self._patterns: TemplateCache[chat_delta.DeltaText] = TemplateCache(_IGNORED)
+        self._patterns: TemplateCache[chat_delta.DeltaText] = TemplateCache()
 
     @property
     def finished(self) -> bool:
