@@ -44,6 +44,7 @@ DIFFERING: list[Callable[[int], dict[str, Any]]] = [
     lambda _: {},
     lambda at: {"created": at},
     lambda at: {"obfuscation": "x" * (at % 9), "created": at // 3},
+    lambda at: {"usage": {"prompt_tokens": 1, "completion_tokens": at} if at % 7 else None},
 ]
 BESIDES: list[dict[str, Any]] = [
     {},
@@ -247,18 +248,23 @@ def test_the_short_way_is_the_usual_one() -> None:
 
 
 def _with(number: int, delta: dict[str, Any], ignored: str) -> dict[str, Any]:
-    value = {"created": number, "obfuscation": "xY3" * (number % 5)}[ignored]
+    counts = {"prompt_tokens": 5, "total_tokens": 5 + number, "details": {"cached_tokens": number}}
+    value = {"created": number, "obfuscation": "xY3" * (number % 5), "usage": counts}[ignored]
     return {**chunk(delta), ignored: value}
 
 
-@pytest.mark.parametrize("varied", VARIED)
-@pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
+@pytest.mark.parametrize(
+    ("bridge", "varied"),
+    # Repair makes two chunks of one that has a usage.
+    [(bridge, name) for name in VARIED for bridge in (False, True) if bridge or name != "usage"],
+)
 def test_what_says_nothing_may_differ_in_every_chunk(bridge: bool, varied: str) -> None:
     texts = [f'w{number} "created": {number} \\' for number in range(100)]
     begin = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "'
     leaked = [begin, *(quoted(text).decode()[1:-1] for text in texts), '"}<|tool_call_end|>']
     said = [("content", texts), ("reasoning", texts)] if bridge else []
-    for field, pieces in [*said, ("content", leaked), ("reasoning", leaked)]:
+    said += [("content", leaked), ("reasoning", leaked)] if varied != "usage" else []
+    for field, pieces in said:
         stream = sse([_with(number, {field: text}, varied) for number, text in enumerate(pieces)])
         fitted = []
         real = TemplateCache.match

@@ -69,11 +69,16 @@ class FrameTemplate:
         return b"".join((self.head, literal, self.between, literal, self.tail))
 
 
-VARIED = ("created", "obfuscation")
-"""Members of a chunk that some hosts fill anew in every chunk, and that say nothing."""
-_SCALAR = rb'(0|[1-9][0-9]{0,15}|"[A-Za-z0-9+/=_-]*")'
+VARIED = ("created", "obfuscation", "usage")
+"""Members of a chunk that some hosts fill anew in every chunk, and that say nothing, or count."""
+_INTEGER = rb"(?:0|[1-9][0-9]{0,15})"
+_SCALAR = rb'(?:0|[1-9][0-9]{0,15}|"[A-Za-z0-9+/=_-]*")'
 """A value that may stand where another did: both are whole JSON values, whatever is around, and
 spelled as `dumps` does."""
+_COUNT = rb'(?:"[a-z_]+":[ ]?(?:[0-9]+|null)(?:,[ ]?)?)'
+_COUNTS = rb'\{(?:"[a-z_]+":[ ]?\{' + _COUNT + rb"*\}(?:,[ ]?)?|" + _COUNT + rb")+\}"
+"""A usage, of which only the numbers may differ."""
+_IN_COUNTS = re.compile(rb"(?<=[: ])[0-9]+(?=[,}])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +101,11 @@ class LooseTemplate:
         names: list[bytes] = []
 
         def loose(part: bytes) -> bytes:
-            literals = _without_values(member, part, names)
-            return _SCALAR.join(map(re.escape, literals))
+            pieces, values = _taken_apart(member, part, names)
+            expression = re.escape(pieces[0])
+            for value, piece in zip(values, pieces[1:], strict=True):
+                expression += b"(" + _like(value) + b")" + re.escape(piece)
+            return expression
 
         head = loose(pattern.head)
         again = b"" if pattern.between is None else loose(pattern.between) + b"(?P=text)"
@@ -141,9 +149,9 @@ class LooseFrame:
         member = _members([name.decode() for name in names])
         assert member is not None and template.between is None
         found: list[bytes] = []
-        head = _without_values(member, template.head, found)
+        head, _ = _taken_apart(member, template.head, found)
         found.append(b"text")
-        tail = _without_values(member, template.tail, found)
+        tail, _ = _taken_apart(member, template.tail, found)
         whole = template.head + template.tail
         once = all(whole.count(b'"%b"' % name) == 1 for name in names)
         if not once or sorted(found) != sorted((*names, b"text")):
@@ -161,18 +169,30 @@ class LooseFrame:
 def _members(names: list[str]) -> re.Pattern[bytes] | None:
     """Matches a member with one of these names, up to its value, and the value."""
     any_name = "|".join(map(re.escape, names)).encode()
-    expression = rb'"(' + any_name + rb')":[ ]?' + _SCALAR + rb"(?=[,}])"
+    value = b"(" + _SCALAR + b"|" + _COUNTS + b")"
+    expression = rb'"(' + any_name + rb')":[ ]?' + value + rb"(?=[,}])"
     return re.compile(expression) if names else None
 
 
-def _without_values(member: re.Pattern[bytes], part: bytes, names: list[bytes]) -> list[bytes]:
-    """The pieces of a part of a frame between the values of members, whose `names` are added."""
-    pieces, begin = [], 0
+def _taken_apart(
+    member: re.Pattern[bytes], part: bytes, names: list[bytes]
+) -> tuple[list[bytes], list[bytes]]:
+    """The values of members in a part of a frame, and the pieces around them.  The `names` of
+    the members are added."""
+    pieces, values, begin = [], [], 0
     for found in member.finditer(part):
         names.append(found[1])
+        values.append(found[2])
         pieces.append(part[begin : found.start(2)])
         begin = found.end(2)
-    return [*pieces, part[begin:]]
+    return [*pieces, part[begin:]], values
+
+
+def _like(value: bytes) -> bytes:
+    """Matches the values that may stand in the place of this one: of counts other counts."""
+    if not value.startswith(b"{"):
+        return _SCALAR
+    return _INTEGER.join(map(re.escape, _IN_COUNTS.split(value)))
 
 
 def of_our_own(frame: Frame, name: str, text: str) -> FrameTemplate | None:
