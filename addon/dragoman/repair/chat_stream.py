@@ -19,7 +19,7 @@ from ..wire.errors import read_error
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame
-from .chunk_templates import ChunkTemplate, known_now, one_text, text_of, written_as
+from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
 from .chunk_writer import chunk_like
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -115,7 +115,7 @@ class ChatStreamRepair:
         self._waiting.add(PendingFrame(frame, [part]))
         out = self._let_out()
         if not self._waiting:
-            known.meaning = known_now(known, text, before, part, out)
+            known.meaning = like.now(known.pattern, text, before, part, out)
 
     def _read(self, frame: Frame) -> None:
         """Take in any other.  One that says one text and nothing else is remembered."""

@@ -35,22 +35,25 @@ class ChunkTemplate:
     """What takes the place of a frame that only goes on with the arguments of `call` (see
     `TextChannel.open_call`), or if that is 0 with text that is moved to ``content``."""
 
-
-def known_now(
-    known: KnownTemplate[ChunkTemplate], text: str, before: int, part: PendingPart, out: list[Frame]
-) -> ChunkTemplate:
-    """What is known now that a frame that fits `known` and said `text` was made into `out`;
-    `part` is all of it, and `before` the call that was open before it."""
-    like, pattern = known.meaning, known.pattern
-    member, told = _only_delta(part) if len(out) == 1 else ("", "")
-    call = like.channel.open_call
-    # What a format makes of a text may be another text, but never one that was held.
-    if call == before and told and (call or told == text):
-        written = of_our_own(out[0], member, told)
-        if written is not None and isinstance(pattern, LooseTemplate):
-            return replace(like, call=call, written=LooseFrame.of(written, pattern.names))
-        return replace(like, call=call, written=written)
-    return like if like.written is None else replace(like, written=None)
+    def now(
+        self,
+        pattern: FrameTemplate | LooseTemplate,
+        text: str,
+        before: int,
+        part: PendingPart,
+        out: list[Frame],
+    ) -> ChunkTemplate:
+        """What is known now that a frame that fits `pattern` and said `text` was made into
+        `out`; `part` is all of it, and `before` the call that was open before it."""
+        member, told = _only_delta(part) if len(out) == 1 else ("", "")
+        call = self.channel.open_call
+        # What a format makes of a text may be another text, but never one that was held.
+        if call == before and told and (call or told == text):
+            written = of_our_own(out[0], member, told)
+            if written is not None and isinstance(pattern, LooseTemplate):
+                return replace(self, call=call, written=LooseFrame.of(written, pattern.names))
+            return replace(self, call=call, written=written)
+        return self if self.written is None else replace(self, written=None)
 
 
 def written_as(known: KnownTemplate[ChunkTemplate], frame: Frame, literal: bytes) -> Frame:
