@@ -9,6 +9,7 @@ streams are streamed.  Flows that are loaded from a file come by as well; they a
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 from collections.abc import Iterable
@@ -128,11 +129,15 @@ class Dragoman:
             len(self._hosts.listed()),
             self._bridge.archive.place,
         )
+        # A collection of everything stops all streams, for some 50 ms only for what mitmproxy
+        # and its libraries have made at the start; none of that is ever garbage.
+        gc.freeze()
 
     def done(self) -> None:
         """mitmproxy ends, or the script is loaded anew.  Streams still run: what they have to
         keep is kept until the process ends."""
         self._metrics.stop()
+        gc.unfreeze()
 
     def client_connected(self, client: Client) -> None:
         """A client has come."""

@@ -17,6 +17,8 @@ from ..notes import Evidence
 from ..wire.chat_delta import choice_index
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, text_of_fields
+from ..wire.json_codec import loads
+from ..wire.sse import Frame
 from .call_builder import CallBuilder
 from .call_rule import rules_for
 from .declared_tools import DeclaredTools
@@ -42,8 +44,9 @@ class TextChannel:
     natives: NativeCalls
     policy: Policy
     evidence: Evidence
-    last_chunk: dict[str, Any]
-    """The latest that spoke of it, if it is not too large: chunks that are added are like it."""
+    latest: dict[str, Any] | Frame
+    """The latest chunk that spoke of it, if it is not too large; or its frame, if it has not been
+    read, and speaks of nothing else."""
     fields: tuple[str, ...] = ()
     """Those that carry the text now."""
     end: int = 0
@@ -59,6 +62,14 @@ class TextChannel:
     """Those that were decided since then."""
 
     # What is asked
+
+    @property
+    def last_chunk(self) -> dict[str, Any]:
+        """The latest: chunks that are added are like it."""
+        latest = self.latest
+        if isinstance(latest, Frame):
+            latest = self.latest = loads(latest.data or b"")
+        return latest
 
     @property
     def open_call(self) -> int:

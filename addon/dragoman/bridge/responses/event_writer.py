@@ -142,6 +142,9 @@ class Writer:
 
     def letting_go(self) -> Slices[None]:
         """Nobody wants any of it any more: see `emptied`."""
+        for item in self._output:
+            for part in item["content"] if item["type"] == "message" else ():
+                yield from emptied(part.get("logprobs", []))
         yield from emptied(self._output)
         yield from emptied(self._required)
 
