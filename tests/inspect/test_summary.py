@@ -163,6 +163,9 @@ def test_the_headline_tells_repaired_calls_from_others() -> None:
     seen = ReplySummary(parsed=True, model="m", calls=("bash",))
     told = headline("repair", seen, Evidence(calls=Counter({"bash": 1, "read": 1})))
     assert told == "repair · m · 3 calls, 2 repaired (bash ×2, read)"
+    notes = Counter({("read", "read (dsml, plain name)"): 1, ("read", "bash (glm, a)"): 1})
+    told = headline("repair", seen, Evidence(Counter({"bash": 1, "read": 1}), notes=notes))
+    assert told == "repair · m · 3 calls, 2 repaired from dsml, glm (bash ×2, read)"
     told = headline(
         "repair", ReplySummary(), Evidence(calls=Counter({"bash": 1})), ended="HTTP 500"
     )

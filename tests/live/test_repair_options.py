@@ -207,17 +207,17 @@ def test_the_evidence_of_a_repair_is_one_log_line_and_a_comment(
     first, counter, cut_off, whole, aborted = lines
     assert "made_up" in first
     assert re.search(
-        r"repair · kimi · 1 call repaired \(bash\) · first \d\.\d s; "
+        r"repair · kimi · 1 call repaired from kimi_k2 \(bash\) · first \d\.\d s; "
         r"read bash \(kimi_k2, native id\)$",
         first,
     )
     assert "inferred from its arguments" in counter
     assert "closed a call that the stream cut off" in cut_off
     assert "kimi_whole_message" in whole
-    assert "1 call repaired (bash)" in whole
+    assert "1 call repaired from kimi_k2 (bash)" in whole
     assert "abort=7000" in aborted
     comments = comments_in(tmp_path / "flows")
-    assert re.match(r"repair · kimi · 1 call repaired \(bash\) · first \d\.\d s$", comments[0])
+    assert re.match(r"repair · kimi · 1 call repaired from kimi_k2 \(bash\) · first \d\.\d s$", comments[0])
     assert re.match(r"clean · \S+ · \d+ tok · first \d\.\d s$", comments[1])
     for secret in PRIVATE:
         assert secret not in log

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ..notes import Evidence, printable
 from .exchange import Job
 from .summary import ReplySummary
+from .turn_figures import leaked_calls
 
 MAX_NAMES = 5
 """Names of calls that a headline lists."""
@@ -58,6 +59,8 @@ def _calls(seen: ReplySummary, evidence: Evidence) -> str:
     count = f"{total} call{'' if total == 1 else 's'}"
     if repaired:
         count += " repaired" if repaired == total else f", {repaired} repaired"
+        if leaked := leaked_calls(evidence):
+            count += f" from {', '.join(sorted(leaked))}"
     listed = [f"{name} ×{n}" if n > 1 else name for name, n in names.most_common(MAX_NAMES)]
     more = [f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
     return f"{count} ({', '.join(listed + more)})"

@@ -113,6 +113,8 @@ class ChatStreamRepair:
             return None
         if (given := channel.takes(text)) is None:
             return None
+        if like.call:
+            channel.calls.passed(given)
         return Frame(like.written.around(quoted(given)))
 
     def _read_fitting(self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]) -> None:
