@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.inspect.native_calls import MAX_READ, native_calls
+from dragoman.inspect.recorded_calls import MAX_READ, recorded_calls
 from dragoman.inspect.stats import Stats
 from dragoman.inspect.summary import summarize
 from dragoman.inspect.turn_figures import TurnFigures, figures_of
@@ -60,12 +60,12 @@ def escaped(chunks: list[Any]) -> bytes:
 )
 def test_the_calls_of_a_stream_are_read(chunks: list[Any], wanted: list[tuple[str, str]]) -> None:
     for body in (sse(chunks), escaped(chunks)):
-        assert native_calls(body) == wanted
+        assert recorded_calls(body) == wanted
 
 
 def test_what_would_take_too_long_is_not_known() -> None:
     mixed = [more(at % 2, " ") for at in range(MAX_READ + 1)]
-    assert native_calls(sse([head(0), head(1), *mixed])) == []
+    assert recorded_calls(sse([head(0), head(1), *mixed])) == []
 
 
 LEAK = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}<|tool_call_end|>"

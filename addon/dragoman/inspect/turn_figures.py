@@ -11,8 +11,8 @@ from ..notes import Evidence
 from ..repair.declared_tools import DeclaredTools
 from ..repair.formats import NAMES
 from ..wire.sse import is_event_stream
-from .native_calls import native_calls
 from .parse.reply import parse_reply
+from .recorded_calls import recorded_calls
 from .summary import ReplySummary
 
 OTHER = "other"
@@ -74,7 +74,7 @@ def leaked_calls(evidence: Evidence) -> Counter[str]:
 def _look(body: bytes) -> tuple[list[tuple[str, str]], bool]:
     """The calls that stand in a reply as such, and whether it has an answer."""
     if is_event_stream(body):
-        return native_calls(body), _ANSWER.search(body) is not None
+        return recorded_calls(body), _ANSWER.search(body) is not None
     choices = parse_reply(body).choices
     calls = [call for choice in choices for call in choice.calls if call.kind == "function"]
     answers = any(choice.text.strip() for choice in choices)

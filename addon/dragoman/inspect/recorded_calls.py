@@ -29,7 +29,7 @@ _OTHER_CHOICE = re.compile(
 )
 
 
-def native_calls(body: bytes) -> list[tuple[str, str]]:
+def recorded_calls(body: bytes) -> list[tuple[str, str]]:
     """The name and the arguments of each call of a stream, or of none if that is not certain:
     where there are several choices, or too many events."""
     if b'"tool_calls"' not in body or _OTHER_CHOICE.search(body):
