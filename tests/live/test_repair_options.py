@@ -107,6 +107,23 @@ def test_dragoman_repair_chooses_flows(chat: Chat, value: str, repaired: bool) -
         assert (b'"tool_calls"' in whole.body) == repaired
 
 
+DSML = (
+    '<｜DSML｜tool_calls><｜DSML｜invoke name="bash">'
+    '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>'
+    "</｜DSML｜invoke></｜DSML｜tool_calls>"
+)
+
+
+def test_dragoman_formats_says_what_is_looked_for(chat: Chat) -> None:
+    chunks = [chunk({"content": text}) for text in re.split(r"(?<=>)", DSML)]
+    stream = sse([{**each, "model": "m"} for each in [*chunks, chunk({}, "stop")]])
+    for formats, called in (("auto", ["bash"]), ("glm,dsml", ["bash"]), ("kimi_k2, qwen", [])):
+        assert chat.control("options", dragoman_formats=formats).status == 200
+        reply = chat.ask(stream, request=REQUEST | {"model": "m"})
+        assert names(read(reply.body)) == called
+        assert (reply.body == stream) == (not called)
+
+
 class AnyPath(Upstream):
     """Leaks on every path."""
 

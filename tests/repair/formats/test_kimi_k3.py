@@ -185,9 +185,16 @@ def test_what_was_taken_out_is_recorded() -> None:
         "channel marker think_end",
         "stray response_end",
         "empty section",
-        "stray message_end",
-        "stray end_of_msg",
+        *["channel marker after a section"] * 2,
     ]
+
+
+@pytest.mark.parametrize("end", ["", f"{CL}message{SEP}<|end_of_msg|>", "\n"])
+def test_a_section_that_ends_a_turn_of_kimi_is_meant_in_an_open_fence(end: str) -> None:
+    text = f"```\nx\n{section(LS)}{end}"
+    assert at_any_cut(KIMI_K3, text, "any") == f"```\nx\n{RUN}"
+    text += "\n```"
+    assert at_any_cut(KIMI_K3, text, "any") == text
 
 
 def write(turn: Calls) -> str:

@@ -28,8 +28,10 @@ class TagKind(enum.Enum):
     CALL_END = "call_end"
     ARGUMENT_END = "argument_end"
     JSON_END = "json_end"
-    OTHER = "channel"
-    """None of those: it ends what is open."""
+    OTHER = "other_begin"
+    """None of those: it begins a text."""
+    OTHER_END = "other_end"
+    """It ends one, and means nothing after a section."""
 
 
 @dataclass(frozen=True, slots=True)
