@@ -27,7 +27,7 @@ _PREFIX = re.escape(_BEGINNING)
 _PREFIXES = rf"(?:{_PREFIX}\s{{0,8}}){{1,2}}"
 _TAG = re.compile(
     rf"{_PREFIXES}(?:<(?P<end>/?)(?:(?P<section>tool_call)|(?P<invoke>invoke)"
-    r"(?:\s+name\s*=\s*[\"']?(?P<name>[^\"'<>]*)[\"']?)?|(?P<element>[A-Za-z_][\w.:-]*))\s*>"
+    r"(?:\s+name\s*=\s*[\"']?(?P<name>[^\"'<>]{0,200})[\"']?)?|(?P<element>[A-Za-z_][\w.:-]{0,200}))\s*>"
     r"|(?P<stray>(?=[^\s<\]]|\][^<])))"
 )
 _SO_FAR = re.compile(
