@@ -14,6 +14,7 @@ import pytest
 from mitmproxy import exceptions
 
 from dragoman.inspect.stats import Stats
+from dragoman.inspect.turn_figures import TurnFigures
 from dragoman.proxy.observe.metrics import Metrics
 from tests.inspect.test_stats import summary
 
@@ -50,7 +51,8 @@ def scrape(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 
 def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> None:
     stats.add(summary(forms={"native id": 2}, input_tokens=7, first_token=0.4))
-    stats.add(summary(failed="server_error", notes={"dropped": 3}, first_token=700.0))
+    turn = TurnFigures(1, 3, {"dsml": 2}, refused=1)
+    stats.add(summary(failed="server_error", notes={"dropped": 3}, first_token=700.0, turn=turn))
     port = free_port()
     metrics.listen(port)
     found = scrape(port)
@@ -61,12 +63,18 @@ def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> No
         "streamed": "yes",
         "outcome": "repaired",
     }
+    at = {"host": "api.example.com", "model": "kimi-k2.5"}
     for name, wanted, value in (
         ("dragoman_flows_total", labels, 1),
         ("dragoman_repaired_calls_total", {"form": "native id"}, 2),
         ("dragoman_notes_total", {"what": "dropped"}, 3),
         ("dragoman_failures_total", {"reason": "server_error"}, 1),
         ("dragoman_tokens_total", {"direction": "input"}, 7),
+        ("dragoman_tool_turns_total", at, 1),
+        ("dragoman_calls_total", at, 3),
+        ("dragoman_leaked_calls_total", at | {"format": "dsml"}, 2),
+        ("dragoman_refused_calls_total", at, 1),
+        ("dragoman_silent_turns_total", at, 0),
         ("dragoman_first_token_seconds_bucket", {"le": "0.3"}, 0),
         ("dragoman_first_token_seconds_bucket", {"le": "0.5"}, 1),
         ("dragoman_first_token_seconds_bucket", {"le": "600.0"}, 1),

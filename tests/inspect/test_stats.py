@@ -23,8 +23,9 @@ from dragoman.inspect.stats import (
 from dragoman.notes import Evidence
 from dragoman.repair.call_builder import CallBuilder
 from dragoman.repair.call_namer import CallNamer
-from dragoman.repair.call_rule import ANY
+from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.formats.kimi_k2.format import KIMI_K2
 from dragoman.repair.formats.kimi_k2.names import header_of
 
 
@@ -131,17 +132,18 @@ def test_names_of_others_cannot_break_the_table() -> None:
 def test_forms_are_read_from_the_evidence_of_repair() -> None:
     evidence = Evidence()
     tools = DeclaredTools({"bash": {}, "x" * 120: {}})
-    namer = CallNamer(tools, ANY)
-    calls = CallBuilder(evidence, 0)
+    namer = CallNamer(tools)
+    namer.begin(KIMI_K2, CallRule("any"))
+    calls = CallBuilder(evidence, 0, tools)
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
         for start in namer.header(header_of(header, tools, arguments=True)) or ():
             calls.start(start)
     evidence.note("dropped", "a marker", 3)
     forms, notes = counted(evidence)
     assert forms == {
-        "native id": 2,
-        "name:index": 1,
+        "kimi_k2, native id": 2,
+        "kimi_k2, name:index": 1,
         OTHER: 1,
-        "name:index, tool not declared": 1,
+        "kimi_k2, name:index, tool not declared": 1,
     }
     assert notes == {"dropped": 3}

@@ -18,6 +18,7 @@ from typing import Literal
 
 from ..notes import Evidence, printable
 from .exchange import Job
+from .turn_figures import TurnFigures
 
 MAX_NAMES = 64
 """Different names of one kind (hosts, models, notes, reasons of failure)."""
@@ -58,6 +59,7 @@ class Summary:
     """Seconds from the request to the end of the reply."""
     parsed: bool
     """Whether the reply was one of an LLM, as far as it could be read."""
+    turn: TurnFigures = field(default_factory=TurnFigures)
 
     @property
     def outcome(self) -> Outcome:
@@ -131,6 +133,8 @@ class Totals:
     first_token: Histogram
     longest_silence: Histogram
     duration: Histogram
+    hosts: Mapping[tuple[str, str], TurnFigures]
+    """By host and model."""
 
     def flows_where(self, **wanted: object) -> int:
         """How many flows have all these members of their `FlowKind`."""
@@ -156,12 +160,26 @@ class Totals:
             ["tokens out", str(self.output_tokens)],
             ["calls repaired", str(sum(self.forms.values()))],
         ]
+        for (host, model), turns in sorted(self.hosts.items()):
+            rows.append([f"{host} · {model}", _in_words(turns)])
         rows += _listed("call read from", self.forms)
         rows += _listed("note", self.notes)
         rows += _listed("failure", self.failures)
         rows += _times("first token", self.first_token)
         rows += _times("longest silence", self.longest_silence)
         return rows + _times("duration", self.duration)
+
+
+def _in_words(turns: TurnFigures) -> str:
+    leaked = ", ".join(f"{count} {name}" for name, count in sorted(turns.leaked.items()))
+    parts = [
+        f"{turns.turns} turns with tools",
+        f"{turns.calls} calls",
+        f"{sum(turns.leaked.values())} leaked" + (f" ({leaked})" if leaked else ""),
+        f"{turns.refused} with arguments that are refused",
+        f"{turns.silent} turns without answer and call",
+    ]
+    return " · ".join(parts)
 
 
 def _listed(what: str, counts: Mapping[str, int]) -> list[list[str]]:
@@ -228,6 +246,7 @@ class Stats:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._flows: Counter[FlowKind] = Counter()
+        self._turns: dict[tuple[str, str], TurnFigures] = {}
         self._hosts, self._models = _Names(), _Names()
         self._forms, self._notes, self._failures = _Names(), _Names(), _Names()
         self._input_tokens = self._output_tokens = self._unread = 0
@@ -254,6 +273,13 @@ class Stats:
         if kind not in self._flows and len(self._flows) >= MAX_FLOW_KINDS:
             kind = FlowKind(flow.job, OTHER, OTHER, flow.streamed, flow.outcome)
         self._flows[kind] += 1
+        if flow.turn.turns:
+            self._add_turn((host, model), flow.turn)
+
+    def _add_turn(self, at: tuple[str, str], turn: TurnFigures) -> None:
+        if at not in self._turns and len(self._turns) >= MAX_FLOW_KINDS:
+            at = OTHER, OTHER
+        self._turns[at] = self._turns.get(at, TurnFigures()) + turn
 
     def totals(self) -> Totals:
         """Everything counted so far."""
@@ -269,4 +295,5 @@ class Stats:
                 self._first_token.frozen(),
                 self._silence.frozen(),
                 self._duration.frozen(),
+                MappingProxyType(dict(self._turns)),
             )

@@ -9,16 +9,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
-from dragoman.repair.call_rule import CallRule
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
+from dragoman.repair.formats import FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.protocol import LeakFormat
 from dragoman.repair.pending import Policy
-from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import split
-from tests.repair.streams import NOW, Read, chunk, read, sse
+from tests.repair.streams import NOW, Read, chunk, read, scanner_of, sse
 from tests.repair.test_scanner import gist
 
 TOOLS: dict[str, dict[str, Any]] = {
@@ -47,15 +46,13 @@ REQUEST = {
         for name, properties in TOOLS.items()
     ]
 }
-DECLARED = CallRule("declared", kimi=False)
-
 Calls = list[tuple[str, dict[str, Any]]]
 Writer = Callable[[Calls], str]
 
 
-def scan(leak: LeakFormat, pieces: list[str], rule: CallRule = DECLARED) -> list[ScanEvent]:
+def scan(leak: LeakFormat, pieces: list[str], rule: str = "declared") -> list[ScanEvent]:
     """What the scanner makes of a text that comes in these pieces."""
-    scanner = Scanner(DeclaredTools.of_request(REQUEST), rule, ActiveFormats([leak]))
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), rule, ActiveFormats([leak]))
     events: list[ScanEvent] = []
     for piece in pieces:
         taken = scanner.takes(piece)
@@ -66,7 +63,7 @@ def scan(leak: LeakFormat, pieces: list[str], rule: CallRule = DECLARED) -> list
     return events + scanner.close()
 
 
-def at_any_cut(leak: LeakFormat, text: str, rule: CallRule = DECLARED) -> str:
+def at_any_cut(leak: LeakFormat, text: str, rule: str = "declared") -> str:
     """The `gist` of a text, which is the same however it is cut."""
     whole = gist(scan(leak, [text], rule))
     for at in range(1, len(text)):
@@ -87,10 +84,9 @@ def client(leak: LeakFormat, texts: list[str], key: str = "content") -> Read:
     stream = sse([*(chunk({key: text}, model="x") for text in texts), chunk({}, "stop")])
     repair = ChatStreamRepair(
         DeclaredTools.of_request(REQUEST),
-        Policy(),
+        Policy(formats=FormatChoice((leak,))),
         Evidence(),
         NOW,
-        formats=ActiveFormats([leak]),
     )
     frames = [out for frame in split(stream) for out in repair.feed(frame)]
     return read(b"".join(frame.raw for frame in [*frames, *repair.close()]))

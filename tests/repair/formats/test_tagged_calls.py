@@ -16,10 +16,10 @@ from dragoman.repair.formats.invoke import DSML, MINIMAX_M2
 from dragoman.repair.formats.kimi_k3 import KIMI_K3
 from dragoman.repair.formats.minimax_m3 import MINIMAX_M3
 from dragoman.repair.formats.protocol import LeakFormat
-from dragoman.repair.scanner import Scanner
+from tests.repair.streams import scanner_of
 from tests.repair.test_scanner import gist
 
-from .leaks import DECLARED, REQUEST, at_any_cut, scan
+from .leaks import REQUEST, at_any_cut, scan
 
 OP, CL, SEP = "<|open|>", "<|close|>", "<|sep|>"
 D = "｜DSML｜"
@@ -79,7 +79,7 @@ def test_any_cutting_reads_the_same_and_no_text_is_lost(
 
 @pytest.mark.parametrize("leak", OPENED, ids=lambda leak: leak.name)
 def test_a_string_leaves_as_it_comes(leak: LeakFormat) -> None:
-    scanner = Scanner(DeclaredTools.of_request(REQUEST), DECLARED, ActiveFormats([leak]))
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", ActiveFormats([leak]))
     assert gist(scanner.feed(OPENED[leak] + "e")) == '[bash {"command":"e'
     assert scanner.takes('cho "a\\') == 'cho \\"a\\\\'
 
@@ -87,7 +87,7 @@ def test_a_string_leaves_as_it_comes(leak: LeakFormat) -> None:
 @pytest.mark.parametrize("leak", PIECES, ids=lambda leak: leak.name)
 def test_what_is_held_is_bounded(leak: LeakFormat) -> None:
     for opener in [*PIECES[leak], OPENED[leak], f"{OPENED[leak]}x", f"{PIECES[leak][0]}x "]:
-        scanner = Scanner(DeclaredTools.of_request(REQUEST), DECLARED, ActiveFormats([leak]))
+        scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", ActiveFormats([leak]))
         step = opener * 100
         for _ in range(2 * CANDIDATE_LIMIT // len(step)):
             scanner.feed(step)

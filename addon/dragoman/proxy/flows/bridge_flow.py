@@ -92,7 +92,8 @@ class BridgeFlow:
         _bridged[flow] = bridged
         asked = bridged.client_request
         model = bridged.turn.model
-        self._witness.open(flow, "bridge", evidence, model=model, client_request=asked)
+        record = self._witness.open(flow, "bridge", evidence, model=model, client_request=asked)
+        record.tools = bridged.tools
 
     def begin_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's headers have come: stream what can be streamed."""

@@ -95,6 +95,7 @@ class RepairFlow:
                 return False
             self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
             tools, policy = asked.tools, settings.policy
+            record.tools = tools
             response.stream = RepairStream(
                 ChatStreamRepair(tools, policy, record.evidence, int(time.time())),
                 decoder_for(encoding),
@@ -148,6 +149,7 @@ class RepairFlow:
             return
         record = self._witness.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
+        record.tools = asked.tools
         try:
             body = await in_slices(reading_body(response), flow)
             now = int(time.time())

@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any
 
 from mitmproxy import exceptions
 
 from ...inspect.stats import BOUNDS, Histogram, Stats
+from ...inspect.turn_figures import TurnFigures
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +109,7 @@ class _Collector:
             for value, count in counts.items():
                 counter.add_metric([value], count)
             yield counter
+        yield from self._turns(totals.hosts)
         unread = self._counter("dragoman_unread_replies", "Replies that were none of an LLM.", [])
         unread.add_metric([], totals.unread)
         yield unread
@@ -116,6 +119,30 @@ class _Collector:
             ("duration", "From the request to the end.", totals.duration),
         ):
             yield self._histogram(f"dragoman_{name}_seconds", text, times)
+
+    def _turns(self, hosts: Mapping[tuple[str, str], TurnFigures]) -> Iterator[Any]:
+        """What came of turns with tools, for each host and model."""
+        for name, text, count in (
+            ("tool_turns", "Turns for which tools were declared.", attrgetter("turns")),
+            ("calls", "Calls in such turns.", attrgetter("calls")),
+            (
+                "refused_calls",
+                "Calls whose arguments are no JSON, or such as their schema refuses.",
+                attrgetter("refused"),
+            ),
+            ("silent_turns", "Turns with neither answer nor call.", attrgetter("silent")),
+        ):
+            counter = self._counter(f"dragoman_{name}", text, ["host", "model"])
+            for at, turns in hosts.items():
+                counter.add_metric(at, count(turns))
+            yield counter
+        leaked = self._counter(
+            "dragoman_leaked_calls", "Calls that leaked.", ["host", "model", "format"]
+        )
+        for at, turns in hosts.items():
+            for name, number in turns.leaked.items():
+                leaked.add_metric([*at, name], number)
+        yield leaked
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Any:
         return self._core.CounterMetricFamily(name, text, labels=labels)

@@ -18,6 +18,7 @@ from ...inspect.exchange import Job
 from ...inspect.headline import headline
 from ...inspect.stats import Stats, Summary, counted
 from ...inspect.summary import ReplySummary, summarize, summarizing
+from ...inspect.turn_figures import figures_of
 from ...notes import Evidence, printable
 from ...wire.slices import Slices, drained
 from ..flows.live_stream import LiveStream, WatchedStream
@@ -192,6 +193,13 @@ def _how_it_ended(flow: http.HTTPFlow) -> str:
 def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> Summary:
     forms, notes = counted(record.evidence)
     timing = record.timing
+    body, missing = record.upstream
+    if not record.streamed and not body and flow.response is not None:
+        body = readable(flow.response)
+    failed = _how_it_ended(flow) or seen.failed
+    turn = figures_of(
+        b"" if missing else body, record.tools, record.evidence, seen, ended_well=not failed
+    )
     return Summary(
         job=record.job,
         host=flow.request.pretty_host,
@@ -200,13 +208,14 @@ def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> S
         status=flow.response.status_code if flow.response else 0,
         forms=forms,
         notes=notes,
-        failed=_how_it_ended(flow) or seen.failed,
+        failed=failed,
         input_tokens=seen.input_tokens,
         output_tokens=seen.output_tokens,
         first_token=record.reached(seen.first_token),
         longest_silence=timing.longest_silence if timing else None,
         duration=time.time() - record.began,
         parsed=seen.parsed,
+        turn=turn,
     )
 
 

@@ -22,6 +22,7 @@ from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange, Job, Step, Timing
 from ...notes import Evidence
+from ...repair.declared_tools import DeclaredTools
 from ..content_decoding import MAX_REQUEST, DecodingError
 from ..http_headers import body_of
 from .kept_body import Body
@@ -72,6 +73,8 @@ class FlowRecorder:
         self.answered_here = False
         """Whether the reply is not the upstream's, nor made of it."""
         self.evidence = evidence
+        self.tools = DeclaredTools({})
+        """Those that the request declares."""
         self.options: Mapping[str, str] = {}
         """Those that the reply depends on, see `Exchange.options`."""
         self.upstream_status: int | None = None
