@@ -49,8 +49,10 @@ class GlmParser(BufferedParser):
         found = _NAME.match(self._buffer, self._at)
         if found is None:
             return self._refuse() if self.rest.strip() else False
+        if found.end() - self._at >= HEADER_LIMIT:
+            return self._refuse()
         if found.end() == len(self._buffer):
-            return False if len(self.rest) < HEADER_LIMIT else self._refuse()
+            return False
         follows = tag_at(self._buffer, found.end(), (KEY, CLOSE, ">", "{"))
         if follows is None:
             return self._refuse()

@@ -48,7 +48,7 @@ class QwenParser(BufferedParser):
 
     def _read_header(self) -> bool:
         found = _NAME.match(self._buffer, self._at)
-        if found is None:
+        if found is None or found.end() - self._at > HEADER_LIMIT:
             waits = _NAME_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
             return False if waits else self._refuse()
         follows = tag_at(self._buffer, found.end(), (_PARAMETER, _FUNCTION_END, CLOSE))

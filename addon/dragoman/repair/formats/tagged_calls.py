@@ -275,9 +275,9 @@ class TaggedCalls:
     # A call
 
     def _begin_call(self, tag: Tag) -> None:
-        self._name = tag.name
+        self._name = tag.name.strip()
         self._state = _State.HEADER
-        if not _NAME.fullmatch(tag.name):
+        if not _NAME.fullmatch(self._name):
             self._events.append(NoHeader())
             self._state = _State.OVER
 
