@@ -217,7 +217,9 @@ def test_the_evidence_of_a_repair_is_one_log_line_and_a_comment(
     assert "1 call repaired from kimi_k2 (bash)" in whole
     assert "abort=7000" in aborted
     comments = comments_in(tmp_path / "flows")
-    assert re.match(r"repair · kimi · 1 call repaired from kimi_k2 \(bash\) · first \d\.\d s$", comments[0])
+    assert re.match(
+        r"repair · kimi · 1 call repaired from kimi_k2 \(bash\) · first \d\.\d s$", comments[0]
+    )
     assert re.match(r"clean · \S+ · \d+ tok · first \d\.\d s$", comments[1])
     for secret in PRIVATE:
         assert secret not in log
