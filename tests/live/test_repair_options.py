@@ -207,7 +207,7 @@ def test_the_evidence_of_a_repair_is_one_log_line_and_a_comment(
     first, counter, cut_off, whole, aborted = lines
     assert "made_up" in first
     assert re.search(
-        r"✓ 1 call bash · repair · kimi · 1 repaired · first \d\.\d s; "
+        r"✓ 1 call bash · repair · kimi · 1 repaired from kimi_k2 · first \d\.\d s; "
         r"read bash \(kimi_k2, native id\)$",
         first,
     )
@@ -217,7 +217,9 @@ def test_the_evidence_of_a_repair_is_one_log_line_and_a_comment(
     assert "✓ 1 call bash" in whole
     assert "abort=7000" in aborted
     comments = comments_in(tmp_path / "flows")
-    assert re.match(r"✓ 1 call bash · repair · kimi · 1 repaired · first \d\.\d s$", comments[0])
+    assert re.match(
+        r"✓ 1 call bash · repair · kimi · 1 repaired from kimi_k2 · first \d\.\d s$", comments[0]
+    )
     assert re.match(r"✓ text · clean · \S+ · \d+ tok · first \d\.\d s$", comments[1])
     for secret in PRIVATE:
         assert secret not in log

@@ -12,6 +12,7 @@ from ..notes import Evidence, printable
 from .exchange import Job
 from .outcome import Outcome, listed
 from .summary import ReplySummary
+from .turn_figures import leaked_calls
 
 
 def headline(
@@ -50,7 +51,8 @@ def _figures(
     if calls and outcome.ending != "answered":
         yield listed(calls)
     if evidence.calls:
-        yield f"{evidence.calls.total()} repaired"
+        leaked = ", ".join(sorted(leaked_calls(evidence)))
+        yield f"{evidence.calls.total()} repaired" + (f" from {leaked}" if leaked else "")
     if seen.output_tokens is not None:
         yield f"{seen.output_tokens} tok"
     if first is not None:

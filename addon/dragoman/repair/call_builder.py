@@ -106,8 +106,8 @@ class CallBuilder:
 
     def passed(self, text: str) -> None:
         """A piece of the open call's arguments, which is written elsewhere."""
-        self._size += len(text)
         if self._size <= MAX_CHECKED:
+            self._size += len(text)
             self._arguments.append(text)
 
     def end(self, end: CallEnd) -> list[Delta]:
@@ -118,6 +118,7 @@ class CallBuilder:
             self._evidence.note("passed on arguments that are not JSON")
         if not end.cut and (not end.valid or self._refused()):
             self._evidence.refused += 1
+        self._arguments = []
         return self.arguments("{}") if self._empty and not end.cut else []
 
     def _refused(self) -> bool:

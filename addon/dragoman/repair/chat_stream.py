@@ -116,6 +116,8 @@ class ChatStreamRepair:
             return None
         if (given := channel.takes(text)) is None:
             return None
+        if like.call:
+            channel.calls.passed(given)
         return written_as(known, frame, quoted(given))
 
     def _read_fitting(self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]) -> None:

@@ -114,10 +114,7 @@ class TextChannel:
     def takes(self, text: str) -> str | None:
         """See `Scanner.takes`."""
         given = self.scanner.takes(text)
-        if given is not None:
-            self.end += len(text)
-            if self.scanner.in_call:
-                self.calls.passed(given)
+        self.end += len(text) if given is not None else 0
         return given
 
     def passed(self, fields: tuple[str, ...], text: str) -> None:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.call_rule import CallRule
 from dragoman.repair.formats.kimi_k3 import KIMI_K3
 
 from .leaks import Calls, at_any_cut, calls, client, dropped, read_back, said
@@ -193,9 +192,9 @@ def test_what_was_taken_out_is_recorded() -> None:
 @pytest.mark.parametrize("end", ["", f"{CL}message{SEP}<|end_of_msg|>", "\n"])
 def test_a_section_that_ends_a_turn_of_kimi_is_meant_in_an_open_fence(end: str) -> None:
     text = f"```\nx\n{section(LS)}{end}"
-    assert at_any_cut(KIMI_K3, text, CallRule("any", kimi=True)) == f"```\nx\n{RUN}"
+    assert at_any_cut(KIMI_K3, text, "any") == f"```\nx\n{RUN}"
     text += "\n```"
-    assert at_any_cut(KIMI_K3, text, CallRule("any", kimi=True)) == text
+    assert at_any_cut(KIMI_K3, text, "any") == text
 
 
 def write(turn: Calls) -> str:

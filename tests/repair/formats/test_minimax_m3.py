@@ -138,8 +138,10 @@ def test_what_is_held_is_bounded() -> None:
     word = "x" * 1000
     many = [element("item", word)] * (VALUE_LIMIT // 1000 + 2)
     out = client(MINIMAX_M3, [call("write", element("lines", *many))])
-    assert len(json.loads(out.calls[0]["arguments"])["lines"]) == len(many)
+    assert len(json.loads(out.calls[0]["arguments"])["lines"]) < len(many)
     assert len(out.calls[0]["arguments"]) < VALUE_LIMIT + 10_000
+    out = client(MINIMAX_M3, [call("write", element("lines", *[element("item")] * 50_000))])
+    assert len(json.loads(out.calls[0]["arguments"])["lines"]) < 20_000
     deep = "".join(f"{P}<a>" for _ in range(5000))
     out = client(MINIMAX_M3, [f'{P}<invoke name="write">{deep}1{P}</invoke>'])
     json.loads(out.calls[0]["arguments"])

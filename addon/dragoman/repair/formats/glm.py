@@ -14,6 +14,7 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Arguments
+from ..tool_fit import schema_for
 from .buffered_parser import WORD, BufferedParser, named
 from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
 from .protocol import LeakFormat
@@ -49,8 +50,10 @@ class GlmParser(BufferedParser):
         found = _NAME.match(self._buffer, self._at)
         if found is None:
             return self._refuse() if self.rest.strip() else False
+        if found.end() - self._at >= HEADER_LIMIT:
+            return self._refuse()
         if found.end() == len(self._buffer):
-            return False if len(self.rest) < HEADER_LIMIT else self._refuse()
+            return False
         follows = tag_at(self._buffer, found.end(), (KEY, CLOSE, ">", "{"))
         if follows is None:
             return self._refuse()
@@ -68,7 +71,7 @@ class GlmParser(BufferedParser):
         if tag == "{":
             self._is_json = True
             return self._start_call(header, MarkedJson(TAGS), end)
-        arguments = TaggedArguments(self._tools.schema_of(found["name"]), _TAGS)
+        arguments = TaggedArguments(schema_for(found["name"], self._tools), _TAGS)
         return self._start_call(header, arguments, end)
 
     def _read_after(self) -> bool:

@@ -52,7 +52,9 @@ class HarmonyParser(BufferedParser):
 
     def _read_header(self) -> bool:
         end = _HEADER_ENDS.search(self._buffer, self._at)
-        if (end.start() if end else len(self._buffer)) - self._at > HEADER_LIMIT:
+        unfinished = 0 if end else _MARKERS.unfinished(self.rest)
+        size = (end.start() if end else len(self._buffer) - unfinished) - self._at
+        if size > HEADER_LIMIT:
             return self._refuse()
         if end is None:
             return False

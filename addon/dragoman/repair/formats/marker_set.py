@@ -57,7 +57,7 @@ def tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:
     ``("", at)`` if one may by what follows, and None if not."""
     begin = at + len(text[at:]) - len(text[at:].lstrip())
     for tag in tags:
-        if text.startswith(tag, begin):
+        if text.startswith(tag, begin) and begin + len(tag) - at <= HEADER_LIMIT:
             return tag, begin + len(tag)
     may_follow = any(tag.startswith(text[begin : begin + len(tag)]) for tag in tags)
     return ("", at) if may_follow and len(text) - at < HEADER_LIMIT else None

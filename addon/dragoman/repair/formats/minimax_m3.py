@@ -27,7 +27,7 @@ _PREFIX = re.escape(_BEGINNING)
 _PREFIXES = rf"(?:{_PREFIX}\s{{0,8}}){{1,2}}"
 _TAG = re.compile(
     rf"{_PREFIXES}(?:<(?P<end>/?)(?:(?P<section>tool_call)|(?P<invoke>invoke)"
-    r"(?:\s+name\s*=\s*[\"']?(?P<name>[^\"'<>]*)[\"']?)?|(?P<element>[A-Za-z_][\w.:-]*))\s*>"
+    r"(?:\s+name\s*=\s*[\"']?(?P<name>[^\"'<>]{0,200})[\"']?)?|(?P<element>[A-Za-z_][\w.:-]{0,200}))\s*>"
     r"|(?P<stray>(?=[^\s<\]]|\][^<])))"
 )
 _SO_FAR = re.compile(
@@ -142,6 +142,10 @@ def _json_of_text(text: str, kind: ValueType, root: object) -> str:
     return "{}" if first == "object" and not text.strip() else json
 
 
+_ELEMENT_SIZE = 64
+"""Characters for which an element counts in what is held."""
+
+
 class _Elements(TypedArguments):
     """Arguments that may be elements of elements.  A string leaves as it comes; any other
     value when the next argument begins, as until then it may be a list."""
@@ -165,11 +169,17 @@ class _Elements(TypedArguments):
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         element = _Element(key)
         if self._open:
-            self._open[-1].children.append(element)
+            self._size += _ELEMENT_SIZE
+            if self._size > VALUE_LIMIT:
+                self._drop("an element of a value that is too long to be held")
+            else:
+                self._open[-1].children.append(element)
         else:
             if self._same and self._same[0].name != key:
                 self._release()
             kind = type_of(property_of(self._schema, key), self._schema)
+            if len(self._same) > VALUE_LIMIT // _ELEMENT_SIZE:
+                self._release()
             if self.has(key) or (kind.is_string and not kind.takes_null):
                 super().begin(key, kind, trim=trim)
                 return

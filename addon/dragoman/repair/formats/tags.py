@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from .typed_arguments import TypedArguments
 from .value_types import ValueType
 
-TAG_LIMIT = 512
-"""Characters of one tag; a longer one is text."""
+TAG_LIMIT = 1200
+"""Characters of one tag: four attributes with values of 200, and blanks around all; a longer
+one is text."""
 
 
 class TagKind(enum.Enum):

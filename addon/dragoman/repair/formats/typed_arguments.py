@@ -85,7 +85,7 @@ class TypedArguments:
         tool requires, stays without its end, so that nobody takes half a call for a whole."""
         if cut and self.in_value:
             self._given.append(self._value.cut() if self._value else "")
-        elif not (cut and self._lacks_required()):
+        elif not (cut and self.lacks_required()):
             self._given.append("}")
         self._flush()
         self._events.append(CallEnd(valid=not cut, cut=cut))
@@ -96,7 +96,8 @@ class TypedArguments:
         events, self._events = self._events, []
         return events
 
-    def _lacks_required(self) -> bool:
+    def lacks_required(self) -> bool:
+        """Whether an argument is missing that the tool requires."""
         required = self._schema.get("required") if isinstance(self._schema, dict) else None
         names = required if isinstance(required, list) else []
         return any(isinstance(name, str) and name not in self._keys for name in names)
