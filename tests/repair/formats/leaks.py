@@ -81,7 +81,12 @@ def dropped(leak: LeakFormat, text: str) -> list[str]:
 
 def client(leak: LeakFormat, texts: list[str], key: str = "content") -> Read:
     """What a client gets of a stream with these texts."""
-    stream = sse([*(chunk({key: text}, model="x") for text in texts), chunk({}, "stop")])
+    return client_of(leak, [{key: text} for text in texts])
+
+
+def client_of(leak: LeakFormat, deltas: list[dict[str, Any]]) -> Read:
+    """The same with these deltas."""
+    stream = sse([*(chunk(delta, model="x") for delta in deltas), chunk({}, "stop")])
     repair = ChatStreamRepair(
         DeclaredTools.of_request(REQUEST),
         Policy(formats=FormatChoice((leak,))),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.repair.formats.kimi_k3 import KIMI_K3
 
-from .leaks import Calls, at_any_cut, calls, client, dropped, read_back, said
+from .leaks import Calls, at_any_cut, calls, client, client_of, dropped, read_back, said
 
 OP, CL, SEP = "<|open|>", "<|close|>", "<|sep|>"
 CLOSE = f"{CL}call{SEP}{CL}tools{SEP}"
@@ -175,6 +175,12 @@ def test_what_a_channel_says_goes_where_it_belongs() -> None:
     out = client(KIMI_K3, [f"{OP}think{SEP}I see.{CL}think{SEP}Yes.", section(LS)])
     assert (out.reasoning, out.content) == ("I see.", "Yes.")
     assert (len(out.calls), out.finish) == (1, ["tool_calls"])
+
+
+def test_a_channel_ends_with_the_field_it_stands_in() -> None:
+    deltas = [{"reasoning_content": f"{OP}think{SEP}Hm."}, {"content": "Yes."}, {"content": "!"}]
+    out = client_of(KIMI_K3, deltas)
+    assert (out.reasoning, out.content) == ("Hm.", "Yes.!")
 
 
 def test_what_was_taken_out_is_recorded() -> None:

@@ -143,7 +143,8 @@ _TEXTS: dict[str, Literal["reasoning", "content"]] = {
 class _ChannelText:
     """Reads the text of a channel, up to the next marker of the format."""
 
-    in_call = in_header = whole = False
+    in_call = in_header = False
+    whole = True
 
     def __init__(self, marker: str, start: int) -> None:
         self._kind = _TEXTS[marker]
