@@ -88,10 +88,8 @@ class DeclaredTools:
         return self._schemas.keys()
 
     def schema_of(self, name: str) -> object:
-        """The schema of the arguments of the tool that is meant by this name; None if there
-        is none."""
-        found = name if name in self else self.longest_suffix(name) or self.alike(name)
-        return self._schemas.get(found) if found else None
+        """The schema of the arguments of a declared tool; None if there is no such tool."""
+        return self._schemas.get(name)
 
     def meant_by(self, arguments: str) -> str | None:
         """The one tool whose schema accepts the whole argument object; of several whose

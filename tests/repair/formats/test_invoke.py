@@ -61,6 +61,11 @@ HEAD = f'<{D}tool_calls>\n<{D}invoke name="write">\n'
             f'<{D}parameter name="command" string="true">ls\n</{D}tool_calls>',
             f'[write {{"path":"a","text":"b"}}]{RUN}',
         ),
+        "a name that fits a declared one": (
+            f'<{D}invoke name="functions.write:1"><{D}parameter name="text">1</{D}parameter>'
+            f"</{D}invoke>",
+            '[write {"text":"1"}]',
+        ),
         "no end of the section": (
             f"{dsml(D).removesuffix(f'</{D}tool_calls>')}So.",
             f"{RUN}\nSo.",

@@ -14,6 +14,7 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Arguments
+from ..tool_fit import schema_for
 from .buffered_parser import WORD, BufferedParser, named
 from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
 from .protocol import LeakFormat
@@ -70,7 +71,7 @@ class GlmParser(BufferedParser):
         if tag == "{":
             self._is_json = True
             return self._start_call(header, MarkedJson(TAGS), end)
-        arguments = TaggedArguments(self._tools.schema_of(found["name"]), _TAGS)
+        arguments = TaggedArguments(schema_for(found["name"], self._tools), _TAGS)
         return self._start_call(header, arguments, end)
 
     def _read_after(self) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
+from ..tool_fit import schema_for
 from .buffered_parser import WORD, BufferedParser, named
 from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
 from .protocol import LeakFormat
@@ -56,7 +57,7 @@ class QwenParser(BufferedParser):
             return self._refuse()
         if not follows[0]:
             return False
-        schema = self._tools.schema_of(found["name"])
+        schema = schema_for(found["name"], self._tools)
         header = named(found["name"], found[0].strip())
         return self._start_call(header, TaggedArguments(schema, _TAGS), found.end())
 

@@ -24,6 +24,7 @@ from collections import deque
 
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header, NoHeader, ParseEvent
+from ..tool_fit import schema_for, tool_of
 from .json_arguments import JsonArguments
 from .tags import Tag, TagKind, TagSyntax, unfinished
 from .typed_arguments import TypedArguments
@@ -284,7 +285,7 @@ class TaggedCalls:
     def _give_header(self) -> None:
         self._calls += 1
         self._events.append(Header(self._name, self._name, "", "plain name"))
-        self._arguments = self._syntax.arguments(self._tools.schema_of(self._name))
+        self._arguments = self._syntax.arguments(schema_for(self._name, self._tools))
         self._state = _State.CALL
 
     def _end_call(self, *, cut: bool = False) -> None:
@@ -328,8 +329,8 @@ class TaggedCalls:
         if not self._syntax.plain or tag.kind not in _BEGINNINGS:
             return True
         if tag.kind is TagKind.CALL:
-            return not self._tools or self._tools.schema_of(tag.name) is not None
-        schema = self._tools.schema_of(self._name)
+            return not self._tools or tool_of(tag.name, self._tools) is not None
+        schema = schema_for(self._name, self._tools)
         declared = schema is None or declares(schema, tag.name)
         return declared and not self._arguments.has(tag.name)
 
