@@ -114,7 +114,8 @@ def test_a_bridged_turn_is_saved_as_the_client_and_as_the_upstream_saw_it(
     assert b"response.completed" in exchange.client_reply
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
     assert re.match(
-        r"✓ 2 calls bash, read · bridge · kimi-k2\.5 · 2 repaired from kimi_k2 · \d+ tok · first 0\.\d s$",
+        r"✓ 2 calls bash, read · bridge · kimi-k2\.5 · 2 repaired from kimi_k2 · \d+ tok · "
+        r"first 0\.\d s$",
         flow.comment,
     )
     assert flow.marked == ":hammer_and_wrench:"
