@@ -189,7 +189,9 @@ def test_a_failure_of_a_repaired_host_leaves_a_line(
     for name in ("clean_text", "clean_http_error", "clean_error_frame"):
         chat.ask(name)
     log = chat.proxy.wait_for_log(r"clean_error_frame/\S*: ✗ server_error · repair · ")
-    assert re.search(r"clean_http_error/\S*: ✗ rate_limit_reached_error · repair · HTTP 429", log)
+    assert re.search(
+        r"clean_http_error/\S*: ✗ rate_limit_reached_error · repair · \S+ · HTTP 429", log
+    )
     assert "clean_text/v1/chat/completions: " not in log
 
 

@@ -23,7 +23,7 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .. import __version__
-from ..inspect.outcome import REFUSED
+from ..inspect.outcome import REFUSED, Ending, Outcome
 from . import error_responses, options
 from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
@@ -225,7 +225,9 @@ class Dragoman:
             if flow.killable:
                 flow.kill()
             return
-        flow.comment = flow.comment or "answered from the stored responses"
+        ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
+        outcome = Outcome(ending, "answered from the stored responses")
+        flow.comment = flow.comment or str(outcome)
 
     # The response
 
