@@ -17,8 +17,8 @@ def find(root: Any, pointer: str) -> Any:
     """What a pointer within a document leads to; `KeyError` if nothing."""
     value = root
     for step in pointer.removeprefix("#").split("/")[1:]:
-        step = step.replace("~1", "/").replace("~0", "~")
-        value = value[int(step)] if isinstance(value, list) else value[step]
+        name = step.replace("~1", "/").replace("~0", "~")
+        value = value[int(name)] if isinstance(value, list) else value[name]
     return value
 
 

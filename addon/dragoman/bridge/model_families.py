@@ -21,6 +21,30 @@ _KIMI_TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{2,63}")
 
 
 @dataclass(frozen=True, slots=True)
+class Refusals:
+    """What the hosts of a family answer 400 to, and `cure` puts right."""
+
+    missing_reasoning: str | None = None
+    """What is sent for reasoning that is not known, to hosts that refuse an assistant's message
+    with calls without its reasoning; None for others."""
+    schemas: bool = False
+    """Schemas outside Moonshot's subset (`cure.moonshot_schema`)."""
+    empty_messages: bool = False
+    """Messages and parts without text."""
+    broken_history: bool = False
+    """Calls without outputs, outputs without calls, calls without ids, and arguments that are
+    not the text of a JSON object."""
+    developer_role: bool = False
+    """The role ``developer``, or worse: Kimi's templates have no header for it, or drop it."""
+
+
+_NOTHING = Refusals()
+_MOONSHOT = Refusals(" ", True, True, True, True)
+"""A blank is accepted in every report, an empty string not: pi#4178."""
+_DEEPSEEK = Refusals("", broken_history=True, developer_role=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """One row: how a model family wants its requests."""
 
@@ -31,13 +55,14 @@ class Family:
     """`conversation`: ``functions.<name>:<n>``, n counting all calls from 0 (K2 reads
     the name out of the id and goes silent on foreign ones); `message`: ``<name>:<n>``
     counting within one assistant message (K3)."""
-    reasoning: Literal["calls", "always", "never"] = "calls"
-    """Which assistant messages carry ``reasoning_content``.  `always`: each whose
-    reasoning is known, and each with calls, empty if need be (Kimi answers 400
-    "reasoning_content is missing in assistant tool call message").  `calls`: those with
-    calls whose reasoning is known: there DeepSeek, GLM, MiniMax and Qwen want it, while
-    on plain answers their templates drop it and DeepSeek R1 answered 400.  `never`:
-    OpenAI's own, which refuse the field."""
+    reasoning: Literal["calls", "known", "all", "never"] = "calls"
+    """Which assistant messages carry ``reasoning_content``, beside those that are refused without
+    it (`Refusals.missing_reasoning`).  `known`: each whose reasoning is known.  `all`: these, and
+    every one after the first that has it (DeepSeek V4: "must be passed back").  `calls`: those
+    with calls whose reasoning is known: there GLM, MiniMax and Qwen want it, while on plain
+    answers their templates drop it and DeepSeek R1 answered 400.  `never`: OpenAI's own, which
+    refuse the field."""
+    refuses: Refusals = _NOTHING
     forced_tool_choice: bool = True
     """Whether ``tool_choice`` may be ``required`` or name a function."""
     sampling: bool = True
@@ -78,7 +103,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi-k3",
         re.compile(r"(?:kimi|moonshot).*k3(?![0-9])|(?:^|/)k3(?![0-9a-z])"),
         call_ids="message",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -89,7 +115,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi-k2.5",  # and k2.6; "p" for "." at Fireworks
         re.compile(r"(?:(?:kimi|moonshot).*|(?:^|/))k2[.p_-]?[56](?![0-9])"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -101,7 +128,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi-k2.7",  # and later
         re.compile(r"(?:(?:kimi|moonshot).*|(?:^|/))k2[.p_-]?[7-9](?![0-9])"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -112,7 +140,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi-k2-thinking",
         re.compile(r"kimi.*thinking|(?:^|/)k2-thinking"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         tool_name=_KIMI_TOOL_NAME,
         efforts=_LOW_TO_HIGH,
@@ -121,7 +150,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi-k2",  # instruct, 0711, 0905, turbo: no thinking
         re.compile(r"kimi[-_ ]?k2|(?:^|/)moonshot-v1"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         tool_name=_KIMI_TOOL_NAME,
         thinking_off={},
     ),
@@ -129,7 +159,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
         re.compile(r"kimi|moonshot"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -143,7 +174,18 @@ _FAMILIES: tuple[Family, ...] = (
     Family(
         "qwen",
         re.compile(r"qwen|qwq"),
+        # Alibaba's host: "developer is not one of ['system', 'assistant', …]".
+        refuses=Refusals(developer_role=True),
         system_messages="start",
+    ),
+    Family(
+        "deepseek",  # V4 and what its makers call by no number; V3.2, the first that is alike
+        re.compile(r"deepseek(?!.*(?:r1|v2|v3(?![.p_-]?[2-9])|coder|distill))"),
+        reasoning="all",
+        refuses=_DEEPSEEK,
+        # "Thinking mode does not support this tool_choice": it thinks unless it is told not to.
+        forced_tool_choice=False,
+        thinking_off={"thinking": {"type": "disabled"}},
     ),
     Family(
         "gpt-oss",

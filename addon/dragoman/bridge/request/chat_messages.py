@@ -38,6 +38,7 @@ from ..conversation import (
     ToolCall,
     ToolOutput,
 )
+from ..cure.chat_history import NO_OUTPUT, lost_call
 from ..model_families import Family
 from .content import merged
 from .input_items import Reader
@@ -47,8 +48,6 @@ from .validation import RequestObject, missing, wrong_type
 Message = dict[str, Any]
 _AnswerKey = tuple[str, str, bytes]
 
-NO_OUTPUT = "No output of this call was recorded."
-"""What a tool message says that stands in for a missing output."""
 _SEE_BELOW = "The output is in the next user message."
 _BREAK = "\n\n"
 """Stands between reasoning of several items in one message, and between what the system
@@ -288,8 +287,8 @@ class _Thread:
 
     def _carries_reasoning(self, reasoning: str, with_calls: bool) -> bool:
         match self._family.reasoning:
-            case "always":
-                return bool(reasoning) or with_calls
+            case "known" | "all":
+                return bool(reasoning)
             case "calls":
                 return bool(reasoning) and with_calls
             case "never":
@@ -357,8 +356,7 @@ def _answer_key(answer: ToolOutput) -> _AnswerKey:
 def _told_by_user(name: str, answer: ToolOutput) -> str | list[ContentPart]:
     """An output as a user's message; without the client's call id, which would teach a
     Kimi model to write such ids."""
-    what = f"an earlier call of {name}" if name else "an earlier tool call"
-    parts = [_remark(f"Output of {what}:")]
+    parts: list[ContentPart] = [{"type": "text", "text": lost_call(name)}]
     if answer.text:
         parts.append({"type": "text", "text": answer.text})
     return merged(parts + answer.media)

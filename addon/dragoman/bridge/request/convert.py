@@ -16,6 +16,7 @@ from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.slices import Slices, drained
 from ...wire.usage import estimating
+from ..cure.chat_request import SAMPLING, curing
 from ..model_families import Family, family_of
 from ..turn_context import TurnContext
 from . import chat_messages
@@ -87,9 +88,13 @@ def converting(
     chat |= _tools(request, toolbox, evidence)
     chat |= _text(request)
     chat |= _limits_and_reasoning(request, family, evidence)
-    chat |= _settings(request, family, evidence)
+    chat |= _settings(request)
     if stream:
         chat |= {"stream": True, "stream_options": {"include_usage": True}}
+    accepted = yield from curing(chat, family)
+    chat = accepted.request
+    for note in accepted.notes:
+        evidence.note(*note)
     _record_ignored(request, evidence)
     echoed = {name: value for name, value in body.items() if name != "input"}
     size = yield from estimating(chat)
@@ -201,16 +206,12 @@ def _limits_and_reasoning(
     return fields
 
 
-def _settings(request: RequestObject, family: Family, evidence: Evidence) -> dict[str, Any]:
+def _settings(request: RequestObject) -> dict[str, Any]:
     """The fields that have the same name and meaning on both sides, and logprobs."""
     settings: dict[str, Any] = {}
     for name, read in _SAME.items():
         value = read(request, name)
-        if value is None:
-            continue
-        if name in _SAMPLING and not family.sampling:
-            evidence.note("dropped", f"field {name} ({family.name})")
-        else:
+        if value is not None:
             settings[name] = value
     wanted = "message.output_text.logprobs" in request.strings("include")
     top = request.integer("top_logprobs")
@@ -221,12 +222,8 @@ def _settings(request: RequestObject, family: Family, evidence: Evidence) -> dic
     return settings
 
 
-_SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 _SAME: Mapping[str, Callable[[RequestObject, str], Any]] = {
-    "temperature": RequestObject.number,
-    "top_p": RequestObject.number,
-    "presence_penalty": RequestObject.number,
-    "frequency_penalty": RequestObject.number,
+    **dict.fromkeys(SAMPLING, RequestObject.number),
     "metadata": RequestObject.metadata,
     "user": RequestObject.string,
     "safety_identifier": RequestObject.string,
