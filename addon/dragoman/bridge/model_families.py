@@ -83,6 +83,16 @@ class Family:
     refuses the request (Qwen's template: "System message must be at the beginning.";
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether there is anything in a chat request that its hosts refuse."""
+        return self.refuses != _NOTHING or not (self.forced_tool_choice and self.sampling)
+
+    def thinks(self, request: Mapping[str, Any]) -> bool:
+        """Whether the model thinks when it is asked so."""
+        off = self.thinking_off
+        return off is None or any(request.get(name) != value for name, value in off.items())
+
     def effort(self, asked: str) -> str:
         """The effort nearest to the one asked for that the family knows, of two the greater.
         One that nobody knows is left for the host to judge."""

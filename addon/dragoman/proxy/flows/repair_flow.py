@@ -14,6 +14,7 @@ from ...repair.chat_message import repairing_body, repairing_whole
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
+from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import EARLY, TAIL, has_ended
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading
@@ -83,8 +84,15 @@ class RepairFlow:
         """The same as far as it is known before the request is read."""
         return is_chat(flow.request) or media_type(response) == "application/json"
 
-    def stream(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> bool:
-        """Have the reply repaired while it streams; False if it has to pass as it comes."""
+    def stream(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        turns: TurnReader | None,
+    ) -> bool:
+        """Have the reply repaired while it streams; False if it has to pass as it comes.
+        `turns`: see `RepairStream`."""
         encoding, asked = encoding_of(response), self._asked[flow]
         if asked is None:
             return False
@@ -107,6 +115,7 @@ class RepairFlow:
                 has_end=is_chat(flow.request),
                 # How a body ends says nothing to a client of HTTP/1.0.
                 breaks=self._breaks and flow.request.http_version != "HTTP/1.0",
+                turns=turns,
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))

@@ -91,6 +91,10 @@ class FlowRecorder:
         flow.metadata[KEY] = {"job": job}
         _running[flow] = self
 
+    def sent_another(self, client_request: bytes) -> None:
+        """The upstream was sent something else than this, which the client sent."""
+        self._request = client_request
+
     def came(self, data: bytes) -> None:
         """The upstream sent this."""
         self._noted(self._upstream.add, data)
