@@ -83,6 +83,17 @@ class Family:
     refuses the request (Qwen's template: "System message must be at the beginning.";
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
 
+    def call_id(self, name: str, number: int, position: int) -> str:
+        """The id of a call of this function, the so-many-th of its conversation and of its message,
+        from 0; empty if any will do."""
+        match self.call_ids:
+            case "conversation":
+                return f"functions.{name}:{number}"
+            case "message":
+                return f"{name}:{position}"
+            case "kept":
+                return ""
+
     @property
     def is_strict(self) -> bool:
         """Whether there is anything in a chat request that its hosts refuse."""
