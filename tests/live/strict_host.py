@@ -41,8 +41,11 @@ class StrictHost(Upstream):
 
     def _reply(self, request: Request, name: str, options: Options, rest: str) -> Reply:
         if not rest.endswith("/chat/completions"):
-            return Upstream._reply(self, request, name, options, rest)  # noqa: SLF001
-        body = json.loads(request.body)
+            return Upstream._reply(self, request, name, options, rest)
+        try:
+            body = json.loads(request.body)
+        except ValueError:
+            return Reply(b"{}", "application/json", 400)
         error = (_deepseek if "deepseek" in body["model"] else _moonshot)(body)
         if error:
             self.refused.append(error)

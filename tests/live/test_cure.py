@@ -16,9 +16,12 @@ import pytest
 
 from fixtures.wire import Request
 from tests.live import wire
-from tests.live.clients import Clients
+from tests.live.clients import Clients, need, node, run_agent
 from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.strict_host import DONE, TURNS, StrictHost, calls_of, thought
+from tests.live.test_kimi_code import CONFIGURATION, KIMI
+from tests.live.test_opencode import FLAGS, QUIET, SDKS, opencode_program
+from tests.repair.streams import read
 
 Json = dict[str, Any]
 MODELS = ["kimi-k2.6", "kimi-k3", "deepseek-v4-pro"]
@@ -93,3 +96,122 @@ def test_openai_python_talks_to_a_host_that_refuses(
     client = clients.get("openai_python.py", mitmdump().client_environment())
     result = client.ask("chat.loop", f"{host.url}/{name}x;cut=event/v1", request)
     check(host, f"{name}x", result["text"])
+
+
+def test_openai_agents_talks_to_a_host_that_refuses(
+    host: StrictHost, name: str, mitmdump: Callable[..., Mitmdump], clients: Clients
+) -> None:
+    request = {"prompt": "Do it.", "name": "kimi-k2.6", "max_turns": TURNS + 2}
+    without = mitmdump("--set", "dragoman_cure=off").client_environment()
+    with pytest.raises(pytest.fail.Exception):
+        clients.get("openai_agents.py", without).ask(
+            "chat.stream", f"{host.url}/{name}/v1", request
+        )
+    assert host.refused
+    for mode in ("stream", "create"):
+        host.refused.clear()
+        client = clients.get("openai_agents.py", mitmdump().client_environment())
+        result = client.ask(f"chat.{mode}", f"{host.url}/{name}{mode}/v1", request)
+        check(host, f"{name}{mode}", result["text"])
+
+
+def ask(proxy: Mitmdump, name: str, body: Json | bytes, key: str = "sk-alice") -> wire.Reply:
+    """One request, as bytes or streamed."""
+    data = body if isinstance(body, bytes) else json.dumps({**body, "stream": True}).encode()
+    headers = [("content-type", "application/json"), ("authorization", f"Bearer {key}")]
+    url = f"{proxy.url}/{name}/v1/chat/completions"
+    return wire.exchange(url, data, headers=tuple(headers))
+
+
+def converse(proxy: Mitmdump, name: str, messages: list[Json], key: str = "sk-alice") -> list[Json]:
+    """The messages, and what comes of them: a call, and its output."""
+    body = {"model": "kimi-k2.6", "messages": messages, "tools": [TOOL]}
+    (call,) = read(ask(proxy, name, body, key).body).calls
+    function = {"name": call["name"], "arguments": call["arguments"]}
+    said = {"role": "assistant", "tool_calls": [{"id": call["id"], "function": function}]}
+    return [*messages, said, {"role": "tool", "tool_call_id": call["id"], "content": "done"}]
+
+
+def test_a_restart_forgets_nothing_and_another_key_gets_nothing(
+    host: StrictHost, name: str, tmp_path: Path
+) -> None:
+    make_confdir(tmp_path)
+    mode = "--mode", f"reverse:{host.url}"
+    with Mitmdump(tmp_path, *mode) as proxy:
+        messages = converse(proxy, name, converse(proxy, name, [USER]))
+        proxy.kill()
+    with Mitmdump(tmp_path, *mode) as proxy:
+        converse(proxy, name, messages)
+        converse(proxy, name, messages, "sk-mallory")
+        converse(proxy, f"{name}x", messages)
+        proxy.check_log()
+    *_, mine, others, elsewhere = host.requests
+    found = [[m["reasoning_content"] for m in calls_of(r.json)] for r in (mine, others, elsewhere)]
+    assert found == [[thought(0), thought(1)], [" ", " "], [" ", " "]]
+
+
+CLEAN = b'{"stream" :true,\n"messages":[ {"role":"user", "content":"\\u00e9"}],"model":"%s"}'
+REFUSED = json.dumps({"messages": OPENING, **SENT, "model": "%s"}, indent=1).encode()
+
+
+@pytest.mark.parametrize(
+    ("options", "body"),
+    [
+        ("", CLEAN % b"kimi-k2.6"),
+        ("", CLEAN % b"deepseek-v4-pro"),
+        ("", REFUSED % b"gpt-5.4"),
+        ("", REFUSED % b"kimi-k2.6" + b"]"),
+        ("off", REFUSED % b"kimi-k2.6"),
+        ("~u elsewhere", REFUSED % b"kimi-k3"),
+    ],
+)
+def test_what_need_not_be_changed_leaves_byte_for_byte(
+    host: StrictHost, name: str, mitmdump: Callable[..., Mitmdump], options: str, body: bytes
+) -> None:
+    option = ["--set", f"dragoman_cure={options}"] if options else []
+    ask(mitmdump("--mode", f"reverse:{host.url}", *option), name, body)
+    (sent,) = host.requests_of(name)
+    assert sent.body == body
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("agent", ["opencode", "kimi-code"])
+def test_an_agent_talks_to_a_host_that_refuses(
+    host: StrictHost, name: str, mitmdump: Callable[..., Mitmdump], tmp_path: Path, agent: str
+) -> None:
+    run = {"opencode": run_opencode, "kimi-code": run_kimi_code}[agent]
+    for folder, option in (("without", "off"), ("with", "auto")):
+        (tmp_path / folder).mkdir()
+        host.refused.clear()
+        mode = f"reverse:{host.url}"
+        proxy = mitmdump("--mode", mode, "--set", f"dragoman_cure={option}")
+        text = run(f"{proxy.url}/{name}{folder}/v1", tmp_path / folder)
+        assert bool(host.refused) == (option == "off")
+    check(host, f"{name}with", DONE if DONE in text else text)
+
+
+def run_opencode(base_url: str, folder: Path) -> str:
+    provider = {
+        "npm": SDKS["chat"],
+        "options": {"baseURL": base_url, "apiKey": "sk-test"},
+        "models": {"kimi-k2.6": {"temperature": True}},
+    }
+    configuration = {
+        "model": "replay/kimi-k2.6",
+        "provider": {"replay": provider},
+        "agent": {"build": {"temperature": 0.2}},
+    }
+    (folder / "opencode.json").write_text(json.dumps(configuration))
+    environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
+    environment |= {f"OPENCODE_DISABLE_{name}": "1" for name in QUIET}
+    return run_agent([opencode_program(), "run", *FLAGS, "Do it."], environment, folder).stdout
+
+
+def run_kimi_code(base_url: str, folder: Path) -> str:
+    need(KIMI, "install npm, then `make test-clients` sets up kimi-code")
+    configuration = CONFIGURATION.format(provider="openai", base_url=base_url)
+    (folder / "config.toml").write_text(configuration.replace("kimi-k2.5", "kimi-k2.6"))
+    environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "KIMI_CODE_HOME": str(folder)}
+    environment |= {"KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_MODEL_TEMPERATURE": "0.2"}
+    command = [node(), KIMI, "--output-format", "stream-json", "-p", "Do it."]
+    return run_agent(command, environment, folder).stdout
