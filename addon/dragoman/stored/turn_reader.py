@@ -1,8 +1,8 @@
 """What a chat client receives, read for the reasoning that led to calls.
 
 Only replies whose reasoning may be wanted back are read so, beside the stages that repair
-them.  Most frames differ from one before in a text alone, and are read by its template; and
-many are read at a time.
+them, and that costs them little: a reply is read many frames at a time, or not at all if it
+is short and calls nothing; and most frames that count are read by a template.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import Frame, FrameSplitter, is_event_stream
 
-MAX_UNREAD = 64 * 1024
-"""Bytes that are kept until they are read: a fraction of a millisecond."""
+MAX_UNREAD = 256 * 1024
+"""Bytes that are kept until they are read: a thousand frames, in some milliseconds."""
 MAX_TEXT = 4 * 1024 * 1024
 """Characters of a turn; of one with more nothing is kept."""
 MAX_CHOICES = 16
@@ -49,6 +49,16 @@ class Turn:
         self.size += len(text)
         if self.size <= MAX_TEXT:
             self.thoughts.append(text)
+
+    def argue(self, index: int | None, text: str) -> None:
+        """More of the arguments of the call at this index."""
+        call = self.assembler.at(index)
+        if call is None:
+            self.call(CallDelta(index, "", "", text), whole=False)
+            return
+        self.size += len(text)
+        if self.size <= MAX_TEXT:
+            call.add(text)
 
     def call(self, delta: CallDelta, *, whole: bool) -> None:
         self.size += len(delta.arguments)
@@ -104,12 +114,22 @@ class TurnReader:
 
     def _read(self) -> None:
         unread, self._unread, self._size = b"".join(self._unread), [], 0
-        for frame in self._splitter.feed(unread):
-            fitting = self._templates.match(frame)
-            if fitting is not None:
-                self._say(fitting[1].meaning, fitting[0])
-            else:
-                self._read_long(frame)
+        end = 0
+        if self._splitter.empty and b"\r" not in unread:
+            end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
+            for raw in unread[:end].split(b"\n\n"):
+                if _counts(raw):
+                    self._read_frame(Frame(raw + b"\n\n"))
+        for frame in self._splitter.feed(unread[end:]):
+            if _counts(frame.raw):
+                self._read_frame(frame)
+
+    def _read_frame(self, frame: Frame) -> None:
+        fitting = self._templates.match(frame)
+        if fitting is not None:
+            self._say(fitting[1].meaning, fitting[0])
+        else:
+            self._read_long(frame)
 
     def _read_long(self, frame: Frame) -> None:
         try:
@@ -125,7 +145,7 @@ class TurnReader:
         if said.what == "reasoning":
             self._of(0).think(text)
         elif said.what == "arguments":
-            self._of(0).call(CallDelta(said.index, "", "", text), whole=False)
+            self._of(0).argue(said.index, text)
 
     def _take_in(self, chunk: Any) -> None:
         for choice in choices(chunk) if isinstance(chunk, dict) else ():
@@ -141,4 +161,12 @@ class TurnReader:
                 turn.call(delta, whole=choice.whole)
 
     def _of(self, index: int) -> Turn:
-        return self._turns.setdefault(index, Turn())
+        turn = self._turns.get(index)
+        if turn is None:
+            turn = self._turns[index] = Turn()
+        return turn
+
+
+def _counts(raw: bytes) -> bool:
+    """Whether a frame may say something of a turn, by its bytes."""
+    return b"reasoning" in raw or b"_call" in raw
