@@ -15,6 +15,7 @@ from dragoman.bridge.request.convert import Conversion, convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.headline import headline
+from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.summary import summarize
 from dragoman.notes import Evidence
 from dragoman.repair.chat_message import repair_whole
@@ -207,7 +208,8 @@ def an_error_is_told(status: int, body: bytes) -> None:
 
 def a_headline_is_found(body: bytes) -> None:
     """What is told of a reply is one printable line, whatever is in it."""
-    line = headline("repair", summarize(body), Evidence())
+    seen = summarize(body)
+    line = headline(outcome_of(seen, Evidence()), "repair", seen, Evidence())
     assert line.isprintable() and len(line) < 2000
 
 

@@ -14,17 +14,16 @@ from collections import deque
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.call_rule import CallRule
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEvent, Text
+from dragoman.repair.formats import FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.kimi_k2.format import KIMI_K2
 from dragoman.repair.formats.protocol import LeakFormat, MarkerMatch
 from dragoman.repair.pending import Policy
-from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import Frame, split
-from tests.repair.streams import NOW, chunk, read, sse
+from tests.repair.streams import NOW, chunk, read, scanner_of, sse
 from tests.repair.test_scanner import BASH, SECTION, gist
 from tests.repair.turns import REQUEST
 
@@ -151,7 +150,8 @@ class Toy:
 
 
 TOY: LeakFormat = Toy()
-BOTH = ActiveFormats([KIMI_K2, TOY])
+CHOICE = FormatChoice((KIMI_K2, TOY))
+BOTH = CHOICE.active("")
 CALL = '[[call]]name=bash;command=echo "<x>" [b][[end]]'
 MEANT = '[bash {"command":"echo \\"<x>\\" [b]"}]'
 
@@ -170,7 +170,7 @@ MEANT = '[bash {"command":"echo \\"<x>\\" [b]"}]'
 )
 def test_several_formats_are_read_in_one_text_however_it_is_cut(text: str, wanted: str) -> None:
     for size in (len(text), 1, 2, 3, 7):
-        scanner = Scanner(DeclaredTools.of_request(REQUEST), CallRule("declared", kimi=False), BOTH)
+        scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", BOTH)
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
         events = [event for piece in pieces for event in scanner.feed(piece)] + scanner.close()
         assert gist(events) == wanted
@@ -181,7 +181,7 @@ def test_a_stream_gets_the_arguments_that_a_format_makes_of_its_text() -> None:
     texts = ["Now ", "[[call]]name=ba", "sh;comm", "and=", *words, "[[e", "nd]]", " Done."]
     stream = sse([*(chunk({"content": text}) for text in texts), chunk({}, "stop")])
     repair = ChatStreamRepair(
-        DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW, formats=BOTH
+        DeclaredTools.of_request(REQUEST), Policy(formats=CHOICE), Evidence(), NOW
     )
     frames: list[Frame] = [out for frame in split(stream) for out in repair.feed(frame)]
     out = read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
@@ -195,7 +195,7 @@ def test_text_goes_where_its_format_says(call: str) -> None:
     texts = [f"{call}[[think]]I ", "see.[[end]]", "Yes."]
     stream = sse([*(chunk({"content": text}) for text in texts), chunk({}, "stop")])
     repair = ChatStreamRepair(
-        DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW, formats=BOTH
+        DeclaredTools.of_request(REQUEST), Policy(formats=CHOICE), Evidence(), NOW
     )
     frames = [out for frame in split(stream) for out in repair.feed(frame)]
     out = read(b"".join(frame.raw for frame in [*frames, *repair.close()]))

@@ -22,6 +22,7 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .. import __version__
+from ..inspect.outcome import REFUSED
 from . import error_responses, options
 from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
@@ -31,7 +32,7 @@ from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
 from .observe import views
-from .observe.commands import Commands
+from .observe.commands import Commands, ProxyCommands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import recorder_of
@@ -67,7 +68,8 @@ class Dragoman:
         self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._witness.stats)
         self_test = SelfTest()
-        self.addons = [Commands(self._witness.stats, self._hosts, self_test), self_test]
+        commands = Commands(self._witness.stats), ProxyCommands(self._hosts, self_test)
+        self.addons = [*commands, self_test]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
@@ -185,10 +187,10 @@ class Dragoman:
             elif flow.request.method == "POST" and self._repairs(flow):
                 self._witness.of(flow, "repair")
         elif is_upgrade(flow.request):
-            self._witness.of(flow, "bridge").evidence.note("refused:", "a WebSocket")
+            self._witness.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif (part := unserved(flow.request)) is not None:
-            self._witness.of(flow, "bridge").evidence.note("refused:", part)
+            self._witness.of(flow, "bridge").evidence.note(REFUSED, part)
             flow.response = error_responses.not_bridged(part)
         elif address is not None and self._is_ours(address):
             if address.generates:
@@ -273,7 +275,7 @@ class Dragoman:
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
         elif self._refuses_upgrade(flow, response):
-            self._witness.of(flow, "watch").evidence.note("refused:", "a WebSocket")
+            self._witness.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif self._is_repairable(flow):
             await self._repair.whole(flow, response, self.settings)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..notes import Evidence
+from .call_namer import LITERAL
 from .events import CallEnd, CallStart
 
 Delta = dict[str, Any]
@@ -75,8 +76,8 @@ class CallBuilder:
         self._index = self._next_index
         self._next_index += 1
         self._evidence.call(call.name)
-        self._evidence.note("read", f"{call.name} ({call.form})")
-        if call.form == "literal header":
+        self._evidence.note("read", f"{call.name} ({call.format}, {call.form})")
+        if call.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
         function = {"name": call.name, "arguments": ""}
         call_id = self._id(call.call_id)

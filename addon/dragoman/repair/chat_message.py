@@ -16,11 +16,11 @@ from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices, drained
 from ..wire.sse import is_event_stream
 from .call_builder import CallBuilder
-from .call_rule import rule_for
+from .call_rule import rules_for
 from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
-from .formats import ALL, at_markers
+from .formats import at_markers
 from .pending import Policy, fields_of, finish_after, note_piece
 from .pipeline import RepairPipeline
 from .scanner import Scanner
@@ -33,19 +33,20 @@ def repairing_body(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> Slices[bytes | None]:
     """The repaired JSON body; None if nothing in it needs repair."""
-    if not (yield from ALL.holding_marker(body)):
+    if not (yield from policy.formats.widest.holding_marker(body)):
         return None
     try:
         reply = yield from reading(body)
     except NotJson:
         return None
     choices = reply.get("choices") if isinstance(reply, dict) else None
+    model = reply.get("model") if isinstance(reply, dict) else None
+    model = model if isinstance(model, str) else ""
+    rules, formats = rules_for(tools, model), policy.formats.active(tools.model, model)
     touched = False
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
-            model = reply.get("model")
-            rule = rule_for(tools, model if isinstance(model, str) else "")
-            scanner = Scanner(tools, rule)
+            scanner = Scanner(tools, rules, formats)
             touched |= yield from _MessageRepair(choice, scanner, policy, evidence, now).run()
         yield
     repaired = (yield from writing(reply)) if touched else None

@@ -10,6 +10,7 @@ written (`chunk_writer`): as it came, if nothing in it changed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +24,6 @@ from .chunk_templates import ChunkTemplate, one_text, text_of
 from .chunk_writer import chunk_like
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
-from .formats import ALL
-from .formats.active import ActiveFormats
 from .passed_frames import PassedFrames
 from .pending import PendingFrame, PendingPart, Policy, delta_of
 from .pending_frames import PendingFrames
@@ -34,6 +33,7 @@ from .text_channel import Channels
 
 MAX_LIKE = 64 * 1024
 """Bytes of a frame that serves as the pattern of chunks that are added."""
+_MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,256})')
 
 
 class ChatStreamRepair:
@@ -45,10 +45,13 @@ class ChatStreamRepair:
         policy: Policy,
         evidence: Evidence,
         now: int,
-        formats: ActiveFormats = ALL,
     ) -> None:
         self._policy = policy
         self._evidence = evidence
+        formats = policy.formats.active(tools.model)
+        self._asked = tools.model
+        self._named = False
+        """Whether the reply has named its model."""
         self._channels = Channels(tools, policy, evidence, now, formats)
         self._prefilter = Prefilter(formats, stripped=bool(tools))
         self._passed = PassedFrames()
@@ -61,6 +64,8 @@ class ChatStreamRepair:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
+        if not self._named and b'"model"' in raw:
+            self._take_name(raw)
         if not (self._prefilter.resting and self._prefilter.passes(raw)):
             return False
         if self._passed.add(raw):
@@ -68,6 +73,15 @@ class ChatStreamRepair:
             if not (may_skip and self._passed.shortened()):
                 self._read_passed()
         return True
+
+    def _take_name(self, raw: bytes) -> None:
+        """The model that the reply names: which may add formats to those looked for."""
+        if (found := _MODEL.search(raw)) is not None:
+            self._named = True
+            model = found[1].decode(errors="replace")
+            formats = self._policy.formats.active(self._asked, model)
+            self._prefilter.look_for(formats)
+            self._channels.named(model, formats)
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
         """The frames that may leave now that `frame` has come; `asked`: it was asked about
@@ -190,7 +204,7 @@ class ChatStreamRepair:
 
     def _take_in_choices(self, chunk: dict[str, Any], taken: PendingFrame) -> None:
         for position, value in enumerate(chunk["choices"]):
-            channel = self._channels.of_choice(chunk, value, position)
+            channel = self._channels.of_choice(value, position)
             if channel is not None:
                 if len(taken.frame.raw) <= MAX_LIKE:
                     channel.last_chunk = {**chunk, "choices": [value]}

@@ -18,7 +18,7 @@ from ..wire.chat_delta import choice_index
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, text_of_fields
 from .call_builder import CallBuilder
-from .call_rule import rule_for
+from .call_rule import rules_for
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
 from .formats.active import ActiveFormats
@@ -207,6 +207,7 @@ class Channels:
         self._evidence = evidence
         self._now = now
         self._formats = formats
+        self._model = ""
         self._channels: dict[ChannelKey, TextChannel] = {}
 
     def __iter__(self) -> Iterator[TextChannel]:
@@ -215,12 +216,16 @@ class Channels:
     def __len__(self) -> int:
         return len(self._channels)
 
+    def named(self, model: str, formats: ActiveFormats) -> None:
+        """The reply has named its model; in channels to come these formats are looked for."""
+        self._model, self._formats = model, formats
+
     def clear(self) -> None:
         """No text is read any more."""
         self._channels.clear()
 
-    def of_choice(self, chunk: dict[str, Any], value: object, position: int) -> TextChannel | None:
-        """That of a choice of a chunk, at a position; None if it is none, or one too many."""
+    def of_choice(self, value: object, position: int) -> TextChannel | None:
+        """That of a choice of a chunk, at a position in it; None if it is none, or one too many."""
         if not isinstance(value, dict):
             return None
         index = choice_index(value, position)
@@ -228,10 +233,9 @@ class Channels:
         if key not in self._channels:
             if len(self._channels) >= MAX_CHANNELS:
                 return None
-            model = chunk.get("model")
-            rule = rule_for(self._tools, model if isinstance(model, str) else "")
+            rules = rules_for(self._tools, self._model)
             self._channels[key] = TextChannel(
-                Scanner(self._tools, rule, self._formats),
+                Scanner(self._tools, rules, self._formats),
                 CallBuilder(self._evidence, self._now),
                 self._policy,
                 self._evidence,

@@ -90,6 +90,7 @@ class BridgeFlow:
             self._witness.open(flow, "bridge", evidence).answered_here = True
             return
         _bridged[flow] = bridged
+        evidence.request_left()
         asked = bridged.client_request
         model = bridged.turn.model
         self._witness.open(flow, "bridge", evidence, model=model, client_request=asked)

@@ -22,6 +22,7 @@ from ...bridge.request.chat_shapes import forming
 from ...bridge.request.convert import converting
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose
 from ...bridge.turn_context import TurnContext
+from ...inspect.outcome import REFUSED
 from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
@@ -211,6 +212,8 @@ async def send_as_chat(
     try:
         _check_address(request)
         asked = await _asked(flow, address, archive, running, evidence=evidence)
+        if asked.earlier:
+            evidence.note("continued with", f"{len(asked.earlier)} items from the store")
         sent = await in_slices(_sent(asked, settings, evidence), flow)
         # From here to the end nothing is awaited: then this one is among those that run.
         _check_resumed(asked.keeping, bridged.values())
@@ -218,10 +221,11 @@ async def send_as_chat(
         raise
     except (NotJson, Refused, StoreError) as error:
         flow.response = refusal(error)
-        evidence.note("refused:", str(error))
+        evidence.note(REFUSED, str(error))
         return None
     except Exception:
         logger.exception("%s: the request could not be converted", request.pretty_host)
+        evidence.note(REFUSED, "it could not be converted")
         flow.response = error_response(
             500, "Dragoman could not convert the request.", type="server_error"
         )

@@ -41,10 +41,8 @@ class Commands:
 
     name = "dragoman-commands"
 
-    def __init__(self, stats: Stats, hosts: Hosts, self_test: SelfTest) -> None:
+    def __init__(self, stats: Stats) -> None:
         self._stats = stats
-        self._hosts = hosts
-        self._self_test = self_test
 
     @_command("dragoman.export")
     def export(self, flow: Flow, path: mitmproxy.types.Path) -> Sequence[str]:
@@ -92,6 +90,16 @@ class Commands:
         rows = self._stats.totals().rows()
         logger.info("%s", aligned(rows))
         return cast(mitmproxy.types.Data, rows)
+
+
+class ProxyCommands:
+    """Commands on the proxy as it runs; an addon of its own."""
+
+    name = "dragoman-proxy-commands"
+
+    def __init__(self, hosts: Hosts, self_test: SelfTest) -> None:
+        self._hosts = hosts
+        self._self_test = self_test
 
     @_command("dragoman.hosts")
     def hosts(self) -> mitmproxy.types.Data:

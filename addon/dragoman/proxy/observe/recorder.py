@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import struct
+import sys
 import time
 from array import array
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from mitmproxy import http
 from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange, Job, Step, Timing
+from ...inspect.outcome import ENDINGS, RUNNING, Ending, Outcome
 from ...notes import Evidence
 from ..content_decoding import MAX_REQUEST, DecodingError
 from ..http_headers import body_of
@@ -71,6 +73,7 @@ class FlowRecorder:
         """The comment and the mark that were put on the flow last, perhaps in an earlier run."""
         self.answered_here = False
         """Whether the reply is not the upstream's, nor made of it."""
+        self.outcome = RUNNING
         self.evidence = evidence
         self.options: Mapping[str, str] = {}
         """Those that the reply depends on, see `Exchange.options`."""
@@ -145,7 +148,8 @@ class FlowRecorder:
             client_reply=self._client.kept,
             upstream_missing=self._upstream.missing,
             client_missing=self._client.missing,
-            told=tuple(self.evidence.lines()),
+            told_request=tuple(self.evidence.request_lines()),
+            told=tuple(self.evidence.reply_lines()),
             calls=dict(self.evidence.calls),
             timing=self.timing,
             options=self.options,
@@ -158,24 +162,15 @@ class FlowRecorder:
         self._steps = kept
         self._stride *= 2
 
-    @property
-    def upstream(self) -> tuple[bytes, bytes]:
-        """What has come, to be looked at: the first of it, and the last if that is not all."""
-        upstream = self._upstream
-        return (upstream.head, upstream.tail) if upstream.missing else (upstream.kept, b"")
+    def ends(self, *, growing: bool = False) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+        """Both sides of the reply, to be looked at; `growing`: only the ends of a long one."""
+        whole, part = (MAX_LOOKED_AT, ENDS) if growing else (sys.maxsize, 0)
+        return self._upstream.ends(whole, part), self._client.ends(whole, part)
 
     @property
     def is_cut(self) -> bool:
         """Whether a part of what has come was not kept."""
         return self._upstream.missing > 0
-
-    @property
-    def ends(self) -> tuple[bytes, bytes]:
-        """The same, but of a long one only the beginning and the end."""
-        body, tail = self.upstream
-        if len(body) <= MAX_LOOKED_AT:
-            return body, tail
-        return body[:ENDS], (tail or body)[-ENDS:]
 
     @property
     def client(self) -> bytes:
@@ -209,7 +204,9 @@ class FlowRecorder:
         _running.pop(flow, None)
         flow.metadata[KEY] = {
             "job": self.job,
-            "told": self.evidence.lines(),
+            "outcome": [self.outcome.ending, self.outcome.what],
+            "told_request": self.evidence.request_lines(),
+            "told": self.evidence.reply_lines(),
             # A file of flows keeps the order of a list only.
             "calls": [[name, count] for name, count in self.evidence.calls.items()],
             "options": dict(self.options),
@@ -265,6 +262,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
         status=status,
         upstream_status=_typed(told.get("status"), int, status),
         unfinished=True,
+        outcome=RUNNING,
         retry_after=response.headers.get("retry-after", "") if response else "",
         error=flow.error.msg if flow.error else "",
     )
@@ -278,10 +276,12 @@ def exchange_of(flow: Flow) -> Exchange | None:
     return replace(
         exchange,
         unfinished=False,
+        outcome=_outcome(told.get("outcome")),
         upstream_reply=_typed(told.get("upstream"), bytes, received),
         client_reply=received,
         upstream_missing=upstream_missing,
         client_missing=client_missing,
+        told_request=tuple(map(str, _typed(told.get("told_request"), list, []))),
         told=tuple(map(str, _typed(told.get("told"), list, []))),
         calls=_pairs(told.get("calls")),
         timing=_timing(told),
@@ -304,6 +304,13 @@ def _typed(value: object, kind: type[T], otherwise: T) -> T:
 
 def _is_signature(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and [type(text) for text in value] == [str, str]
+
+
+def _outcome(value: object) -> Outcome | None:
+    match value:
+        case [str() as ending, str() as what] if ending in ENDINGS:
+            return Outcome(cast(Ending, ending), what)
+    return None  # an earlier Dragoman kept none
 
 
 def _missing(value: object) -> list[int]:

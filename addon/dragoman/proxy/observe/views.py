@@ -54,23 +54,24 @@ class _Look:
         return PRIORITY if message is not None and message is shown else -1.0
 
 
-def _late(name: str) -> Callable[[Exchange], Page]:
+def _late(name: str, function: str) -> Callable[[Exchange], Page]:
     """A page of `inspect.pages`, imported when somebody looks at it: most runs of mitmdump show
     none, and would start later for them."""
 
     def page(exchange: Exchange) -> Page:
         module = importlib.import_module(f"....inspect.pages.{name}", __name__)
-        shown: Page = getattr(module, f"{name}_page")(exchange)
+        shown: Page = getattr(module, function)(exchange)
         return shown
 
     return page
 
 
 LOOKS = (
-    _Look("LLM stream", _late("turn"), "response"),
-    _Look("LLM upstream", _late("upstream")),
-    _Look("LLM diff", _late("diff")),
-    _Look("LLM request", _late("request"), "request"),
+    _Look("LLM stream", _late("turn", "turn_page"), "response"),
+    _Look("LLM upstream", _late("upstream", "upstream_page")),
+    _Look("LLM diff", _late("diff", "diff_page")),
+    _Look("LLM full diff", _late("diff", "full_diff_page")),
+    _Look("LLM request", _late("request", "request_page"), "request"),
 )
 
 
