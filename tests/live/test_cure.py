@@ -86,16 +86,17 @@ def test_openai_python_talks_to_a_host_that_refuses(
 ) -> None:
     request = {"model": model, "messages": OPENING, **SENT}
     base_url = f"{host.url}/{name};cut=event/v1"
-    without = clients.get(
-        "openai_python.py", mitmdump("--set", "dragoman_cure=off").client_environment()
-    )
+    without, proxy = mitmdump("--set", "dragoman_cure=off"), mitmdump()
     with pytest.raises(pytest.fail.Exception):
-        without.ask("chat.loop", base_url, request)
+        client = clients.get("openai_python.py", without.client_environment())
+        client.ask("chat.loop", base_url, request)
     assert host.refused
+    without.wait_for_log(r"refused by the host: .*dragoman_cure=auto")
     host.refused.clear()
-    client = clients.get("openai_python.py", mitmdump().client_environment())
+    client = clients.get("openai_python.py", proxy.client_environment())
     result = client.ask("chat.loop", f"{host.url}/{name}x;cut=event/v1", request)
     check(host, f"{name}x", result["text"])
+    proxy.wait_for_log("cured: put back remembered reasoning ×10")
 
 
 def test_openai_agents_talks_to_a_host_that_refuses(

@@ -1,10 +1,9 @@
 """The mitmproxy addon: which flows are Dragoman's, and what happens to them when.
 
-The hooks decide and delegate.  A flow to ``…/chat/completions`` is repaired, one to
+The hooks decide and delegate.  A flow to ``…/chat/completions`` is cured and repaired, one to
 ``…/responses`` of a host that speaks only Chat Completions is bridged (and repaired on
 the way), which `chat_only_hosts` finds out; every other flow is left alone, except that event
-streams are streamed.  Flows that are loaded from a file come by as well; they are not
-`live`, and stay as they are.
+streams are streamed.  Flows loaded from a file come by as well; they are not `live`, and stay.
 """
 
 from __future__ import annotations
@@ -318,9 +317,8 @@ class Dragoman:
         return is_chat(flow.request) if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
-        return (
-            flow.response is not None and flow.response.status_code == 200 and self._repairs(flow)
-        )
+        response = flow.response
+        return response is not None and response.status_code == 200 and self._repairs(flow)
 
     async def _why_bridged(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> str:
         """Why this request is the bridge's, in words; nothing if it is not."""

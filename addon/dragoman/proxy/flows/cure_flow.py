@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...bridge.cure.chat_request import curing
+from ...bridge.cure.refusals import advice_on
 from ...bridge.model_families import Family, family_of
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reader import TurnReader
@@ -26,12 +27,13 @@ from ...stored.turn_reasoning import (
     reading_history,
     with_reasoning,
 )
-from ...wire.errors import Refused
-from ...wire.json_codec import Json, NotJson
+from ...wire.errors import Refused, said_by
+from ...wire.json_codec import Json, NotJson, loads
 from ...wire.json_slices import reading, writing
 from ...wire.slices import Slices, emptied
+from ..body_clues import MAX_ERROR
 from ..content_decoding import MAX_REQUEST, DecodingError
-from ..http_headers import reading_body, set_json
+from ..http_headers import body_of, reading_body, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
@@ -116,6 +118,7 @@ class CureFlow:
                 record.evidence.note(f"{CURED} put back", "remembered reasoning", known)
             for what, detail in cured.notes:
                 record.evidence.note(f"{CURED} {what}", detail)
+            record.evidence.request_left()
         for each in (cured.request, request, asked.value):
             await in_slices(emptied(each["messages"]), None)
 
@@ -165,7 +168,10 @@ class CureFlow:
             logger.exception("%s: its reasoning is not remembered", name_of(flow))
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """The upstream's reply has ended: keep what was not streamed."""
+        """The upstream's reply has ended: keep what was not streamed, and say what can be done
+        about a refusal."""
+        if response.status_code == 400 and is_chat(flow.request):
+            _advise(flow, response)
         sent = self._sent.get(flow)
         if sent is None:
             return
@@ -183,6 +189,17 @@ class CureFlow:
     def forget(self, flow: http.HTTPFlow) -> None:
         """Nothing more comes of this flow."""
         self._sent.pop(flow, None)
+
+
+def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
+    """Log what a user can do, if the refusal is a known one."""
+    try:
+        body = body_of(response, MAX_ERROR)
+        advice = advice_on(said_by(loads(body)).message)
+    except (DecodingError, NotJson):
+        return
+    if advice:
+        logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
 
 
 def _asking(request: http.Request) -> Slices[_Asked | None]:
