@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from tests.live.strict_host import DONE, TURNS, StrictHost, calls_of, thought
 from tests.live.test_kimi_code import CONFIGURATION, KIMI
 from tests.live.test_opencode import FLAGS, QUIET, SDKS, opencode_program
 from tests.repair.streams import read
+from tests.waiting import eventually
 
 Json = dict[str, Any]
 MODELS = ["kimi-k2.6", "kimi-k3", "deepseek-v4-pro"]
@@ -116,12 +120,14 @@ def test_openai_agents_talks_to_a_host_that_refuses(
         check(host, f"{name}{mode}", result["text"])
 
 
-def ask(proxy: Mitmdump, name: str, body: Json | bytes, key: str = "sk-alice") -> wire.Reply:
+def ask(
+    proxy: Mitmdump, name: str, body: Json | bytes, key: str = "sk-alice", **options: Any
+) -> wire.Reply:
     """One request, as bytes or streamed."""
     data = body if isinstance(body, bytes) else json.dumps({**body, "stream": True}).encode()
     headers = [("content-type", "application/json"), ("authorization", f"Bearer {key}")]
     url = f"{proxy.url}/{name}/v1/chat/completions"
-    return wire.exchange(url, data, headers=tuple(headers))
+    return wire.exchange(url, data, headers=tuple(headers), **options)
 
 
 def converse(proxy: Mitmdump, name: str, messages: list[Json], key: str = "sk-alice") -> list[Json]:
@@ -149,6 +155,25 @@ def test_a_restart_forgets_nothing_and_another_key_gets_nothing(
     *_, mine, others, elsewhere = host.requests
     found = [[m["reasoning_content"] for m in calls_of(r.json)] for r in (mine, others, elsewhere)]
     assert found == [[thought(0), thought(1)], [" ", " "], [" ", " "]]
+
+
+def test_the_end_of_a_turn_waits_until_its_reasoning_is_kept(
+    host: StrictHost, name: str, tmp_path: Path
+) -> None:
+    make_confdir(tmp_path)
+    with Mitmdump(tmp_path, "--mode", f"reverse:{host.url}") as proxy, ThreadPoolExecutor() as pool:
+        messages = converse(proxy, name, [USER])
+        with closing(sqlite3.connect(tmp_path / "dragoman.sqlite3", isolation_level=None)) as db:
+            db.execute("BEGIN IMMEDIATE")  # nobody else can write
+            body = {"model": "kimi-k2.6", "messages": messages, "tools": [TOOL], "stream": True}
+            came: list[bytes] = []
+            asked = pool.submit(ask, proxy, f"{name};cut=event;pace=0.01", body, watch=came.append)
+            eventually(lambda: came and b"echo 1" in came[-1])
+            with pytest.raises(TimeoutError):
+                asked.result(0.5)
+            assert b'"finish_reason":"' not in came[-1].replace(b" ", b"")
+            db.execute("COMMIT")
+            assert read(asked.result().body).finish == ["tool_calls"]
 
 
 CLEAN = b'{"stream" :true,\n"messages":[ {"role":"user", "content":"\\u00e9"}],"model":"%s"}'
