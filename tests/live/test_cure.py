@@ -28,7 +28,12 @@ from tests.repair.streams import read
 from tests.waiting import eventually
 
 Json = dict[str, Any]
-MODELS = ["kimi-k2.6", "kimi-k3", "deepseek-v4-pro"]
+MODELS = [
+    ("kimi-k2.6", []),
+    ("kimi-k3", []),
+    ("deepseek-v4-pro", []),
+    ("deepseek-v4-pro", ["--set", "dragoman_repair=off"]),
+]
 TARGET = {"$ref": "#/definitions/Path", "description": "Where."}
 PARAMETERS = {
     "type": "object",
@@ -80,17 +85,18 @@ def messages_in(request: Request) -> bytes:
     return messages.encode()[:-1]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("case", MODELS)
 def test_openai_python_talks_to_a_host_that_refuses(
     host: StrictHost,
     name: str,
-    model: str,
+    case: tuple[str, list[str]],
     mitmdump: Callable[..., Mitmdump],
     clients: Clients,
 ) -> None:
+    model, options = case
     request = {"model": model, "messages": OPENING, **SENT}
     base_url = f"{host.url}/{name};cut=event/v1"
-    without, proxy = mitmdump("--set", "dragoman_cure=off"), mitmdump()
+    without, proxy = mitmdump("--set", "dragoman_cure=off"), mitmdump(*options)
     with pytest.raises(pytest.fail.Exception):
         client = clients.get("openai_python.py", without.client_environment())
         client.ask("chat.loop", base_url, request)

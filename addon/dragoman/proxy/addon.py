@@ -229,11 +229,11 @@ class Dragoman:
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
             return
-        repairable = self._is_repairable(flow)
-        if repairable:
+        repairable, reader = self._is_repairable(flow), self._cure.reader(flow)
+        if repairable or reader:
             await self._repair.read(flow)
-        if repairable and self._repair.streams(flow, response):
-            if not self._repair.stream(flow, response, self.settings, self._cure.reader(flow)):
+        if (repairable or reader) and self._repair.streams(flow, response):
+            if not self._repair.stream(flow, response, self.settings, reader):
                 self._repair.pass_on(flow, response)
         elif repairable and self._repair.collects(flow, response):
             response.stream = False

@@ -146,8 +146,8 @@ class CureFlow:
 
     def reader(self, flow: http.HTTPFlow) -> TurnReader | None:
         """What reads the reply, if its reasoning is to be kept."""
-        sent = self._sent.get(flow)
-        return sent.reader if sent else None
+        sent, response = self._sent.get(flow), flow.response
+        return sent.reader if sent and response and response.status_code == 200 else None
 
     async def keep(self, flow: http.HTTPFlow) -> None:
         """Keep the turns that have ended."""

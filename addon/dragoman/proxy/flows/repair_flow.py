@@ -91,28 +91,32 @@ class RepairFlow:
         settings: Settings,
         turns: TurnReader | None,
     ) -> bool:
-        """Have the reply repaired while it streams; False if it has to pass as it comes.
-        `turns`: see `RepairStream`."""
+        """Have the reply repaired while it streams, where that is wanted; False if it has to pass
+        as it comes.  `turns`: see `RepairStream`."""
         encoding, asked = encoding_of(response), self._asked[flow]
         if asked is None:
             return False
+        repairs = settings.repair is None or settings.repair(flow)
         try:
-            record = self._witness.of(flow, "repair")
+            record = self._witness.of(flow, "repair" if repairs else "watch")
             if is_unreadable(encoding):
                 logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
                 return False
             self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
             tools, policy = asked.tools, settings.policy
+            repair = ChatStreamRepair(tools, policy, record.evidence, int(time.time()))
+            if not repairs:
+                repair.leave_all()
             response.stream = RepairStream(
-                ChatStreamRepair(tools, policy, record.evidence, int(time.time())),
+                repair,
                 decoder_for(encoding),
                 name=name_of(flow),
                 record=record,
                 heartbeat=settings.heartbeat if asked.stream else 0,
                 labelled=media_type(response) == EVENT_STREAM,
-                whole=_Whole(tools, policy, record.evidence),
+                whole=_Whole(tools, policy, record.evidence) if repairs else _as_it_came,
                 waits=self._breaks,
-                has_end=is_chat(flow.request),
+                has_end=repairs and is_chat(flow.request),
                 # How a body ends says nothing to a client of HTTP/1.0.
                 breaks=self._breaks and flow.request.http_version != "HTTP/1.0",
                 turns=turns,
@@ -120,7 +124,7 @@ class RepairFlow:
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
-        record.options = settings.in_words(repair=True, dialect="")
+        record.options = settings.in_words(repair=repairs, dialect="")
         self._witness.streams(flow, record)
         set_stream_framing(flow.request, response)
         return True
@@ -196,6 +200,11 @@ class _Whole:
         now = int(time.time())
         work = repairing_body(body, self._tools, self._policy, self._evidence, now)
         return (yield from work) or body
+
+
+def _as_it_came(body: bytes) -> Slices[bytes]:
+    yield
+    return body
 
 
 def _is_cut(body: bytes, asked: _ChatRequest) -> bool:
