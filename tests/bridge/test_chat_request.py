@@ -16,7 +16,7 @@ from dragoman.wire.json_codec import dumps, loads
 from .json_schemas import refusals
 
 Json = dict[str, Any]
-KIMI, DEEPSEEK = "kimi-k2.6", "deepseek-v4-pro"
+KIMI, K2, DEEPSEEK = "kimi-k3", "kimi-k2.6", "deepseek-v4-pro"
 USER = {"role": "user", "content": "x"}
 
 
@@ -46,16 +46,14 @@ def output(call_id: str, content: Any = "done") -> Json:
 WHOLE = [
     {"role": "system", "content": "s"},
     {**USER, "name": "me"},
-    calling(call("functions.run:0"), call("b", "read"), reasoning_content="hm"),
+    calling(call("functions.run:0"), call("functions.read:7", "read"), reasoning_content="hm"),
     output("functions.run:0"),
-    output("b", [{"type": "text", "text": "B"}]),
+    output("functions.read:7", [{"type": "text", "text": "B"}]),
     {"role": "assistant", "content": "ok", "reasoning_content": ""},
 ]
 
 
-@pytest.mark.parametrize(
-    "model", [KIMI, "kimi-k3", DEEPSEEK, "qwen3-coder", "some-model", "gpt-5.4"]
-)
+@pytest.mark.parametrize("model", [KIMI, K2, DEEPSEEK, "qwen3-coder", "some-model", "gpt-5.4"])
 def test_what_is_taken_is_left_alone(model: str) -> None:
     assert cure(*WHOLE, model=model, stream=True, n=1).notes == ()
 
@@ -154,7 +152,7 @@ def test_what_says_nothing_is_left_out_for_moonshot(message: Json, meant: list[J
         (DEEPSEEK, {"temperature": 0.3}, {"temperature": 0.3}),
         *(
             (model, fields := {"tool_choice": "required", "thinking": {"type": "disabled"}}, fields)
-            for model in (KIMI, DEEPSEEK)
+            for model in (K2, DEEPSEEK)
         ),
     ],
 )
@@ -173,8 +171,23 @@ def test_schemas_of_tools_and_of_answers_are_rewritten_for_moonshot() -> None:
     assert cure(USER, model=DEEPSEEK, tools=tools).notes == ()
 
 
+def test_calls_of_kimi_k2_have_ids_that_hold_their_names() -> None:
+    """Its template prints the id, and the name nowhere else."""
+    history = [
+        calling(call("call_1"), call("functions.run:1"), call("gw-x", "read")),
+        *(output(given) for given in ("call_1", "functions.run:1", "gw-x")),
+        calling(call("functions.read:0"), call("", "read"), call("functions.read:0x", "read")),
+    ]
+    made = cure(USER, *history, model=K2).request["messages"]
+    ids = [c["id"] for message in made for c in message.get("tool_calls", ())]
+    assert ids[:3] == ["functions.run:0", "functions.run:1", "functions.read:2"]
+    assert ids[3:] == ["functions.run:3", "functions.read:4", "functions.read:5"]
+    assert [message.get("tool_call_id") for message in made if message["role"] == "tool"] == ids
+    assert cure(USER, *history).request["messages"][1]["tool_calls"] == history[0]["tool_calls"]
+
+
 CONTENTS = st.sampled_from(["", "a", None, [], [{"type": "text", "text": ""}]])
-IDS = st.sampled_from(["a", "b", ""])
+IDS = st.sampled_from(["a", "b", "", "functions.run:1"])
 CALLS = st.builds(call, IDS, arguments=st.sampled_from(["{}", "", "{", "[]"]))
 MESSAGES = st.one_of(
     st.builds(lambda c: {"role": "user", "content": c}, CONTENTS),
@@ -190,7 +203,7 @@ MESSAGES = st.one_of(
 @given(
     st.lists(MESSAGES, max_size=8),
     st.lists(MESSAGES, max_size=4),
-    st.sampled_from([KIMI, DEEPSEEK]),
+    st.sampled_from([KIMI, K2, DEEPSEEK]),
 )
 def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
     messages: list[Any], more: list[Any], model: str
@@ -210,9 +223,9 @@ def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
         waiting = [c["id"] for c in known]
         assert all(waiting) and len({*waiting}) == len(waiting)
         assert all(isinstance(loads(c["function"]["arguments"]), dict) for c in known)
-        assert not known or message["reasoning_content"] == (" " if model == KIMI else "")
+        assert not known or message["reasoning_content"] == ("" if model == DEEPSEEK else " ")
         assert (
-            model != KIMI
+            model == DEEPSEEK
             or message.get("role") not in ("user", "assistant")
             or (message.get("content") or message.get("tool_calls"))
         )

@@ -247,6 +247,26 @@ def test_a_bridged_request_says_what_was_asked_and_what_became_of_it() -> None:
     )
 
 
+def test_a_cured_request_says_what_was_changed_in_it() -> None:
+    user, temperature = {"role": "user", "content": "Hi."}, {"temperature": 0.2}
+    calls = [{"id": "functions.a:0", "function": {"name": "a", "arguments": "{}"}}]
+    said = {"role": "assistant", "content": "So.", "tool_calls": calls}
+    asked = {"model": "kimi-k3", "messages": [user, said], **temperature, "top_k": 1}
+    sent = asked | {"messages": [user, said | {"reasoning_content": "Hm."}]}
+    del sent["temperature"]
+    exchange = replace(
+        same(b"", request=json.dumps(asked).encode()),
+        upstream_request=json.dumps(sent).encode(),
+        told_request=("cured: put back remembered reasoning",),
+    )
+    page = text(request_page(exchange))
+    in_order(page, "chat request, cured", "── Cured ", "• cured: put back remembered reasoning")
+    in_order(page, "── Before: what the client sent ", "── 1 assistant ", '"temperature": 0.2')
+    in_order(page, "── After: what the upstream received ", "── 1 user", "  │ Hm.", '"top_k": 1')
+    assert (page.count("Hi."), page.count('"top_k"')) == (1, 1)
+    in_order(text(turn_page(exchange)), "── Request cured ", "remembered reasoning")
+
+
 def test_a_native_responses_request_is_readable_too() -> None:
     request = (FOLDER / "bridge_codex_second_turn" / "request.json").read_bytes()
     in_order(text(request_page(same(b"", request=request))), "Responses request", " user ")

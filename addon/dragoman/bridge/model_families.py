@@ -86,6 +86,27 @@ class Family:
     refuses the request (Qwen's template: "System message must be at the beginning.";
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
 
+    def call_id(self, name: str, number: int, position: int) -> str:
+        """The id of a call of this function, the so-many-th of its conversation and of its message,
+        from 0; empty if any will do."""
+        match self.call_ids:
+            case "conversation":
+                return f"functions.{name}:{number}"
+            case "message":
+                return f"{name}:{position}"
+            case "kept":
+                return ""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether there is anything in a chat request that its hosts refuse."""
+        return self.refuses != _NOTHING or not (self.forced_tool_choice and self.sampling)
+
+    def thinks(self, request: Mapping[str, Any]) -> bool:
+        """Whether the model thinks when it is asked so."""
+        off = self.thinking_off
+        return off is None or any(request.get(name) != value for name, value in off.items())
+
     def effort(self, asked: str) -> str:
         """The effort nearest to the one asked for that the family knows, of two the greater.
         One that nobody knows is left for the host to judge."""
@@ -199,9 +220,9 @@ _FAMILIES: tuple[Family, ...] = (
         system_messages="start",
     ),
     Family(
-        "deepseek",
         "deepseek",  # V4 and what its makers call by no number; V3.2, the first that is alike
-        re.compile(r"deepseek(?!.*(?:r1|v2|v3(?![.p_-]?[2-9])|coder|distill))"),
+        "deepseek",
+        re.compile(r"^(?!.*(?:r1|v2|v3(?![.p_-]?[2-9])|coder|distill))"),
         reasoning="all",
         refuses=_DEEPSEEK,
         # "Thinking mode does not support this tool_choice": it thinks unless it is told not to.

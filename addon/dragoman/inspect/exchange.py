@@ -49,7 +49,7 @@ class Exchange:
     client_request: bytes
     """As the client sent it."""
     upstream_request: bytes
-    """As the upstream received it; the same but for bridged flows."""
+    """As the upstream received it; the same but for bridged flows and cured requests."""
     upstream_reply: bytes
     """As the upstream sent it, with a `gap` where bytes are missing."""
     client_reply: bytes

@@ -35,10 +35,14 @@ def headline(
 
 
 def _done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
-    if job == "repair":
-        clean = evidence.empty and outcome.ending == "answered"
-        return "clean" if clean else "repair"
-    return "bridge" if job == "bridge" else "passed"
+    if job == "bridge":
+        return "bridge"
+    cured = ["cured"] if evidence.of_request else []
+    if job == "watch":
+        return "".join(cured) or "passed"
+    if evidence.reply_lines() or evidence.calls or outcome.ending != "answered":
+        return ", ".join([*cured, "repair"])
+    return "".join(cured) or "clean"
 
 
 def _figures(

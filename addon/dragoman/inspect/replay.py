@@ -76,13 +76,15 @@ def replay(exchange: Exchange) -> Replay:
     reply = exchange.upstream_reply
     if exchange.job == "bridge":
         return _bridged(exchange)
+    # What was remembered when a request was cured is not at hand.
+    request = exchange.upstream_request
     if exchange.job == "watch" or exchange.status != 200:
-        return Replay((reply,), exchange.client_request)
-    tools = DeclaredTools.of_request(_value(exchange.client_request))
+        return Replay((reply,), request)
+    tools = DeclaredTools.of_request(_value(request))
     if is_event_stream(reply):
-        return Replay(_repaired(exchange, tools), exchange.client_request)
+        return Replay(_repaired(exchange, tools), request)
     whole = repair_whole(reply, tools, _policy(exchange), Evidence(), NOW)
-    return Replay((whole,), exchange.client_request)
+    return Replay((whole,), request)
 
 
 def _value(body: bytes) -> object:

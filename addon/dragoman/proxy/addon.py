@@ -1,10 +1,9 @@
 """The mitmproxy addon: which flows are Dragoman's, and what happens to them when.
 
-The hooks decide and delegate.  A flow to ``…/chat/completions`` is repaired, one to
+The hooks decide and delegate.  A flow to ``…/chat/completions`` is cured and repaired, one to
 ``…/responses`` of a host that speaks only Chat Completions is bridged (and repaired on
 the way), which `chat_only_hosts` finds out; every other flow is left alone, except that event
-streams are streamed.  Flows that are loaded from a file come by as well; they are not
-`live`, and stay as they are.
+streams are streamed.  Flows loaded from a file come by as well; they are not `live`, and stay.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from . import error_responses, options
 from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
 from .flows.bridge_flow import BridgeFlow
+from .flows.cure_flow import CureFlow
 from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
@@ -72,6 +72,7 @@ class Dragoman:
         self._witness = FlowMonitor()
         self._repair = RepairFlow(self._witness, breaks=not LAYER_MISSING)
         self._bridge = BridgeFlow(self._witness, holds=not LAYER_MISSING)
+        self._cure = CureFlow(self._witness, self._bridge.archive)
         self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._witness.stats)
         self_test = SelfTest()
@@ -122,9 +123,10 @@ class Dragoman:
         """From now on mitmproxy refuses invalid options, and shows why."""
         self._running = True
         logger.info(
-            "Dragoman %s: repair %s, bridge %s (%d hosts known), responses kept in %s",
+            "Dragoman %s: repair %s, cure %s, bridge %s (%d hosts known), responses kept in %s",
             __version__,
             ctx.options.dragoman_repair,
+            ctx.options.dragoman_cure,
             ctx.options.dragoman_bridge,
             len(self._hosts.listed()),
             self._bridge.archive.place,
@@ -171,8 +173,7 @@ class Dragoman:
         ours = again or self._converts(flow) or self._refuses(flow)
         if ours or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
-            flow.request.stream = False
-        elif self._may_convert(flow):
+        if self.needs_whole(flow, request=True):
             flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -194,6 +195,7 @@ class Dragoman:
         if is_chat(flow.request):
             if self._repairs(flow):
                 self._witness.of(flow, "repair")
+            await self._cure.send(flow, self.settings)
             return
         why = await self._why_bridged(flow, address)
         if flow.error is not None:
@@ -249,11 +251,11 @@ class Dragoman:
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
             return
-        repairable = self._is_repairable(flow)
-        if repairable:
+        repairable, reader = self._is_repairable(flow), self._cure.reader(flow)
+        if repairable or reader:
             await self._repair.read(flow)
-        if repairable and self._repair.streams(flow, response):
-            if not self._repair.stream(flow, response, self.settings):
+        if (repairable or reader) and self._repair.streams(flow, response):
+            if not self._repair.stream(flow, response, self.settings, reader):
                 self._repair.pass_on(flow, response)
         elif repairable and self._repair.collects(flow, response):
             response.stream = False
@@ -268,10 +270,12 @@ class Dragoman:
                 await in_slices(stream.reading(), flow)
             except ClientLeft:
                 logger.info("%s: the client has left before its reply was read", name_of(flow))
+            await self._cure.keep(flow)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
         """The reply to a bridged flow is about to end: a hook of our own, see `http_stream`."""
         await self._bridge.keep_stream(flow)
+        await self._cure.keep(flow)
 
     async def response(self, flow: http.HTTPFlow) -> None:
         """Convert or repair a reply that was not streamed, and tell of any."""
@@ -296,6 +300,7 @@ class Dragoman:
             flow.response = error_responses.no_upgrade()
         elif self._is_repairable(flow):
             await self._repair.whole(flow, response, self.settings)
+        await self._cure.end_reply(flow, response)
         self._witness.close(flow, await self._witness.look(flow))
 
     def error(self, flow: http.HTTPFlow) -> None:
@@ -303,6 +308,7 @@ class Dragoman:
         if question := self._hosts.question(flow):
             question.ended()
         self._bridge.forget(flow)
+        self._cure.forget(flow)
         self._witness.close(flow)
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
@@ -333,9 +339,8 @@ class Dragoman:
         return is_chat(flow.request) if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
-        return (
-            flow.response is not None and flow.response.status_code == 200 and self._repairs(flow)
-        )
+        response = flow.response
+        return response is not None and response.status_code == 200 and self._repairs(flow)
 
     async def _why_bridged(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> str:
         """Why this request is the bridge's, in words; nothing if it is not."""
@@ -400,8 +405,8 @@ class Dragoman:
     def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
         """Whether this request, or the response to it, is read or converted as a whole."""
         if request:
-            ours = self._converts(flow) or self._refuses(flow)
-            return ours or self._may_convert(flow) or self._repairs(flow)
+            ours = self._converts(flow) or self._refuses(flow) or self._may_convert(flow)
+            return ours or self._repairs(flow) or self._cure.wants(flow, self.settings)
         response = flow.response
         if response is None:
             return False

@@ -60,6 +60,10 @@ class ChatStreamRepair:
         self._gave_up = False
         self._open_ended = False
 
+    def leave_all(self) -> None:
+        """Let everything pass as it comes."""
+        self._gave_up = True
+
     def ignores(self, raw: bytes) -> bool:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:

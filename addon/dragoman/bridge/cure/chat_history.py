@@ -12,6 +12,7 @@ of one turn begin with those of the turn before.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -151,29 +152,44 @@ class _History:
         function = tool_call.get("function") if isinstance(tool_call, dict) else None
         if not isinstance(function, dict):
             return tool_call, None
-        given = tool_call.get("id")
-        given = given if isinstance(given, str) else ""
-        sent = given or f"call_{self._calls}"
-        while sent in taken:
-            sent = f"{sent}_{self._calls}"
+        given, name = _text(tool_call.get("id")), _text(function.get("name"))
+        sent = self._sent_id(given, name, taken)
         taken.add(sent)
         self._calls += 1
         if sent != tool_call.get("id"):
-            self._notes.append(("given an id", "a call without one of its own"))
             tool_call = tool_call | {"id": sent}
-        name = function.get("name")
-        name = name if isinstance(name, str) else ""
         arguments = _object_text(function.get("arguments"))
         if arguments is not None:
             self._notes.append(("wrapped", f"invalid arguments of {name}"))
             tool_call = tool_call | {"function": function | {"arguments": arguments}}
         return tool_call, _Call(name, given, sent)
 
+    def _sent_id(self, given: str, name: str, taken: set[str]) -> str:
+        """The id that a call is sent with, unlike the others of its message."""
+        number = self._calls
+        if self._family.call_ids == "conversation" and name:
+            number_of_its_own = given.removeprefix(f"functions.{name}:")
+            if number_of_its_own != given and re.fullmatch("[0-9]+", number_of_its_own):
+                sent = given  # the model's own, which may have counted otherwise
+            else:
+                sent = self._family.call_id(name, number, 0)
+            while sent in taken:
+                number += 1
+                sent = self._family.call_id(name, number, 0)
+        else:
+            sent = given or f"call_{number}"
+            while sent in taken:
+                sent = f"{sent}_{number}"
+        if not given:
+            self._notes.append(("given an id", "a call without one of its own"))
+        elif sent != given:
+            self._notes.append(("renamed", f"call ids for {self._family.name}"))
+        return sent
+
     def _answer(self, message: Json) -> None:
         """Give it to the first call of its id that waits; else it has lost its call."""
         segment = self._segment
-        given = message.get("tool_call_id")
-        given = given if isinstance(given, str) else ""
+        given = _text(message.get("tool_call_id"))
         waiting = segment.waiting.get(given)
         if waiting:
             if segment.others:
@@ -224,6 +240,10 @@ class _History:
 
 _SAYING = ("tool_calls", "function_call", "refusal", "audio")
 """What an assistant's message says beside its text."""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _is_empty(part: Any) -> bool:

@@ -64,8 +64,7 @@ def _choice(request: Json, family: Family, notes: Notes) -> Json:
     choice = request.get("tool_choice")
     if family.forced_tool_choice or not (isinstance(choice, dict) or choice == "required"):
         return {}
-    off = family.thinking_off
-    if off and all(request.get(name) == value for name, value in off.items()):
+    if not family.thinks(request):
         return {}
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         return {}

@@ -312,15 +312,11 @@ class _Thread:
     def _upstream_id(self, called: ToolCall, position: int, taken: set[str]) -> str:
         """The call's id as the model's family wants it; unlike the others in its message."""
         number = self._calls_before + position
-        match self._family.call_ids:
-            case "conversation":
-                call_id = f"functions.{called.name}:{number}"
-            case "message":
-                call_id = f"{called.name}:{position}"
-            case "kept":
-                call_id = called.call_id or f"call_{number}"
-                while call_id in taken:
-                    call_id = f"{call_id}_{number}"
+        call_id = self._family.call_id(called.name, number, position)
+        if not call_id:
+            call_id = called.call_id or f"call_{number}"
+            while call_id in taken:
+                call_id = f"{call_id}_{number}"
         taken.add(call_id)
         if call_id != called.call_id:
             self._evidence.note("renamed", f"call ids for {self._family.name}")

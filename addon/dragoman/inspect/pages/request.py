@@ -1,12 +1,14 @@
 """The page of a request: the conversation role by role, the tools by name, the rest.
 
 For a bridged flow it shows what could not be taken over, the request as the client sent
-it, and the chat request that went upstream.
+it, and the chat request that went upstream; for a cured one the changes, and what they
+changed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from ...notes import printable
 from ..exchange import Exchange
@@ -43,11 +45,16 @@ def request_page(exchange: Exchange) -> Page:
     sent = parse_request(exchange.upstream_request)
     if sent is None:
         return _unread(exchange.upstream_request)
-    page = [_headline(sent, bridged=bridged)]
-    if not bridged:
-        return page + _asked(sent)
+    cured = not bridged and exchange.client_request != exchange.upstream_request
+    if not (bridged or cured):
+        return [_headline(sent), *_asked(sent)]
     asked = parse_request(exchange.client_request)
-    page += _client(exchange, asked)
+    page = [_headline(sent, ", converted" if bridged else ", cured")]
+    if bridged:
+        page += _client(exchange, asked)
+    else:
+        page += [Line(), heading("Cured"), *notes(exchange.told_request)]
+        asked = asked and _what_differs(asked, sent)
     if asked is not None:
         page += [Line(), heading("Before: what the client sent", "highlight"), *_asked(asked)]
     return [*page, Line(), heading("After: what the upstream received", "highlight"), *_asked(sent)]
@@ -60,13 +67,25 @@ def _asked(sent: ParsedRequest) -> Page:
     return page
 
 
-def _headline(sent: ParsedRequest, *, bridged: bool) -> Line:
+def _what_differs(asked: ParsedRequest, sent: ParsedRequest) -> ParsedRequest:
+    """Of a client's request, what is not the same in another."""
+    entries = set(sent.entries)
+    settings = {
+        name: value
+        for name, value in asked.settings.items()
+        if name not in sent.settings or sent.settings[name] != value
+    }
+    changed = [entry for entry in asked.entries if entry not in entries]
+    return replace(asked, entries=changed, tools=[], settings=settings)
+
+
+def _headline(sent: ParsedRequest, changed: str = "") -> Line:
     phrases = (
         one_line(sent.model, 50) or "(no model)",
         count(len(sent.entries), "message" if sent.shape == "chat" else "item"),
         count(len(sent.tools), "tool"),
         "streamed" if sent.stream else "not streamed",
-        f"{sent.shape} request" + (", converted" if bridged else ""),
+        f"{sent.shape} request{changed}",
     )
     return Line(joined(*phrases), "highlight")
 

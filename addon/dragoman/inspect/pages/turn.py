@@ -91,10 +91,12 @@ def _done(exchange: Exchange) -> Page:
     ]
     found = f"{count(len(names), 'tool')} called in leaked tokens: {', '.join(names)}"
     done = [*([found] if names else []), *exchange.told]
-    title = "Converted" if exchange.job == "bridge" else "Repaired"
+    bridged = exchange.job == "bridge"
+    title = "Converted" if bridged else "Repaired"
     page = [Line(), heading(title), *notes(done)] if done else []
     if exchange.told_request:
-        page += [Line(), heading("Request converted"), *notes(exchange.told_request)]
+        title = "Request converted" if bridged else "Request cured"
+        page += [Line(), heading(title), *notes(exchange.told_request)]
     return page
 
 

@@ -14,6 +14,7 @@ from ...repair.chat_message import repairing_body, repairing_whole
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
+from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import EARLY, TAIL, has_ended
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading
@@ -83,37 +84,49 @@ class RepairFlow:
         """The same as far as it is known before the request is read."""
         return is_chat(flow.request) or media_type(response) == "application/json"
 
-    def stream(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> bool:
-        """Have the reply repaired while it streams; False if it has to pass as it comes."""
+    def stream(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        turns: TurnReader | None,
+    ) -> bool:
+        """Have the reply repaired while it streams, where that is wanted; False if it has to pass
+        as it comes.  `turns`: see `RepairStream`."""
         encoding, asked = encoding_of(response), self._asked[flow]
         breaks = self._breaks and not is_replayed(flow)
         if asked is None:
             return False
+        repairs = settings.repair is None or settings.repair(flow)
         try:
-            record = self._witness.of(flow, "repair")
+            record = self._witness.of(flow, "repair" if repairs else "watch")
             if is_unreadable(encoding):
                 logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
                 return False
             self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
             tools, policy = asked.tools, settings.policy
             record.tools = tools
+            repair = ChatStreamRepair(tools, policy, record.evidence, int(time.time()))
+            if not repairs:
+                repair.leave_all()
             response.stream = RepairStream(
-                ChatStreamRepair(tools, policy, record.evidence, int(time.time())),
+                repair,
                 decoder_for(encoding),
                 name=name_of(flow),
                 record=record,
                 heartbeat=settings.heartbeat if asked.stream else 0,
                 labelled=media_type(response) == EVENT_STREAM,
-                whole=_Whole(tools, policy, record.evidence),
+                whole=_Whole(tools, policy, record.evidence) if repairs else _as_it_came,
                 waits=breaks,
-                has_end=is_chat(flow.request),
+                has_end=repairs and is_chat(flow.request),
                 # How a body ends says nothing to a client of HTTP/1.0.
                 breaks=breaks and flow.request.http_version != "HTTP/1.0",
+                turns=turns,
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
-        record.options = settings.in_words(repair=True, dialect="")
+        record.options = settings.in_words(repair=repairs, dialect="")
         self._witness.streams(flow, record)
         set_stream_framing(flow.request, response)
         return True
@@ -190,6 +203,11 @@ class _Whole:
         now = int(time.time())
         work = repairing_body(body, self._tools, self._policy, self._evidence, now)
         return (yield from work) or body
+
+
+def _as_it_came(body: bytes) -> Slices[bytes]:
+    yield
+    return body
 
 
 def _is_cut(body: bytes, asked: ChatRequest) -> bool:

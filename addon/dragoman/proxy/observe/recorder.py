@@ -52,13 +52,13 @@ _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """What the client of a bridged flow sent.  It is kept with the flow, whose own request is
-    the one that went upstream: so a replay of the flow goes through the bridge again."""
+    """What the client sent, where the flow's own request is another: the one that went upstream.
+    It is kept with the flow, so a replay of a bridged one goes through the bridge again."""
 
     body: bytes
     """Without content encoding."""
     path: str
-    """With its query."""
+    """With its query; this and the dialect only of a bridged flow."""
     dialect: str
 
 
@@ -108,6 +108,10 @@ class FlowRecorder:
         self._stride = 1
         flow.metadata[KEY] = {"job": job, **self._asked}
         _running[flow] = self
+
+    def sent_another(self, client_request: bytes) -> None:
+        """The upstream was sent something else than this, which the client sent."""
+        self._request = ClientRequest(client_request, "", "")
 
     def came(self, data: bytes) -> None:
         """The upstream sent this."""
@@ -261,7 +265,7 @@ def recorder_of(flow: Flow) -> FlowRecorder | None:
 def client_request_of(flow: Flow) -> ClientRequest | None:
     """What the client sent, of a flow that was bridged, perhaps in an earlier run."""
     told = flow.metadata.get(KEY)
-    known = told if isinstance(told, dict) else {}
+    known = told if isinstance(told, dict) and told.get("job") == "bridge" else {}
     match known.get("request"), known.get("path"), known.get("dialect"):
         case bytes() as body, str() as path, str() as dialect:
             return ClientRequest(body, path, dialect)
