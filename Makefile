@@ -11,19 +11,35 @@ PORT := 8080
 SECONDS := 60
 # The interpreter that makes the environments: the newest found unless given.
 PYTHON :=
+# Of `make run` and `make web`: hosts to intercept, joined by commas (api.moonshot.ai,llm.chutes.ai);
+# or the URL of one host, of which the proxy is then the reverse proxy (https://api.moonshot.ai).
+HOST :=
 # More arguments for pytest (make test ARGS="-k kimi") or mitmdump (make run ARGS="-v").
 ARGS :=
 
 # An environment whose interpreter has gone (an upgrade, a moved folder) is not ready.
-$(foreach venv,$(VENV) $(CLIENTS) $(FUZZ) $(LITELLM),$(shell \
+$(foreach venv,$(VENV) .venv-run $(CLIENTS) $(FUZZ) $(LITELLM),$(shell \
 	$(venv)/bin/python -c 'import pip' >/dev/null 2>&1 || rm -f $(venv)/.ready))
 
-.PHONY: help demo web run test pytest test-clients soak bench bench-smoke fuzz lint fixtures pictures clean
+# What serves needs mitmproxy alone; the environment of the tests has it, too.
+RUN := $(if $(wildcard $(VENV)/.ready),$(VENV),.venv-run)
+
+comma := ,
+hosts := $(subst $(comma), ,$(HOST))
+# In reverse mode, other hosts than those allowed would pass unread.
+INTERCEPT := $(if $(findstring ://,$(HOST)),--mode 'reverse:$(HOST)',$(foreach host,$(hosts),\
+	--allow-hosts '^$(subst .,\.,$(host))$(if $(findstring :,$(host)),,:443)$$'))
+SERVE = -s addon/main.py --listen-host 127.0.0.1 --listen-port $(PORT) $(INTERCEPT)
+# With mitmweb's own column of paths, what fits a window of 1400 pixels.
+COLUMNS := $(foreach column,path method status comment size time,--set web_columns=$(column))
+
+.PHONY: help demo demo-web web run test pytest test-clients soak bench bench-smoke fuzz lint fixtures pictures clean
 
 help:
 	@echo 'make demo          see both jobs at work: a replayed upstream, mitmdump, a real client'
-	@echo 'make web           the same in mitmweb: look at flows that were repaired and bridged'
-	@echo 'make run           start the proxy for daily use (PORT=8080)'
+	@echo 'make demo-web      the same in mitmweb: look at flows that were repaired and bridged'
+	@echo 'make run           start the proxy for daily use (PORT=8080 HOST=api.moonshot.ai)'
+	@echo 'make web           the same in mitmweb'
 	@echo 'make test          lint and every test but those of the heavy clients'
 	@echo 'make pytest        the same tests without lint'
 	@echo 'make test-clients  install Codex CLI, kimi-code and opencode (some 700 MB); test with them'
@@ -35,23 +51,19 @@ help:
 	@echo 'make pictures      take the pictures of the README anew (needs Chromium)'
 	@echo 'make clean         remove what the other targets installed'
 
-demo: $(VENV)/.ready $(CLIENTS)/.ready
-	@$(VENV)/bin/python -m tests.demo $(CLIENTS)/bin/python
+demo: $(RUN)/.ready $(CLIENTS)/.ready
+	@$(RUN)/bin/python -m tests.demo $(CLIENTS)/bin/python
 
-web: $(VENV)/.ready
-	@$(VENV)/bin/python -m tests.web.demo
+demo-web: $(RUN)/.ready
+	@$(RUN)/bin/python -m tests.web.demo
 
-CA := $$HOME/.mitmproxy/mitmproxy-ca-cert.pem
-run: $(VENV)/.ready
-	@echo '# Paste into the shell of a client (mitmproxy makes the certificate at its first start):'
-	@echo 'export HTTPS_PROXY=http://127.0.0.1:$(PORT)'
-	@echo 'export CODEX_CA_CERTIFICATE="$(CA)"                         # Codex'
-	@echo 'export NODE_USE_ENV_PROXY=1 NODE_EXTRA_CA_CERTS="$(CA)"     # Node clients'
-	@echo 'export SSL_CERT_FILE="$(CA)"                                # Python clients, curl'
-	@echo '# SSL_CERT_FILE replaces all other roots: right for what goes through the proxy.  For a'
-	@echo '# program that also connects past it (NO_PROXY), put both in one file and name that:'
-	@echo '#   cat "$$(python3 -m certifi)" "$(CA)" > ~/.mitmproxy/bundle.pem'
-	@exec $(VENV)/bin/mitmdump -s addon/main.py --listen-host 127.0.0.1 --listen-port $(PORT) $(ARGS)
+run: $(RUN)/.ready
+	@sh .ci/client-lines $(RUN) $(PORT) '$(HOST)'
+	@exec $(RUN)/bin/mitmdump $(SERVE) $(ARGS)
+
+web: $(RUN)/.ready
+	@sh .ci/client-lines $(RUN) $(PORT) '$(HOST)'
+	@exec $(RUN)/bin/mitmweb $(SERVE) $(COLUMNS) $(ARGS)
 
 test: lint pytest
 
@@ -93,11 +105,16 @@ define make-venv
 	@python="$(PYTHON)"; \
 	python="$${python:-$$(sh .ci/find-python)}" || exit 1; \
 	[ -n "$$python" ] || exit 1; \
-	echo "Setting up $(@D) with $$python"; \
+	echo "Installing $< into $(@D), for $$python (half a minute or more):"; \
 	rm -rf $(@D) && "$$python" -m venv $(@D) && \
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	{ $(@D)/bin/python -m pip install --disable-pip-version-check -r $< || touch $(@D)/failed; } | \
+	awk '/^Collecting/ { printf "%s ", $$2; fflush() } END { print "" }'; \
+	[ -x $(@D)/bin/python ] && [ ! -e $(@D)/failed ]
 	@touch $@
 endef
+
+.venv-run/.ready: addon/requirements.txt
+	$(make-venv)
 
 $(VENV)/.ready: tests/requirements.txt
 	$(make-venv)

@@ -1,9 +1,7 @@
 """Dragoman: an interpreter for LLM streams, as a mitmproxy addon.
 
-A reply flows one way through three stages, and imports run one way too::
-
-    bytes -> sse -> kimi -> (bridge) -> sse -> bytes
-
-``sse``, ``kimi`` and ``bridge`` are sans-IO: bytes and values in, bytes and
-values out.  Only ``proxy`` imports mitmproxy, opens anything or reads a clock.
+Where everything is: ``docs/reading-the-code.md``.  Only ``proxy`` imports mitmproxy, opens
+anything or reads a clock; all else is bytes and values in, bytes and values out.
 """
+
+__version__ = "0.1.0"

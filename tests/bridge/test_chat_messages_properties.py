@@ -159,7 +159,7 @@ def test_the_messages_of_a_turn_begin_with_those_of_the_turn_before(
         before = now
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.data(), st.sampled_from(MODELS))
 def test_thirty_calls_turn_by_turn_only_append(data: st.DataObject, model: str) -> None:
     conversation = Conversation(data.draw)

@@ -330,7 +330,7 @@ def test_the_echo_has_the_form_of_responses() -> None:
     assert echoed["tools"] == [function("f")]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=60)
 @given(near_requests)
 def test_any_value_is_read_once(value: Any) -> None:
     made = drained(forming(value))

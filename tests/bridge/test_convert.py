@@ -441,7 +441,7 @@ def test_any_json_is_converted_or_refused(body: Any) -> None:
     converts_or_refuses(body)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=100)
 @given(st.data())
 def test_a_rich_request_with_anything_in_any_place_is_converted_or_refused(
     data: st.DataObject,

@@ -153,7 +153,7 @@ near_requests = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80)
 @given(
     st.dictionaries(st.sampled_from(FIELDS), near_requests, max_size=6),
     st.lists(st.dictionaries(st.sampled_from(FIELDS), near_requests, max_size=6), max_size=5),

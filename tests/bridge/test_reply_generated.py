@@ -205,7 +205,7 @@ STATUS = {"length": "incomplete", "content_filter": "incomplete"}
 every_dialect = st.sampled_from(list(DIALECTS.values()))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100)
 @given(said(), every_dialect)
 def test_a_generated_turn_is_heard_as_it_was_meant(
     turn_: tuple[Meant, list[Any], bool], dialect: Dialect
@@ -224,7 +224,7 @@ def test_a_generated_turn_is_heard_as_it_was_meant(
     assert got.response["usage"]["total_tokens"] == 18
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(said(), every_dialect, st.lists(st.integers(0, 5000), max_size=8))
 def test_the_cut_of_the_bytes_changes_no_byte(
     turn_: tuple[Meant, list[Any], bool], dialect: Dialect, places: list[int]
@@ -236,7 +236,7 @@ def test_the_cut_of_the_bytes_changes_no_byte(
     assert run_bytes(pieces, dialect).frames == run_bytes([data], dialect).frames
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(meanings, every_dialect)
 def test_a_generated_turn_is_the_same_streamed_and_not(meant: Meant, dialect: Dialect) -> None:
     elements = [

@@ -46,7 +46,7 @@ def _arguments(each: ParsedCall) -> Any:
     return {"commands": value["commands"]} if each.kind == "shell" else value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 @given(said(), every_dialect)
 def test_a_generated_turn_reads_as_it_was_meant_on_both_sides_of_the_bridge(
     turn: tuple[Meant, list[Any], bool], dialect: Dialect
@@ -72,7 +72,7 @@ def test_a_generated_turn_reads_as_it_was_meant_on_both_sides_of_the_bridge(
     assert choice.finish == meant.finish
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), turns(), st.sampled_from(["content", "reasoning_content"]))
 def test_a_repaired_turn_reads_as_the_model_meant_it(
     data: st.DataObject, turn: Turn, field: str

@@ -65,7 +65,7 @@ def made(exchange: Exchange) -> None:
             line.text.encode()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100)
 @given(requests | bodies, bodies, bodies, timings, st.sampled_from(["watch", "bridge"]))
 def test_a_soup_of_frames_gives_pages(
     request: bytes, upstream: bytes, client: bytes, timing: Timing | None, job: Any

@@ -78,9 +78,7 @@ VALUES: Any = st.recursive(
 NOTES = ("job", "request", "upstream", "missing", "told", "calls", "steps", "ended", "options")
 
 
-@settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(notes=st.dictionaries(st.sampled_from([*NOTES, "status"]), VALUES))
 def test_a_flow_whose_notes_are_damaged_is_shown(
     notes: dict[str, Any], caplog: pytest.LogCaptureFixture

@@ -1,6 +1,7 @@
 """A script for mitmdump: tests look inside and turn its knobs while it runs.
 
-`POST …/controls/options` with a JSON object sets options, the answer to `GET
+`POST …/controls/options` with a JSON object sets options, `GET …/controls/commands/NAME` gives
+the result of a command without arguments as JSON, the answer to `GET
 …/controls/memory` is the most memory the process ever had, in bytes, to `GET
 …/controls/held` how many streams, records, timers and open files it holds now.
 """
@@ -42,6 +43,9 @@ class Controls:
             flow.response = http.Response.make(200, str(_peak_memory()))
         elif flow.request.path == "/controls/held":
             flow.response = http.Response.make(200, json.dumps(_held()))
+        elif flow.request.path.startswith("/controls/commands/"):
+            result = ctx.master.commands.execute(flow.request.path.rpartition("/")[2])
+            flow.response = http.Response.make(200, json.dumps(result, default=list))
         elif flow.request.path == "/controls/options":
             try:
                 ctx.options.update(**json.loads(flow.request.content or b""))

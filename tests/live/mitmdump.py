@@ -115,7 +115,6 @@ class Mitmdump:
             "SSL_CERT_FILE": ca,
             "NODE_EXTRA_CA_CERTS": ca,
             "NODE_USE_ENV_PROXY": "1",
-            "CODEX_CA_CERTIFICATE": ca,
         }
 
     @property

@@ -374,9 +374,7 @@ JSONS = st.recursive(
 )
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=JSONS, path=st.sampled_from(["/submit_tool_outputs", "/cancel", ""]))
 def test_whatever_is_submitted_is_answered(client: Client, body: Any, path: str) -> None:
     client.upstream.replies[client.name] = called("ls")
@@ -390,9 +388,7 @@ def test_whatever_is_submitted_is_answered(client: Client, body: Any, path: str)
         assert client.get(exchange.json["id"], "/input_items").reply.status == 200
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.binary(min_size=1, max_size=30), method=st.sampled_from([b"GET", b"POST", b"DELETE"])
 )

@@ -47,7 +47,7 @@ def _run(pieces: list[str]) -> Read:
 
 
 @given(st.data(), soups)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120)
 def test_any_cutting_reads_the_same(data: st.DataObject, soup: str) -> None:
     whole = _run([soup])
     parts = _run(data.draw(cut(soup)))
@@ -55,7 +55,7 @@ def test_any_cutting_reads_the_same(data: st.DataObject, soup: str) -> None:
 
 
 @given(soups_without_headers)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120)
 def test_no_character_is_lost_and_no_marker_is_left(soup: str) -> None:
     out = _run([soup])
     assert not any(marker in out.content for marker in MARKERS)
@@ -65,7 +65,7 @@ def test_no_character_is_lost_and_no_marker_is_left(soup: str) -> None:
 
 
 @given(soups)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 def test_a_whole_message_reads_as_its_stream(soup: str) -> None:
     streamed = _run([soup])
     choice = {

@@ -126,7 +126,7 @@ def test_text_cut_at_any_character_reads_the_same(folder: Path) -> None:
             continue
         delta = chunk["choices"][0]["delta"]
         size = max((len(delta.get(f) or "") for f in TEXT_FIELDS), default=0)
-        for at in range(1, size, 1 + size // 300):
+        for at in range(1, size, 1 + size // 100):
             cut = [*chunks[:position], *_cut_in_two(chunk, at), *chunks[position + 1 :]]
             assert _results(sse(cut, done=done), folder) == want
 

@@ -74,7 +74,7 @@ def test_code_is_open_or_closed(text: str, wanted: bool) -> None:
 
 
 @given(st.data(), st.text(alphabet=st.sampled_from("`~\n a->1."), max_size=60))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120)
 def test_the_cutting_changes_nothing(data: st.DataObject, text: str) -> None:
     points = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
     edges = [0, *points, len(text)]

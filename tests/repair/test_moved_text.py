@@ -43,7 +43,7 @@ def test_blank_deltas_move_with_the_text_around_them(field: str) -> None:
 
 
 @given(st.data(), st.sampled_from(["\n\nDone.\n\nYes", "Done \n", "\n", "", " x"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80)
 def test_a_section_in_reasoning_reads_the_same_at_any_cut(data: st.DataObject, after: str) -> None:
     """Text before the section, in the same event, is said as content: the specification has
     it so, and no other cut can know."""
@@ -104,7 +104,7 @@ codes = st.lists(st.sampled_from(CODE), max_size=12).map("".join)
 
 @given(codes.flatmap(lambda text: st.tuples(st.just(text), cut(text))))
 @example((f"```{CB}{AB}```{AB}", [f"```{CB}{AB}", f"```{AB}"]))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120)
 def test_what_passed_unread_counts_as_what_was_read(case: tuple[str, list[str]]) -> None:
     """Frames without a marker are not read when they pass; whether code is open must not
     depend on it."""

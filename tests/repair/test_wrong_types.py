@@ -123,7 +123,7 @@ policies = st.builds(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(chunks, max_size=6),
     st.lists(st.integers(1, 200), max_size=8),

@@ -204,9 +204,7 @@ def test_a_response_that_alone_is_too_large_is_an_error_and_harms_nothing(
     assert store.get(OWNER, ["resp_1"], backend.now) == [b"one"]
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(0, 60_000), min_size=1, max_size=60), steps=st.data())
 def test_the_last_put_is_always_kept(
     backend: Backend, sizes: list[int], steps: st.DataObject
@@ -283,9 +281,7 @@ class Model(RuleBasedStateMachine):
 
 def test_a_store_does_what_a_dict_would(backend: Backend) -> None:
     machine: Any = type("OfBackend", (Model,), {"backend": backend})
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=40, stateful_step_count=30, deadline=None)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=30))
 
 
 # A bound that owners share

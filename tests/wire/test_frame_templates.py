@@ -163,7 +163,7 @@ def the_long_way(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> lis
 
 @pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
 @given(st.data(), turns(), st.lists(st.sampled_from(FIELDS), min_size=1, max_size=4), POLICIES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80)
 def test_the_short_way_leads_where_the_long_way_does(
     bridge: bool,
     data: st.DataObject,
@@ -192,7 +192,7 @@ def test_the_short_way_leads_where_the_long_way_does(
 
 
 @given(st.data(), turns(), turns())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60)
 def test_choices_that_take_turns_lead_the_same_way(
     data: st.DataObject, one: Turn, other: Turn
 ) -> None:

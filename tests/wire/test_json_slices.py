@@ -115,7 +115,7 @@ def steps(work: Any) -> int:
     return sum(1 for _ in work)
 
 
-MANY = 30_000
+MANY = 3_000
 MESSAGE = {"type": "message", "role": "user", "content": "Where are the headers?"}
 CALL = {"type": "function_call", "call_id": "c", "name": "bash", "arguments": "{}"}
 TOOL = {"type": "function", "name": "bash", "parameters": {"type": "object"}}
@@ -127,7 +127,7 @@ TOOL = {"type": "function", "name": "bash", "parameters": {"type": "object"}}
         {"model": "m", "input": [MESSAGE] * MANY},
         {"model": "m", "messages": [{"role": "user", "content": "x"}] * MANY},
         {"model": "m", "input": [CALL | {"call_id": f"c{n}"} for n in range(MANY)]},
-        {"model": "m", "input": [MESSAGE], "tools": [TOOL] * 20_000},
+        {"model": "m", "input": [MESSAGE], "tools": [TOOL] * 2_000},
     ],
     ids=["items", "messages", "calls of one turn", "tools"],
 )
@@ -135,10 +135,10 @@ def test_each_stage_of_a_long_request_can_be_interrupted_at_each_item(
     request_: dict[str, Any],
 ) -> None:
     text = dumps(request_)
-    many = 20_000
-    assert steps(reading(text)) > many
+    many = 2_000
+    assert steps(reading(text)) >= many
     convert_ = {"unsupported": "drop", "earlier": ()}
-    assert steps(converting(request_, evidence=Evidence(), **convert_)) > many  # type: ignore[arg-type]
+    assert steps(converting(request_, evidence=Evidence(), **convert_)) >= many  # type: ignore[arg-type]
     chat = convert(request_, evidence=Evidence(), **convert_).chat  # type: ignore[arg-type]
     if len(chat["messages"]) > many:
         assert steps(writing(chat)) > many

@@ -21,6 +21,7 @@ from mitmproxy.connection import Client
 from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
+from .. import __version__
 from . import error_responses, options
 from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
@@ -35,6 +36,7 @@ from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import recorder_of
 from .routes import ResponsesRoute, beside, is_chat, is_upgrade, responses_route, unserved
 from .run_slices import ClientLeft, in_slices
+from .self_test import SelfTest
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +64,8 @@ class Dragoman:
         self._bridge = BridgeFlow(self._witness, holds=not LAYER_MISSING)
         self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._witness.stats)
-        self.addons = [Commands(self._witness.stats)]
+        self_test = SelfTest()
+        self.addons = [Commands(self._witness.stats, self._hosts, self_test), self_test]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
@@ -107,6 +110,14 @@ class Dragoman:
     def running(self) -> None:
         """From now on mitmproxy refuses invalid options, and shows why."""
         self._running = True
+        logger.info(
+            "Dragoman %s: repair %s, bridge %s (%d hosts known), responses kept in %s",
+            __version__,
+            ctx.options.dragoman_repair,
+            ctx.options.dragoman_bridge,
+            len(self._hosts.listed()),
+            self._bridge.archive.place,
+        )
 
     def done(self) -> None:
         """mitmproxy ends, or the script is loaded anew.  Streams still run: what they have to

@@ -99,6 +99,8 @@ class Hosts:
     def __init__(self, archive: AsyncStore) -> None:
         self._archive = archive
         self._known: OrderedDict[str, Speaks] = OrderedDict()
+        self._spelled: dict[str, str] = {}
+        """What people call the addresses that are known, without their queries."""
         self._questions: dict[str, Question] = {}
         """Those that are being asked, by the address."""
         self._tried: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
@@ -132,16 +134,27 @@ class Hosts:
             return speaks
         return Speaks.CHAT if is_anonymous(request) else Speaks.UNKNOWN
 
-    def _learn(self, name: str, speaks: Speaks, *, keep: bool = True) -> None:
+    def _learn(
+        self, name: str, request: http.Request, speaks: Speaks, *, keep: bool = True
+    ) -> None:
         if self._known.get(name, Speaks.UNKNOWN) in (speaks, Speaks.RESPONSES):
             return
         self._known.pop(name, None)
+        self._spelled.pop(name, None)
         if speaks is not Speaks.UNKNOWN:
             self._known[name] = speaks
+            path = request.path.partition("?")[0]
+            self._spelled[name] = f"{request.scheme}://{request.pretty_host}:{request.port}{path}"
         if len(self._known) > MAX_ADDRESSES:
-            self._known.popitem(last=False)
+            oldest, _ = self._known.popitem(last=False)
+            del self._spelled[oldest]
         if keep and speaks is not Speaks.CLAIMED:
             self._archive.remember(name, speaks.value)
+
+    def listed(self) -> list[tuple[str, str]]:
+        """The hosts and addresses of which something is known here, and what."""
+        learned = [(self._spelled[name], said.value) for name, said in self._known.items()]
+        return [*((host, f"{Speaks.CHAT} (built-in)") for host in KNOWN), *learned]
 
     # Finding out
 
@@ -159,14 +172,14 @@ class Hosts:
                 return
             self._tried[flow] = name
         if self._of(request, name) is Speaks.UNKNOWN:
-            await self._remember(name)
+            await self._remember(name, request)
         if asks and self._of(request, name) is Speaks.UNKNOWN:
             await self._ask(flow, name)
         if self._of(request, name) is Speaks.CHAT:
             self._tried.pop(flow, None)
             self._bridged[flow] = name
 
-    async def _remember(self, name: str) -> None:
+    async def _remember(self, name: str, request: http.Request) -> None:
         """What was found out before this process began, or by another."""
         if not self._archive.opened:
             return
@@ -175,7 +188,7 @@ class Hosts:
         except (Refused, StoreError):
             return  # then it is asked
         if name not in self._known and found in {speaks.value for speaks in Speaks}:
-            self._learn(name, Speaks(found), keep=False)
+            self._learn(name, request, Speaks(found), keep=False)
 
     async def _ask(self, flow: http.HTTPFlow, name: str) -> None:
         """Ask the upstream, or wait while somebody does.  Who has other credentials than
@@ -201,10 +214,11 @@ class Hosts:
     async def _put(self, question: Question, name: str) -> None:
         try:
             await question.put()
+            request = question.flow.request
             if question.said is Verdict.RESPONSES:
-                self._learn(name, Speaks.CLAIMED)
+                self._learn(name, request, Speaks.CLAIMED)
             elif question.said is Verdict.CHAT:
-                self._learn(name, _chat(question.flow.request))
+                self._learn(name, request, _chat(request))
         except Exception:
             logger.exception("%s: could not be asked", question.flow.request.pretty_host)
         finally:
@@ -230,14 +244,14 @@ class Hosts:
         if flow not in self._tried or not 200 <= response.status_code < 300:
             return
         if kind in ("application/json", "text/event-stream"):  # and no page for people
-            self._learn(self._tried[flow], Speaks.RESPONSES)
+            self._learn(self._tried[flow], flow.request, Speaks.RESPONSES)
 
     def refused(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether a 404 or 405 to a request that is not bridged shows that from now on such
         are."""
         if not self.is_tried(flow) or _names_something(flow.request, response):
             return False
-        self._learn(self._tried[flow], _chat(flow.request))
+        self._learn(self._tried[flow], flow.request, _chat(flow.request))
         return True
 
     def refused_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
@@ -248,7 +262,7 @@ class Hosts:
         if for_all and is_anonymous(flow.request):
             return  # it may be there for others
         if name and not _names_something(flow.request, response):
-            self._learn(name, Speaks.UNKNOWN)
+            self._learn(name, flow.request, Speaks.UNKNOWN)
 
 
 def is_chosen(flow: http.HTTPFlow, test: Callable[[http.HTTPFlow], bool]) -> bool:

@@ -22,6 +22,8 @@ from ...inspect.fixture import IncompleteError, fixture
 from ...inspect.redact import Redaction, credentials
 from ...inspect.replay import compare
 from ...inspect.stats import Stats, aligned
+from ..chat_only_hosts import Hosts
+from ..self_test import SelfTest
 from .recorder import exchange_of
 
 logger = logging.getLogger(__name__)
@@ -39,8 +41,10 @@ class Commands:
 
     name = "dragoman-commands"
 
-    def __init__(self, stats: Stats) -> None:
+    def __init__(self, stats: Stats, hosts: Hosts, self_test: SelfTest) -> None:
         self._stats = stats
+        self._hosts = hosts
+        self._self_test = self_test
 
     @_command("dragoman.export")
     def export(self, flow: Flow, path: mitmproxy.types.Path) -> Sequence[str]:
@@ -88,6 +92,23 @@ class Commands:
         rows = self._stats.totals().rows()
         logger.info("%s", aligned(rows))
         return cast(mitmproxy.types.Data, rows)
+
+    @_command("dragoman.hosts")
+    def hosts(self) -> mitmproxy.types.Data:
+        """
+        List the hosts that are bridged, or found to speak Responses, as far as is known.
+        """
+        rows = [["host", "speaks"], *map(list, self._hosts.listed())]
+        logger.info("%s", aligned(rows))
+        return cast(mitmproxy.types.Data, rows)
+
+    @_command("dragoman.selftest")
+    def selftest(self) -> Sequence[str]:
+        """
+        Send a leaked call and a bridged turn of a built-in upstream through this proxy.
+        """
+        self._self_test.start()
+        return ["The self-test runs: its result comes in the event log."]
 
 
 def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:

@@ -34,7 +34,7 @@ from ...wire.json_codec import Json
 from ...wire.slices import Slices
 from ..response_owner import is_anonymous
 from ..run_slices import in_slices
-from .open_store import open_store
+from .open_store import open_store, place_of
 from .store_thread import StoreThread
 
 logger = logging.getLogger(__name__)
@@ -60,6 +60,13 @@ class AsyncStore:
     @property
     def opened(self) -> bool:
         return self._thread is not None
+
+    @property
+    def place(self) -> str:
+        """Where responses are kept, in words without a password."""
+        if self._choice is None or self._thread is None:
+            return "nowhere"
+        return place_of(self._choice.value, self._choice.confdir)
 
     def choose(
         self, value: str, *, confdir: Path, days: float, max_bytes: int, running: bool

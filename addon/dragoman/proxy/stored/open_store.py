@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from mitmproxy import exceptions
 
@@ -40,6 +41,13 @@ def open_store(value: str, *, confdir: Path, days: float, max_bytes: int) -> Sto
         return _file(_path(value, confdir), bounds)
     except StoreError as error:
         raise exceptions.OptionsError(f"dragoman_store: {error}") from None
+
+
+def place_of(value: str, confdir: Path) -> str:
+    """What people call the store that ``dragoman_store`` asks for, without its password."""
+    if value.startswith(SCHEMES):
+        return f"Redis at {urlsplit(value).hostname}"
+    return value if value == "memory" else str(_path(value, confdir))
 
 
 def _path(value: str, confdir: Path) -> Path:

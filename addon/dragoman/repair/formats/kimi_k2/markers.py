@@ -42,3 +42,18 @@ def unfinished_marker(text: str) -> int:
         return 0
     tail = text[start:]
     return len(tail) if any(marker.startswith(tail) for marker in MARKERS) else 0
+
+
+def section(header: str, arguments: str) -> str:
+    """A section with one call, as the model writes it."""
+    begin, call, its_arguments, call_end, end = (
+        next(text for text, marker in MARKERS.items() if marker is wanted)
+        for wanted in (
+            Marker.SECTION_BEGIN,
+            Marker.CALL_BEGIN,
+            Marker.ARGUMENTS_BEGIN,
+            Marker.CALL_END,
+            Marker.SECTION_END,
+        )
+    )
+    return f"{begin}{call}{header}{its_arguments}{arguments}{call_end}{end}"

@@ -1,0 +1,219 @@
+"""The blocks of README.md and docs/, run as they are written, in a copy of a checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.server import Upstream
+from tests.live.clients import PYTHON, need
+from tests.live.mitmdump import ROOT, Mitmdump, make_confdir
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+PAGES = ("README.md", "docs/stored-responses.md", "docs/bridge.md", "docs/looking.md")
+TARGETS = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
+
+
+def blocks(page: str, language: str, holding: str) -> str:
+    """The one block of a page in a language that holds a text."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.S | re.M)
+    (block,) = (block for block in found if holding in block)
+    return str(block)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Checkout:
+    """A folder that looks like a checkout in which `make run` has run, and a home."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.path = self.home / "dragoman"
+        make_confdir(self.home / ".mitmproxy")
+        self.path.mkdir(parents=True)
+        for entry in ("addon", "fixtures", "tests", "Makefile", ".ci", "pyproject.toml"):
+            (self.path / entry).symlink_to(ROOT / entry)
+        self._environment(".venv-run", Path(sys.prefix))
+        self._environment(".venv-clients", PYTHON.parents[1])
+
+    def _environment(self, name: str, real: Path) -> None:
+        (self.path / name).mkdir()
+        for entry in real.iterdir():
+            if entry.name != ".ready":
+                (self.path / name / entry.name).symlink_to(entry)
+        (self.path / name / ".ready").touch()
+
+    def start(self, script: str, **more: str) -> subprocess.Popen[str]:
+        """Run a script as in a terminal."""
+        inherited = {k: v for k, v in os.environ.items() if "proxy" not in k.lower()}
+        environment = inherited | {"HOME": str(self.home), "PYTHONUNBUFFERED": "1"} | more
+        environment["PATH"] = f"{self.path / '.venv-run' / 'bin'}:{os.environ['PATH']}"
+        return subprocess.Popen(
+            ["bash", "-c", script],
+            cwd=self.path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, script: str, **more: str) -> str:
+        process = self.start(script, **more)
+        try:
+            output, _ = process.communicate(timeout=120)
+        finally:
+            stop(process)
+        assert process.returncode == 0, output
+        return output
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(15)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    need(PYTHON, "`make test` sets it up")
+    return Checkout(tmp_path)
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
+        stop(process)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_readme_is_short_enough_to_be_scanned() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 200
+    assert max(len(line) for line in lines if line.startswith("| ")) <= 240
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]*)", page.read_text()):
+            assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_every_target_that_is_named_is_one_of_the_makefile() -> None:
+    named = {name for page in PAGES for name in TARGETS.findall((ROOT / page).read_text())}
+    made = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {"demo", "run", "test"} <= named <= set(made)
+
+
+def test_make_demo_shows_both_jobs(checkout: Checkout) -> None:
+    output = checkout.run("make demo")
+    assert "functions.bash:15" in output or '"name": "bash"' in output
+    assert "response.output_item.done" in output
+
+
+@pytest.mark.parametrize(
+    ("host", "intercepted"),
+    [
+        ("", "Intercepted: every host"),
+        ("api.moonshot.ai,llm.chutes.ai", "Intercepted: api.moonshot.ai,llm.chutes.ai"),
+        ("http://127.0.0.1:1", "The reverse proxy of http://127.0.0.1:1"),
+    ],
+)
+def test_make_run_serves_what_it_says(
+    checkout: Checkout, started: list[subprocess.Popen[str]], host: str, intercepted: str
+) -> None:
+    port = free_port()
+    started.append(checkout.start(f"make run PORT={port} HOST={host}"))
+    eventually(lambda: listens(port))
+    stop(started[-1])
+    output, _ = started[-1].communicate()
+    assert intercepted in output
+    assert f"http://127.0.0.1:{port}" in output
+
+
+def test_the_lines_that_make_run_prints_lead_curl_and_python_through_the_proxy(
+    checkout: Checkout, tls_upstream: Upstream, started: list[subprocess.Popen[str]]
+) -> None:
+    port = free_port()
+    insecure = 'ARGS="--set ssl_insecure=true"'
+    started.append(checkout.start(f"make run PORT={port} {insecure}"))
+    eventually(lambda: listens(port))
+    lines = checkout.run(f"sh .ci/client-lines .venv-run {port}")
+    asked = f"{tls_upstream.url}/kimi_specification/v1/models"
+    python = f"import urllib.request as u; print(u.urlopen('{asked}').read())"
+    for client in (f"curl -s --fail {asked}", f'python -c "{python}"'):
+        assert "kimi-k2.5" in checkout.run(f"{lines}\n{client}")
+
+
+def test_the_script_and_its_options_in_the_configuration_file_are_read(
+    checkout: Checkout, started: list[subprocess.Popen[str]]
+) -> None:
+    configuration = blocks("README.md", "yaml", "scripts:")
+    (checkout.home / ".mitmproxy" / "config.yaml").write_text(
+        configuration.replace('"7"', '"seven"')
+    )
+    started.append(checkout.start(f"mitmdump --listen-port {free_port()}"))
+    output, _ = started[-1].communicate(timeout=30)
+    assert "dragoman_store_days" in output
+    assert "seven" in output
+
+
+@pytest.mark.parametrize("block", ["mitmdump -s addon/main.py\n", "127.0.0.1:8000"])
+def test_mitmdump_starts_as_written(
+    checkout: Checkout, started: list[subprocess.Popen[str]], block: str
+) -> None:
+    port = free_port()
+    command = blocks("README.md", "sh", block).strip()
+    started.append(checkout.start(f"{command} --listen-port {port}"))
+    eventually(lambda: listens(port))
+
+
+def test_the_replaying_upstream_is_bridged(checkout: Checkout) -> None:
+    output = checkout.run(blocks("README.md", "sh", "fixtures.server"))
+    assert '"type":"response.completed"' in output.replace('": "', '":"')
+
+
+def test_the_configuration_of_codex_can_be_read() -> None:
+    provider = tomllib.loads(blocks("README.md", "toml", "moonshot"))
+    assert provider["model_providers"][provider["model_provider"]]["wire_api"] == "responses"
+
+
+def test_a_response_continues_another(
+    checkout: Checkout, plain_upstream: Upstream, tmp_path: Path
+) -> None:
+    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_store=memory")
+    with Mitmdump(checkout.home / ".mitmproxy", *arguments) as proxy:
+        script = tmp_path / "client.py"
+        script.write_text(blocks("docs/stored-responses.md", "python", "previous_response_id"))
+        environment = {
+            "OPENAI_BASE_URL": f"{proxy.url}/clean_text/v1",
+            "OPENAI_API_KEY": "sk-test",
+        }
+        checkout.run(f"{PYTHON} {script}", **environment)
+
+
+def test_a_response_that_waits_for_tools_is_continued_by_hand(checkout: Checkout) -> None:
+    output = checkout.run(blocks("docs/stored-responses.md", "sh", "submit_tool_outputs"))
+    assert "response.required_action" in output
+    assert "from-the-tool" in output
+    assert '"object":"list"' in output.replace('": "', '":"')
