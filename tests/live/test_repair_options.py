@@ -26,6 +26,7 @@ WHOLE = json.dumps(
 ).encode()
 DEFAULTS = {
     "dragoman_repair": "auto",
+    "dragoman_formats": "auto",
     "dragoman_kimi_text": "content",
     "dragoman_finish_reason": "tool_calls",
 }
@@ -55,6 +56,7 @@ INVALID = [
     ("dragoman_repair", "~d (", r".*no flow filter.*set it to auto, off, or a filter such as"),
     ("dragoman_repair", "", r".*no flow filter.*set it to auto, off, or a filter such as"),
     ("dragoman_kimi_text", "reasoning", r"'reasoning'.*set it to one of: content, field"),
+    ("dragoman_formats", "kimi_k2,k9", r"'kimi_k2,k9'.*set it to auto, to all, or to.*kimi_k2,"),
     ("dragoman_finish_reason", "stop", r"'stop'.*set it to one of: tool_calls, keep"),
 ]
 
@@ -69,7 +71,7 @@ def test_an_invalid_value_is_refused_while_running_and_the_old_one_stays(
     assert names(read(chat.ask(LEAKING).body)) == ["bash"]
 
 
-@pytest.mark.parametrize(("option", "value", "message"), [INVALID[1], INVALID[3], INVALID[4]])
+@pytest.mark.parametrize(("option", "value", "message"), [INVALID[1], INVALID[3], INVALID[5]])
 def test_an_invalid_value_ends_mitmdump_with_what_to_change(
     tmp_path: Path, option: str, value: str, message: str
 ) -> None:
@@ -188,7 +190,8 @@ def test_the_evidence_of_a_repair_is_one_log_line_and_a_comment(
     first, counter, cut_off, whole, aborted = lines
     assert "made_up" in first
     assert re.search(
-        r"repair · kimi · 1 call repaired \(bash\) · first \d\.\d s; read bash \(native id\)$",
+        r"repair · kimi · 1 call repaired \(bash\) · first \d\.\d s; "
+        r"read bash \(kimi_k2, native id\)$",
         first,
     )
     assert "inferred from its arguments" in counter

@@ -15,6 +15,8 @@ from dragoman.repair.model_family import families_of
         (["accounts/fireworks/models/kimi-k2p6"], "kimi"),
         (["k2"], "kimi"),
         (["vendor/k3"], "kimi"),
+        (["k2-thinking"], "kimi"),
+        (["LLM360/K2-Think"], ""),
         (["gpt-5.5"], "openai"),
         (["openai/gpt-4o-mini"], "openai"),
         (["chatgpt-4o-latest"], "openai"),

@@ -2,9 +2,8 @@
 
 A chat request that one host takes is refused by the next, or worse: accepted, and
 the model goes silent.  Every such difference is a column here and nowhere else;
-the first row whose pattern is found in the model's name decides.  Names come with
-vendor prefixes, suffixes and spellings of their own (``moonshotai/Kimi-K2.5-TEE``,
-``accounts/fireworks/models/kimi-k2p6-turbo``).
+the first row decides that is of the model's family (`repair.model_family`) and whose
+pattern is found in its name.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from ..repair.model_family import families_of
 
 _ANY_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """OpenAI's rule for the names of functions, which other hosts repeat."""
@@ -25,7 +26,9 @@ class Family:
     """One row: how a model family wants its requests."""
 
     name: str
-    models: re.Pattern[str]
+    family: str
+    """See `families_of`."""
+    models: re.Pattern[str] = re.compile("")
     """Searched in the lower-cased model name."""
     call_ids: Literal["kept", "conversation", "message"] = "kept"
     """`conversation`: ``functions.<name>:<n>``, n counting all calls from 0 (K2 reads
@@ -76,7 +79,8 @@ _LOW_TO_HIGH = ("low", "medium", "high")
 _FAMILIES: tuple[Family, ...] = (
     Family(
         "kimi-k3",
-        re.compile(r"(?:kimi|moonshot).*k3(?![0-9])|(?:^|/)k3(?![0-9a-z])"),
+        "kimi",
+        re.compile(r"k3(?![0-9])"),
         call_ids="message",
         reasoning="always",
         forced_tool_choice=False,
@@ -87,7 +91,8 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "kimi-k2.5",  # and k2.6; "p" for "." at Fireworks
-        re.compile(r"(?:(?:kimi|moonshot).*|(?:^|/))k2[.p_-]?[56](?![0-9])"),
+        "kimi",
+        re.compile(r"k2[.p_-]?[56](?![0-9])"),
         call_ids="conversation",
         reasoning="always",
         forced_tool_choice=False,
@@ -99,7 +104,8 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "kimi-k2.7",  # and later
-        re.compile(r"(?:(?:kimi|moonshot).*|(?:^|/))k2[.p_-]?[7-9](?![0-9])"),
+        "kimi",
+        re.compile(r"k2[.p_-]?[7-9](?![0-9])"),
         call_ids="conversation",
         reasoning="always",
         forced_tool_choice=False,
@@ -110,7 +116,8 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "kimi-k2-thinking",
-        re.compile(r"kimi.*thinking|(?:^|/)k2-thinking"),
+        "kimi",
+        re.compile(r"thinking"),
         call_ids="conversation",
         reasoning="always",
         forced_tool_choice=False,
@@ -119,7 +126,8 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "kimi-k2",  # instruct, 0711, 0905, turbo: no thinking
-        re.compile(r"kimi[-_ ]?k2|(?:^|/)moonshot-v1"),
+        "kimi",
+        re.compile(r"k2|moonshot-v1"),
         call_ids="conversation",
         reasoning="always",
         tool_name=_KIMI_TOOL_NAME,
@@ -127,7 +135,7 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
-        re.compile(r"kimi|moonshot"),
+        "kimi",
         call_ids="conversation",
         reasoning="always",
         forced_tool_choice=False,
@@ -137,30 +145,32 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "minimax",
-        re.compile(r"minimax"),
+        "minimax",
         system_messages="start",
     ),
     Family(
         "qwen",
-        re.compile(r"qwen|qwq"),
+        "qwen",
         system_messages="start",
     ),
     Family(
         "gpt-oss",
-        re.compile(r"gpt-oss"),
+        "gpt-oss",
         efforts=_LOW_TO_HIGH,  # all that its format Harmony has
     ),
     Family(
+        "openai",
         "openai",
         re.compile(r"(?:^|/)(?:gpt-[5-9]|o[1-9](?![0-9a-z]))"),
         reasoning="never",
         token_limit="max_completion_tokens",
     ),
 )
-_OTHER = Family("other", re.compile(""))
+_OTHER = Family("other", "")
 
 
 def family_of(model: str) -> Family:
     """The row of a model name; the last, `other`, for a model of no known family."""
-    name = model.lower()
-    return next((family for family in _FAMILIES if family.models.search(name)), _OTHER)
+    name, families = model.lower(), families_of(model)
+    found = (row for row in _FAMILIES if row.family in families and row.models.search(name))
+    return next(found, _OTHER)

@@ -22,6 +22,7 @@ from ..notes import Evidence, printable
 from ..repair.chat_message import repair_whole
 from ..repair.chat_stream import ChatStreamRepair
 from ..repair.declared_tools import DeclaredTools
+from ..repair.formats import AUTO, FormatChoice
 from ..repair.pending import Policy
 from ..repair.pipeline import RepairPipeline
 from ..wire.errors import Refused
@@ -98,6 +99,7 @@ def _policy(exchange: Exchange) -> Policy:
     return Policy(
         text="field" if text == "field" else "content",
         finish="keep" if finish == "keep" else "tool_calls",
+        formats=FormatChoice.of(options.get("dragoman_formats", "auto")) or AUTO,
     )
 
 

@@ -75,12 +75,13 @@ class ChatStreamRepair:
         return True
 
     def _take_name(self, raw: bytes) -> None:
-        """What the reply calls its model may add formats to those that are looked for."""
+        """The model that the reply names: which may add formats to those looked for."""
         if (found := _MODEL.search(raw)) is not None:
             self._named = True
-            formats = self._policy.formats.active(self._asked, found[1].decode(errors="replace"))
+            model = found[1].decode(errors="replace")
+            formats = self._policy.formats.active(self._asked, model)
             self._prefilter.look_for(formats)
-            self._channels.formats = formats
+            self._channels.named(model, formats)
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
         """The frames that may leave now that `frame` has come; `asked`: it was asked about
@@ -203,7 +204,7 @@ class ChatStreamRepair:
 
     def _take_in_choices(self, chunk: dict[str, Any], taken: PendingFrame) -> None:
         for position, value in enumerate(chunk["choices"]):
-            channel = self._channels.of_choice(chunk, value, position)
+            channel = self._channels.of_choice(value, position)
             if channel is not None:
                 if len(taken.frame.raw) <= MAX_LIKE:
                     channel.last_chunk = {**chunk, "choices": [value]}

@@ -82,6 +82,12 @@ class DeclaredTools:
     def __bool__(self) -> bool:
         return bool(self._schemas)
 
+    def schema_of(self, name: str) -> object:
+        """The schema of the arguments of the tool that is meant by this name; None if there
+        is none."""
+        found = name if name in self else self.longest_suffix(name) or self.alike(name)
+        return self._schemas.get(found) if found else None
+
     def meant_by(self, arguments: str) -> str | None:
         """The one tool whose schema accepts the whole argument object; of several whose
         schemas are open, the one that declares all of its keys.  None as well if it would

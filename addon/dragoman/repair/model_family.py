@@ -13,7 +13,7 @@ from functools import lru_cache
 _FAMILIES: dict[str, re.Pattern[str]] = {
     name: re.compile(pattern)
     for name, pattern in {
-        "kimi": r"kimi|moonshot|(?:^|[/:])k[23](?:p[0-9])?(?![0-9a-z])",
+        "kimi": r"kimi|moonshot|(?:^|[/:])k[23](?:p[0-9])?(?![0-9a-z]|-think(?!ing))",
         "deepseek": r"deepseek",
         "qwen": r"qwen|qwq|qvq",
         "glm": r"glm",

@@ -59,7 +59,9 @@ class Prefilter:
 
 def may_name_text(raw: bytes) -> bool:
     """Whether `raw` may name a field of text; of others nothing else need be asked of that."""
-    return b'"content"' in raw or b'"reasoning' in raw or b"\\u00" in raw
+    # `in` takes several times longer for bytes, as it first takes them for a number.
+    find = raw.find
+    return find(b'"content"') >= 0 or find(b'"reasoning') >= 0 or find(b"\\u00") >= 0
 
 
 def holds_text(raw: bytes) -> bool:

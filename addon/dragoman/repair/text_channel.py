@@ -206,8 +206,8 @@ class Channels:
         self._policy = policy
         self._evidence = evidence
         self._now = now
-        self.formats = formats
-        """Those that are looked for in channels to come."""
+        self._formats = formats
+        self._model = ""
         self._channels: dict[ChannelKey, TextChannel] = {}
 
     def __iter__(self) -> Iterator[TextChannel]:
@@ -216,12 +216,16 @@ class Channels:
     def __len__(self) -> int:
         return len(self._channels)
 
+    def named(self, model: str, formats: ActiveFormats) -> None:
+        """The reply has named its model; in channels to come these formats are looked for."""
+        self._model, self._formats = model, formats
+
     def clear(self) -> None:
         """No text is read any more."""
         self._channels.clear()
 
-    def of_choice(self, chunk: dict[str, Any], value: object, position: int) -> TextChannel | None:
-        """That of a choice of a chunk, at a position; None if it is none, or one too many."""
+    def of_choice(self, value: object, position: int) -> TextChannel | None:
+        """That of a choice of a chunk, at a position in it; None if it is none, or one too many."""
         if not isinstance(value, dict):
             return None
         index = choice_index(value, position)
@@ -229,10 +233,9 @@ class Channels:
         if key not in self._channels:
             if len(self._channels) >= MAX_CHANNELS:
                 return None
-            model = chunk.get("model")
-            rules = rules_for(self._tools, model if isinstance(model, str) else "")
+            rules = rules_for(self._tools, self._model)
             self._channels[key] = TextChannel(
-                Scanner(self._tools, rules, self.formats),
+                Scanner(self._tools, rules, self._formats),
                 CallBuilder(self._evidence, self._now),
                 self._policy,
                 self._evidence,

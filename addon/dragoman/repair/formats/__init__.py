@@ -12,14 +12,35 @@ from functools import cache
 
 from ..model_family import VENDORS, families_of
 from .active import ActiveFormats
+from .deepseek import DEEPSEEK
+from .glm import GLM
+from .harmony import HARMONY, HARMONY_STRIPPED
+from .hermes import HERMES
+from .invoke import DSML, MINIMAX_M2
 from .kimi_k2.format import KIMI_K2
+from .kimi_k3 import KIMI_K3
+from .minimax_m3 import MINIMAX_M3
+from .mistral import MISTRAL
 from .protocol import LeakFormat
+from .qwen import QWEN
 
 REGISTRY: dict[LeakFormat, frozenset[str]] = {
     KIMI_K2: frozenset({"kimi"}),
+    KIMI_K3: frozenset({"kimi"}),
+    DSML: frozenset({"deepseek"}),
+    DEEPSEEK: frozenset({"deepseek"}),
+    HERMES: frozenset({"hermes", "qwen"}),
+    QWEN: frozenset({"qwen"}),
+    GLM: frozenset({"glm"}),
+    MINIMAX_M2: frozenset({"minimax"}),
+    MINIMAX_M3: frozenset({"minimax"}),
+    HARMONY: frozenset({"gpt-oss"}),
+    HARMONY_STRIPPED: frozenset({"gpt-oss"}),
+    MISTRAL: frozenset({"mistral"}),
 }
 """Each format with the model families whose own it is (`model_family`)."""
 FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
+NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 MARKERS = re.compile("|".join(each.markers for each in FORMATS))
 """Any marker of any format, for those who only show or cut texts."""
 BEGINNINGS = "|".join(re.escape(text) for each in FORMATS for text in each.beginnings)
@@ -46,8 +67,7 @@ class FormatChoice:
             return cls()
         if names == ["all"]:
             return cls(FORMATS)
-        known = {each.name: each for each in FORMATS}
-        if not known.keys() >= set(names):
+        if not set(names) <= set(NAMES):
             return None
         return cls(tuple(each for each in FORMATS if each.name in names))
 
@@ -56,7 +76,9 @@ class FormatChoice:
         """It is `of` these."""
         if self.formats is None:
             return "auto"
-        return "all" if self.formats == FORMATS else ",".join(each.name for each in self.formats)
+        if self.formats == FORMATS:
+            return "all"
+        return ",".join(dict.fromkeys(each.name for each in self.formats))
 
     @property
     def widest(self) -> ActiveFormats:
@@ -84,7 +106,8 @@ def _active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
     return ActiveFormats(formats)
 
 
-ALL = _active(FORMATS)
+ALL = _active(tuple(each for each in FORMATS if each is not HARMONY_STRIPPED))
+"""Those that are looked for where the model is not known."""
 
 
 def begins_with_marker(text: str) -> bool:
