@@ -75,6 +75,9 @@ class _OpenPart:
 class Writer:
     """Tells one response as events; `drain` hands over those told since the last time."""
 
+    seals = True
+    """Whether reasoning is also sent in a form in which it comes back with the next request."""
+
     def __init__(
         self,
         response: Json,
@@ -296,10 +299,10 @@ class Writer:
             return
         text = self._close_part(opened)
         self._open = None
-        if opened.part.item == "reasoning":
-            opened.item["encrypted_content"] = seal(text)
-        elif opened.part.item == "call":
+        if opened.part.item == "call":
             self._require_text_call(opened.item, text)
+        elif opened.part.item == "reasoning" and self.seals:
+            opened.item["encrypted_content"] = seal(text)
         self._item_done(opened.item, status)
 
     def _leave_item(self) -> None:
@@ -329,9 +332,15 @@ class Writer:
         if part.holder:
             opened.where[part.index] = len(item[part.holder])
             item[part.holder].append(part.empty())
-            self._told.tell(part.added, **opened.where, part=part.empty())
+            if part.added:
+                self._told.tell(part.added, **opened.where, part=part.empty())
+        return self._begin(opened)
+
+    def _begin(self, opened: _OpenPart) -> _OpenPart:
+        """This part is open from now on."""
         self._open = opened
         self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
+        part = opened.part
         event = part.text.delta
         opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
         opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
@@ -366,7 +375,7 @@ class Writer:
         elif part is ARGUMENTS:
             done["name"] = _name(opened.item)
         self._told.tell_end(part.text.done, **opened.where, **done)
-        if part.holder:
+        if part.done:
             whole = opened.item[part.holder][-1]
             self._told.tell_end(part.done, **opened.where, part=whole)
         return text
@@ -378,7 +387,7 @@ class Writer:
         self._cuts[-1] = opened.cuts.of(text)
         self._told.long.add(text)
         if part.holder:
-            whole = part.empty() | {part.text.field: text}
+            whole = opened.item[part.holder][-1] | {part.text.field: text}
             if part is TEXT:
                 whole |= {"annotations": opened.annotations, "logprobs": opened.logprobs}
             opened.item[part.holder][-1] = whole
