@@ -51,7 +51,7 @@ DSML = (
 
 def stage(request: Json = REQUEST, evidence: Evidence | None = None) -> ResponsesStreamRepair:
     tools = drained(RequestTools.reading(request))
-    return ResponsesStreamRepair(tools, Policy(), evidence or Evidence(), lambda: 1_700_000_000)
+    return ResponsesStreamRepair(tools, Policy(), evidence or Evidence(), 1_700_000_000)
 
 
 def repaired(
@@ -69,13 +69,17 @@ def told(stream: bytes) -> list[Json]:
     """The items that a client ends up with, without what differs by host."""
     events = check_native(stream)
     assert events[-1]["response"]["usage"] == USAGE
-    shown = []
-    for item in events[-1]["response"]["output"]:
-        names = ("type", "name", "call_id", "arguments", "input", "namespace")
+    return shown(events[-1]["response"]["output"])
+
+
+def shown(output: list[Json]) -> list[Json]:
+    names = ("type", "name", "call_id", "arguments", "input", "namespace")
+    items = []
+    for item in output:
         parts = [*(item.get("content") or []), *(item.get("summary") or [])]
         text = "".join(part["text"] for part in parts)
-        shown.append({name: item[name] for name in names if name in item} | {"text": text})
-    return shown
+        items.append({name: item[name] for name in names if name in item} | {"text": text})
+    return items
 
 
 def cut(text: str, size: int) -> list[str]:

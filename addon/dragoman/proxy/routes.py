@@ -82,6 +82,12 @@ def is_chat(request: http.Request) -> bool:
     return request.method == "POST" and path.endswith("/chat/completions")
 
 
+def is_responses(request: http.Request) -> bool:
+    """Whether this asks for a response of the Responses API."""
+    address = responses_route(request)
+    return address is not None and not address.response_id
+
+
 def is_upgrade(request: http.Request) -> bool:
     """Whether a client of the Responses API asks for a WebSocket in place of requests."""
     path = request.path.partition("?")[0].rstrip("/")

@@ -7,7 +7,7 @@ something changes is adopted: its events are the writer's from then on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ...wire.json_codec import Json, dumps
 from ...wire.sse import Frame, encode
@@ -21,10 +21,8 @@ class AdoptingWriter(Writer):
 
     seals = False  # the host takes its own form of it only
 
-    def __init__(
-        self, response: Json, items: Sequence[Json], number: int, clock: Callable[[], float]
-    ) -> None:
-        super().__init__({**response, "output": []}, OPENAI, clock=clock, prior=items)
+    def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
+        super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
         self._id += "_repaired"  # an id of ours is none of the host's
         self._told.number = number
         self.started = True

@@ -111,14 +111,20 @@ class HostItems:
         item = {"id": f"item_{place}", **self.items[place]}
         if text.part.item == "reasoning":
             item.setdefault("summary", [])
-        before = [each for each in self._texts.values() if each.key[0] == place]
-        for name in {each.key[1] for each in before}:
-            item[name] = [
-                each.value | {each.part.text.field: each.text.getvalue()}
-                for each in before
-                if each.key[1] == name and each.key <= text.key
+        keys = sorted(key for key in {*self._texts, *self._parts} if key[0] == place)
+        for holder in {key[1] for key in keys}:
+            item[holder] = [
+                self._part(key)
+                for key in keys
+                if key[1] == holder and (key <= text.key or holder != text.key[1])
             ]
         return item
+
+    def _part(self, key: Key) -> Json:
+        text = self._texts.get(key)
+        if text is None:
+            return self._parts[key][1]
+        return text.value | {text.part.text.field: text.text.getvalue()}
 
     def _of(self, event: Json) -> HostText | None:
         place, index = event.get("output_index"), event.get("content_index", 0)

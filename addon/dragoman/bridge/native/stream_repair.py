@@ -95,19 +95,19 @@ class _Waiting:
 
 
 class ResponsesStreamRepair:
-    """Repairs one stream."""
+    """Repairs one stream.  `now` (seconds) is the time of its last event, if that is ours."""
 
     def __init__(
         self,
         tools: RequestTools,
         policy: Policy,
         evidence: Evidence,
-        clock: Callable[[], float],
+        now: int,
     ) -> None:
         self._tools = tools
         self._policy = policy
         self._evidence = evidence
-        self._clock = clock
+        self._now = now
         self._formats: ActiveFormats = policy.formats.active(tools.declared.model)
         self._host = HostItems()
         self._kept: list[bytes] = []
@@ -371,7 +371,7 @@ class ResponsesStreamRepair:
             response = {**(self._host.response or {})}
             response["id"] = str(response.get("id") or "resp_0")
             items = [self._host.items[place] for place in sorted(self._host.items)]
-            writer = AdoptingWriter(response, items, self._number, self._clock)
+            writer = AdoptingWriter(response, items, self._number, self._now)
             self._items = ItemRepair(writer, self._tools.names, self._policy, self._evidence)
             self._writer = writer
         writer.adopt(self._host.item_up_to(text), text.kind, text.part, index, channel.sent_text)

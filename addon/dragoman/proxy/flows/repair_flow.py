@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
+from ...bridge.native.reply_repair import Tools, reading_tools, repairing_whole, stage_for
 from ...notes import Evidence
-from ...repair.chat_message import repairing_body, repairing_whole
-from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
 from ...wire.chat_end import EARLY, TAIL, has_ended
@@ -25,7 +24,7 @@ from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, 
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
-from ..routes import is_chat
+from ..routes import is_chat, is_responses
 from ..run_slices import ClientLeft, in_slices
 from .live_stream import WatchedStream
 from .repair_stream import RepairStream
@@ -34,13 +33,13 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _ChatRequest:
+class _Request:
     """What the repair of a reply needs of its request."""
 
     readable: bool
     """Whether it is a JSON object."""
     stream: bool
-    tools: DeclaredTools
+    tools: Tools
 
 
 class RepairFlow:
@@ -50,7 +49,7 @@ class RepairFlow:
         """`breaks`: whether the reply to a client can be broken off."""
         self._witness = witness
         self._breaks = breaks
-        self._asked: WeakKeyDictionary[http.HTTPFlow, _ChatRequest | None] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[http.HTTPFlow, _Request | None] = WeakKeyDictionary()
         """What was asked for, until the reply has come that far that it is needed; None where
         it could not be read for a fault of ours."""
 
@@ -96,7 +95,7 @@ class RepairFlow:
             self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
             tools, policy = asked.tools, settings.policy
             response.stream = RepairStream(
-                ChatStreamRepair(tools, policy, record.evidence, int(time.time())),
+                stage_for(tools, policy, record.evidence, int(time.time())),
                 decoder_for(encoding),
                 name=name_of(flow),
                 record=record,
@@ -150,13 +149,13 @@ class RepairFlow:
         record.options = settings.in_words(repair=True, dialect="")
         try:
             body = await in_slices(reading_body(response), flow)
-            now = int(time.time())
             if came and is_chat(flow.request) and _is_cut(body, asked):
                 logger.error("%s: %s", name_of(flow), EARLY)
                 record.came(body)
                 record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
+            now = int(time.time())
             repaired = await in_slices(
                 repairing_whole(body, asked.tools, settings.policy, record.evidence, now), flow
             )
@@ -178,18 +177,17 @@ class RepairFlow:
 class _Whole:
     """Repairs a document that came where a stream was asked for."""
 
-    def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence) -> None:
+    def __init__(self, tools: Tools, policy: Policy, evidence: Evidence) -> None:
         self._tools = tools
         self._policy = policy
         self._evidence = evidence
 
     def __call__(self, body: bytes) -> Slices[bytes]:
         now = int(time.time())
-        work = repairing_body(body, self._tools, self._policy, self._evidence, now)
-        return (yield from work) or body
+        return repairing_whole(body, self._tools, self._policy, self._evidence, now)
 
 
-def _is_cut(body: bytes, asked: _ChatRequest) -> bool:
+def _is_cut(body: bytes, asked: _Request) -> bool:
     """Whether a chat completion that came whole is a stream that was cut off; one of which
     nothing came is, where a stream was asked for."""
     if is_event_stream(body):
@@ -197,7 +195,7 @@ def _is_cut(body: bytes, asked: _ChatRequest) -> bool:
     return not body.strip() and asked.stream
 
 
-def _asking(flow: http.HTTPFlow) -> Slices[_ChatRequest]:
+def _asking(flow: http.HTTPFlow) -> Slices[_Request]:
     """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
@@ -205,9 +203,10 @@ def _asking(flow: http.HTTPFlow) -> Slices[_ChatRequest]:
         value = yield from reading(plain or b"null")
     except (NotJson, DecodingError):
         value = None
-    tools = yield from DeclaredTools.reading(value)
+    tools = yield from reading_tools(value, native=is_responses(request))
     if not isinstance(value, dict):
-        return _ChatRequest(False, False, tools)
-    if isinstance(messages := value.get("messages"), list):
-        yield from emptied(messages)
-    return _ChatRequest(True, bool(value.get("stream")), tools)
+        return _Request(False, False, tools)
+    for name in ("messages", "input"):
+        if isinstance(members := value.get(name), list):
+            yield from emptied(members)
+    return _Request(True, bool(value.get("stream")), tools)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ...repair.chat_stream import ChatStreamRepair
-from ...repair.pipeline import RepairPipeline
+from ...repair.pipeline import RepairPipeline, StreamRepair
 from ...wire.chat_end import broken_off
 from ...wire.slices import Slices, drained
 from ...wire.sse import HEARTBEAT
@@ -27,7 +26,7 @@ class RepairStream(LiveStream):
 
     def __init__(
         self,
-        repair: ChatStreamRepair,
+        repair: StreamRepair,
         decoder: Decoder | None,
         *,
         name: str,
