@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from ...wire.json_codec import Json, dumps
 from ...wire.sse import Frame, encode
 from ..responses.dialects import OPENAI
-from ..responses.event_writer import Prose, Writer, _OpenPart
-from ..responses.output_items import StreamedPart
+from ..responses.event_writer import Prose, Writer
+from ..responses.output_items import OpenPart, StreamedPart
 
 
 class AdoptingWriter(Writer):
@@ -36,7 +36,7 @@ class AdoptingWriter(Writer):
         """Take over the last item of the response, in which the last part is open: so much of
         its `text` was sent."""
         del self._output[-1]
-        opened = _OpenPart(item, len(self._output), part)
+        opened = OpenPart(item, len(self._output), part)
         where = {"item_id": item["id"], "output_index": opened.output_index, part.index: index}
         opened.where = where
         opened.annotations = item[part.holder][-1].get("annotations") or []

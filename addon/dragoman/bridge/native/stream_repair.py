@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from ...notes import Evidence
 from ...repair.call_rule import rules_for
-from ...repair.events import LeftAsText, ScanEvent, Text
+from ...repair.events import LeftAsText, ScanEvent
 from ...repair.formats.active import ActiveFormats
 from ...repair.pending import Policy, note_piece
 from ...repair.scanner import Scanner
@@ -32,6 +32,7 @@ from .adopting_writer import AdoptingWriter
 from .host_items import HostItems, HostText
 from .item_repair import ItemRepair
 from .request_tools import RequestTools
+from .scanned_text import ScannedText
 from .terminal import merged_output, text_of
 
 MAX_KEPT = 64 * 1024
@@ -40,47 +41,6 @@ MAX_WAITING = 16 * 1024
 """Frames that may wait: as many as what may be a call has characters, four to a frame."""
 _TEXT_ITEMS = ("message", "reasoning")
 End = Callable[[Scanner], list[ScanEvent]]
-
-
-@dataclass(slots=True)
-class _Channel:
-    """A text that is scanned.  Offsets count the characters that its scanner was fed."""
-
-    text: HostText
-    scanner: Scanner
-    end: int = 0
-    shown: int = 0
-    """Up to where the text is text for certain."""
-    sent: int = 0
-    """Up to where its frames have left."""
-    pieces: list[ScanEvent] = field(default_factory=list)
-    """What came of it since its frames wait."""
-
-    def take(self, pieces: list[ScanEvent]) -> bool:
-        """Returns whether anything has come of it but the very text that was fed."""
-        self.pieces += pieces
-        for piece in pieces:
-            if not isinstance(piece, Text) or piece.kind is not None:
-                return True
-            self.shown = piece.start + len(piece.text)
-        return self.end - self.shown != self.scanner.undecided
-
-    @property
-    def sent_text(self) -> str:
-        """The text in the frames that have left."""
-        text = self.text.text.getvalue()
-        return text[: len(text) - (self.end - self.sent)]
-
-    @property
-    def unsent(self) -> list[ScanEvent]:
-        """The pieces without the text that has left."""
-        return [
-            replace(piece, text=piece.text[max(0, self.sent - piece.start) :])
-            if isinstance(piece, Text)
-            else piece
-            for piece in self.pieces
-            if not isinstance(piece, Text) or piece.start + len(piece.text) > self.sent
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +79,7 @@ class ResponsesStreamRepair:
         beginning, it may be."""
         self._resting = False
         """Whether a frame in which no marker can stand needs no repair."""
-        self._channel: _Channel | None = None
+        self._channel: ScannedText | None = None
         self._waiting: deque[_Waiting] = deque()
         self._number = 0
         """That of the first event that has not left."""
@@ -278,7 +238,7 @@ class ResponsesStreamRepair:
             return isinstance(item, dict) and item.get("type") in _TEXT_ITEMS
         return kind.endswith("_part.added") or (self._begins and kind not in DELTAS)
 
-    def _channel_of(self, text: HostText, delta: str) -> _Channel | None:
+    def _channel_of(self, text: HostText, delta: str) -> ScannedText | None:
         """The channel of a text that this delta continues; None if it is not scanned: a refusal,
         or one that is not the last."""
         if self._channel is not None and self._channel.text is text:
@@ -291,7 +251,7 @@ class ResponsesStreamRepair:
         value = text.text.getvalue()
         if before := value[: len(value) - len(delta)]:
             scanner.passed(before)
-        self._channel = _Channel(text, scanner)
+        self._channel = ScannedText(text, scanner)
         return self._channel
 
     def _end_channel(self, end: End) -> None:
@@ -303,7 +263,7 @@ class ResponsesStreamRepair:
             if self._writer is not None:
                 self._items.end(channel.scanner)
 
-    def _take(self, channel: _Channel, pieces: list[ScanEvent]) -> None:
+    def _take(self, channel: ScannedText, pieces: list[ScanEvent]) -> None:
         """What came of a text."""
         if channel.text.key[0] in self._repaired:
             self._items.write(pieces, channel.text.kind)
@@ -362,7 +322,7 @@ class ResponsesStreamRepair:
 
     # What has changed
 
-    def _adopt(self, channel: _Channel) -> None:
+    def _adopt(self, channel: ScannedText) -> None:
         """The first change in an item: from now on its events are the writer's."""
         text = channel.text
         place, _, index = text.key
