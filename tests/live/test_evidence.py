@@ -161,8 +161,9 @@ def test_a_stream_that_is_not_converted_is_saved_too(saved: Saved) -> None:
     _question, flow = saved.flows()
     assert flow.response is not None
     assert flow.response.content == body
-    assert " · passed" in flow.comment
-    assert exchanged(flow).job == "watch"
+    assert flow.comment.startswith("✓ ")
+    assert " · clean" in flow.comment
+    assert exchanged(flow).job == "repair"
 
 
 def test_other_event_streams_are_none_of_its_business(saved: Saved) -> None:

@@ -13,13 +13,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from ..bridge.native.reply_repair import (
+    Tools,
+    is_responses_request,
+    reading_tools,
+    repairing_whole,
+    stage_for,
+)
 from ..bridge.reply.answer import answering
 from ..bridge.reply.converter import ReplyConverter
 from ..bridge.reply.pipeline import BridgePipeline
 from ..bridge.request.convert import Conversion, convert
 from ..bridge.responses.dialects import DIALECTS, OPENAI
 from ..notes import Evidence, printable
-from ..repair.chat_message import repair_whole
 from ..repair.chat_stream import ChatStreamRepair
 from ..repair.declared_tools import DeclaredTools
 from ..repair.formats import AUTO, FormatChoice
@@ -80,10 +86,11 @@ def replay(exchange: Exchange) -> Replay:
     request = exchange.upstream_request
     if exchange.job == "watch" or exchange.status != 200:
         return Replay((reply,), request)
-    tools = DeclaredTools.of_request(_value(request))
+    asked = _value(request)
+    tools = drained(reading_tools(asked, native=is_responses_request(asked)))
     if is_event_stream(reply):
         return Replay(_repaired(exchange, tools), request)
-    whole = repair_whole(reply, tools, _policy(exchange), Evidence(), NOW)
+    whole = drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW))
     return Replay((whole,), request)
 
 
@@ -105,8 +112,8 @@ def _policy(exchange: Exchange) -> Policy:
     )
 
 
-def _repaired(exchange: Exchange, tools: DeclaredTools) -> tuple[bytes, ...]:
-    """The chat stream that the client would get."""
+def _repaired(exchange: Exchange, tools: Tools) -> tuple[bytes, ...]:
+    """The stream that the client would get."""
     pipeline = _repairing(exchange, tools, has_end=b'"choices"' in exchange.upstream_reply)
     begun = pipeline.feed(exchange.upstream_reply)
     if exchange.error:
@@ -119,8 +126,8 @@ def _repaired(exchange: Exchange, tools: DeclaredTools) -> tuple[bytes, ...]:
     return ended, other.feed(exchange.upstream_reply) + other.close()
 
 
-def _repairing(exchange: Exchange, tools: DeclaredTools, *, has_end: bool) -> RepairPipeline:
-    repair = ChatStreamRepair(tools, _policy(exchange), Evidence(), NOW)
+def _repairing(exchange: Exchange, tools: Tools, *, has_end: bool) -> RepairPipeline:
+    repair = stage_for(tools, _policy(exchange), Evidence(), NOW)
     # What did not break off was recorded where a reply cannot be broken off.
     return RepairPipeline(repair, Evidence(), has_end=has_end, breaks=bool(exchange.error))
 

@@ -1,9 +1,9 @@
 """The mitmproxy addon: which flows are Dragoman's, and what happens to them when.
 
 The hooks decide and delegate.  A flow to ``…/chat/completions`` is cured and repaired, one to
-``…/responses`` of a host that speaks only Chat Completions is bridged (and repaired on
-the way), which `chat_only_hosts` finds out; every other flow is left alone, except that event
-streams are streamed.  Flows loaded from a file come by as well; they are not `live`, and stay.
+``…/responses`` is repaired, or bridged where its host speaks only Chat Completions, which
+`chat_only_hosts` finds out; every other flow is left alone, except that event streams are
+streamed.  Flows loaded from a file come by as well; they are not `live`, and stay.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from .routes import (
     beside,
     is_chat,
     is_replayed,
+    is_responses,
     is_upgrade,
     responses_route,
     unserved,
@@ -201,10 +202,10 @@ class Dragoman:
         if flow.error is not None:
             return  # somebody has ended it while its upstream was asked
         if not why:
-            if address is not None and not address.response_id:
-                self._witness.of(flow, "watch")
-            elif flow.request.method == "POST" and self._repairs(flow):
+            if flow.request.method == "POST" and self._repairs(flow):
                 self._witness.of(flow, "repair")
+            elif is_responses(flow.request):
+                self._witness.of(flow, "watch")
         elif is_upgrade(flow.request):
             self._witness.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
@@ -313,7 +314,7 @@ class Dragoman:
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
-        return flow in self._bridge or (is_chat(flow.request) and self._repairs(flow))
+        return flow in self._bridge or (_asks_a_model(flow.request) and self._repairs(flow))
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         """More has come of a response that `needs_whole` than is read."""
@@ -334,9 +335,9 @@ class Dragoman:
     # Which flows
 
     def _repairs(self, flow: http.HTTPFlow) -> bool:
-        """Whether the reply to this request is to be repaired."""
+        """Whether the reply to this request, if it is not bridged, is to be repaired."""
         test = self.settings.repair
-        return is_chat(flow.request) if test is None else test(flow)
+        return _asks_a_model(flow.request) if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
         response = flow.response
@@ -420,3 +421,7 @@ class Dragoman:
         WebSocket of the Responses API."""
         missing = response.status_code in (404, 405) and self.settings.bridge is None
         return missing and is_upgrade(flow.request)
+
+
+def _asks_a_model(request: http.Request) -> bool:
+    return is_chat(request) or is_responses(request)

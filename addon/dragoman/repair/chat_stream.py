@@ -174,6 +174,9 @@ class ChatStreamRepair:
         `release`."""
         return self._waiting.has_taken_in(frame)
 
+    def end_after_fault(self) -> None:
+        """None: what comes after a fault passes as it comes."""
+
     def release(self) -> list[Frame]:
         """After a fault: everything that has not left, as it came where that is possible."""
         held = [(channel.last_chunk, channel.held_text) for channel in self._channels]

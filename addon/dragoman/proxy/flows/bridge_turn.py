@@ -16,6 +16,7 @@ from typing import Any
 
 from mitmproxy import http
 
+from ...bridge.native.reply_repair import declared
 from ...bridge.reply.answer import Answer, answering, failed
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.chat_shapes import forming
@@ -250,7 +251,7 @@ async def replaying(
         body = body | {"input": known or "(of the store)"}
     asked = _ClientRequest(client.body, body, (), body)
     sent = await in_slices(_sent(asked, settings, evidence), flow)
-    tools = (await in_slices(asking(flow), flow)).tools
+    tools = declared((await in_slices(asking(flow), flow)).tools)
     chosen = _chosen(client.dialect, flow.request)
     return BridgedTurn(sent.turn, chosen, tools, settings, evidence, client, None)
 

@@ -9,8 +9,14 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
+from ...bridge.native.reply_repair import (
+    Tools,
+    declared,
+    reading_tools,
+    repairing_whole,
+    stage_for,
+)
 from ...notes import Evidence
-from ...repair.chat_message import repairing_body, repairing_whole
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
@@ -26,7 +32,7 @@ from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, 
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
-from ..routes import is_chat, is_replayed
+from ..routes import is_chat, is_replayed, is_responses
 from ..run_slices import ClientLeft, in_slices
 from .live_stream import WatchedStream
 from .repair_stream import RepairStream
@@ -35,13 +41,13 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ChatRequest:
+class AskedRequest:
     """What the repair of a reply needs of its request."""
 
     readable: bool
     """Whether it is a JSON object."""
     stream: bool
-    tools: DeclaredTools
+    tools: Tools
 
 
 class RepairFlow:
@@ -51,7 +57,7 @@ class RepairFlow:
         """`breaks`: whether the reply to a client can be broken off."""
         self._witness = witness
         self._breaks = breaks
-        self._asked: WeakKeyDictionary[http.HTTPFlow, ChatRequest | None] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[http.HTTPFlow, AskedRequest | None] = WeakKeyDictionary()
         """What was asked for, until the reply has come that far that it is needed; None where
         it could not be read for a fault of ours."""
 
@@ -105,12 +111,10 @@ class RepairFlow:
                 return False
             self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
             tools, policy = asked.tools, settings.policy
-            record.tools = tools
-            repair = ChatStreamRepair(tools, policy, record.evidence, int(time.time()))
-            if not repairs:
-                repair.leave_all()
+            record.tools = declared(tools)
+            repair = stage_for(tools, policy, record.evidence, int(time.time()))
             response.stream = RepairStream(
-                repair,
+                repair if repairs else _left_alone(policy, record.evidence),
                 decoder_for(encoding),
                 name=name_of(flow),
                 record=record,
@@ -163,16 +167,16 @@ class RepairFlow:
             return
         record = self._witness.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
-        record.tools = asked.tools
+        record.tools = declared(asked.tools)
         try:
             body = await in_slices(reading_body(response), flow)
-            now = int(time.time())
             if came and is_chat(flow.request) and _is_cut(body, asked):
                 logger.error("%s: %s", name_of(flow), EARLY)
                 record.came(body)
                 record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
+            now = int(time.time())
             repaired = await in_slices(
                 repairing_whole(body, asked.tools, settings.policy, record.evidence, now), flow
             )
@@ -194,15 +198,21 @@ class RepairFlow:
 class _Whole:
     """Repairs a document that came where a stream was asked for."""
 
-    def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence) -> None:
+    def __init__(self, tools: Tools, policy: Policy, evidence: Evidence) -> None:
         self._tools = tools
         self._policy = policy
         self._evidence = evidence
 
     def __call__(self, body: bytes) -> Slices[bytes]:
         now = int(time.time())
-        work = repairing_body(body, self._tools, self._policy, self._evidence, now)
-        return (yield from work) or body
+        return repairing_whole(body, self._tools, self._policy, self._evidence, now)
+
+
+def _left_alone(policy: Policy, evidence: Evidence) -> ChatStreamRepair:
+    """The stage of a chat stream that is only read."""
+    stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, 0)
+    stage.leave_all()
+    return stage
 
 
 def _as_it_came(body: bytes) -> Slices[bytes]:
@@ -210,7 +220,7 @@ def _as_it_came(body: bytes) -> Slices[bytes]:
     return body
 
 
-def _is_cut(body: bytes, asked: ChatRequest) -> bool:
+def _is_cut(body: bytes, asked: AskedRequest) -> bool:
     """Whether a chat completion that came whole is a stream that was cut off; one of which
     nothing came is, where a stream was asked for."""
     if is_event_stream(body):
@@ -218,7 +228,7 @@ def _is_cut(body: bytes, asked: ChatRequest) -> bool:
     return not body.strip() and asked.stream
 
 
-def asking(flow: http.HTTPFlow) -> Slices[ChatRequest]:
+def asking(flow: http.HTTPFlow) -> Slices[AskedRequest]:
     """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
@@ -226,9 +236,10 @@ def asking(flow: http.HTTPFlow) -> Slices[ChatRequest]:
         value = yield from reading(plain or b"null")
     except (NotJson, DecodingError):
         value = None
-    tools = yield from DeclaredTools.reading(value)
+    tools = yield from reading_tools(value, native=is_responses(request))
     if not isinstance(value, dict):
-        return ChatRequest(False, False, tools)
-    if isinstance(messages := value.get("messages"), list):
-        yield from emptied(messages)
-    return ChatRequest(True, bool(value.get("stream")), tools)
+        return AskedRequest(False, False, tools)
+    for name in ("messages", "input"):
+        if isinstance(members := value.get(name), list):
+            yield from emptied(members)
+    return AskedRequest(True, bool(value.get("stream")), tools)

@@ -11,8 +11,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from ...repair.chat_stream import ChatStreamRepair
-from ...repair.pipeline import RepairPipeline
+from ...repair.pipeline import RepairPipeline, StreamRepair
 from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import broken_off
 from ...wire.slices import Slices, drained
@@ -29,7 +28,7 @@ class RepairStream(LiveStream):
 
     def __init__(
         self,
-        repair: ChatStreamRepair,
+        repair: StreamRepair,
         decoder: Decoder | None,
         *,
         name: str,
