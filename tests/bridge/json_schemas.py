@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dragoman.wire.json_codec import dumps
+
 OF_TYPE = {
     "object": ("properties", "required", "additionalProperties", "patternProperties"),
     "array": ("items", "prefixItems", "minItems"),
@@ -39,9 +41,8 @@ def accepts(schema: Any, value: Any, root: Any, depth: int = 0) -> bool:
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(is_of(value, kind) for kind in kinds):
         return False
-    if "enum" in schema and value not in schema["enum"]:
-        return False
-    if "const" in schema and value != schema["const"]:
+    allowed = [schema["const"]] if "const" in schema else schema.get("enum")
+    if allowed is not None and dumps(value) not in map(dumps, allowed):  # true is not 1
         return False
     if isinstance(value, dict):
         return _accepts_object(schema, value, root, here)
@@ -62,6 +63,24 @@ def _accepts_object(schema: Any, value: Any, root: Any, depth: int) -> bool:
     return set(schema.get("required", ())) <= value.keys() and all(
         accepts(properties.get(name, others), inner, root, depth) for name, inner in value.items()
     )
+
+
+def alternatives(schema: Any, root: Any, depth: int = 0) -> list[set[str]]:
+    """The properties that are named in each of the forms that an object may have."""
+    if not isinstance(schema, dict) or depth > 6:
+        return [set()]
+    forms = [set(schema.get("properties", ()))]
+    parts = [*schema.get("allOf", ())]
+    parts += [find(root, schema["$ref"])] if "$ref" in schema else []
+    joined = [alternatives(part, root, depth + 1) for part in parts]
+    joined += [
+        [form for choice in schema[union] for form in alternatives(choice, root, depth + 1)]
+        for union in ("anyOf", "oneOf")
+        if union in schema
+    ]
+    for several in joined:
+        forms = [one | other for one in forms for other in several][:100]
+    return forms
 
 
 def is_of(value: Any, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Codex of today on a host that speaks only chat: its sub-agents, and its compaction."""
+"""Codex of today on a host that speaks only chat: its sub-agents, compaction, and limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dragoman.bridge.request.turn_items import SUMMARY_PROMPT
 from fixtures.server import Reply
 from fixtures.wire import Request
 from tests.live.responses import to_last_message
-from tests.live.test_codex import Codex, codex
+from tests.live.test_codex import FLAGS, Codex, codex
 from tests.repair.streams import chunk, sse
 
 __all__ = ["codex"]
@@ -97,3 +97,28 @@ def test_a_thread_goes_on_from_its_summary(codex: Codex, name: str) -> None:
     assert (told(asked)[-1] == SUMMARY_PROMPT) == (name == "OpenAI")
     assert any(SUMMARY in text for text in told(went_on))
     assert resumed.body.startswith(to_last_message(went_on))
+
+
+LIMIT = {"message": "max organization concurrency: 1, please try again after 1 seconds"}
+BUSY = {"message": "The engine is overloaded, try again after 1 seconds", "code": 503}
+LIMITS = {
+    "of the host": Reply(json.dumps({"error": LIMIT}).encode(), "application/json", 429),
+    "in the stream": Reply(sse([chunk({"reasoning_content": "hm"}), {"error": BUSY}])),
+}
+
+
+@pytest.mark.parametrize("where", LIMITS)
+def test_codex_asks_again_after_a_limit(codex: Codex, where: str) -> None:
+    fixture = f"limit_{where.replace(' ', '_')}"
+
+    def reply(_: Request) -> Reply:
+        """All requests but the first two are answered: the first asks what the host speaks."""
+        asked = len(codex.upstream.requests_of(fixture, codex.key))
+        return LIMITS[where] if asked == 2 else said("It passed.")
+
+    codex.upstream.replies[fixture] = reply
+    codex.configure(fixture)
+    done = codex.run("exec", *FLAGS, "Do what you are there for.")
+    assert "It passed." in done.stdout
+    first, again = codex.arrived(fixture)
+    assert again.body == first.body

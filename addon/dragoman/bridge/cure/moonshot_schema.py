@@ -12,8 +12,9 @@ valid moonshot flavored json schema").  The rules are those of its error texts, 
 - the root is an object.
 
 The invariant: an argument that the old schema accepts, the new one accepts, if what has no
-type is read as the type that its keywords are about.  Where the rules leave no way to say
-something (``not``, ``if``), the new schema says less.  The same schema gives the same bytes,
+type is read as the type that its keywords are about, and a property that only some forms of
+the root name as these name it.  Where the rules leave no way to say something (``not``,
+``if``), the new schema says less.  The same schema gives the same bytes,
 and one that keeps the rules is returned as it is.
 """
 
@@ -42,8 +43,8 @@ from .schema_keywords import (
 MAX_SCHEMAS = 10_000
 """Schemas within one that are rewritten: a tool has some dozens; this many take 50 ms."""
 MAX_COPIES = 2_000
-"""Of these, what copies of a schema may come to.  Past it, what stood beside a ``$ref`` is left
-out instead, so that schemas that name each other many times stay small."""
+"""Schemas after which none is copied any more.  What stood beside a ``$ref`` is then left out, so
+that schemas that name each other many times stay small."""
 MAX_DEPTH = 40
 """Levels of schemas, and of references that lead to others; what is further inside may be
 anything."""
@@ -80,7 +81,7 @@ class _Rewriter:
         self.left_out: dict[str, None] = {}
         """The keywords left out, in their order."""
         self._schemas = 0
-        self.strings: dict[str, str] = {}
+        self._named: dict[str, str] = {}
         """The definitions by the pointer to them."""
         self._taken: set[str] = set()
         self._targets: dict[str, Json] = {}
@@ -146,8 +147,7 @@ class _Rewriter:
 
     def _plain(self, node: Json, depth: int) -> Json:
         """A schema that refers to nothing itself."""
-        for name in _LEFT_OUT & node.keys():
-            self.left_out[name] = None
+        self.left_out |= dict.fromkeys(key for key in node if key in _LEFT_OUT)
         node = {key: value for key, value in node.items() if key not in _LEFT_OUT}
         unions = [node.pop(name) for name in _UNIONS if isinstance(node.get(name), list)]
         if len(unions) > 1:
@@ -266,8 +266,8 @@ class _Rewriter:
 
     def _definition(self, pointer: str) -> str | None:
         """The name of the definition that a pointer leads to; None if it leads nowhere."""
-        if pointer in self.strings:
-            return self.strings[pointer]
+        if pointer in self._named:
+            return self._named[pointer]
         target = found_at(self._root, pointer)
         if not isinstance(target, (dict, bool)):
             return None
@@ -277,7 +277,7 @@ class _Rewriter:
             number += 1
             name = f"{wanted}_{number}"
         self._taken.add(name)
-        self.strings[pointer] = name
+        self._named[pointer] = name
         self._waiting.append((name, target))
         return name
 
@@ -362,5 +362,6 @@ def _ends(schema: Json, ending: set[str]) -> bool:
 def _loosened(schema: Json) -> Json:
     dropped = {"object": "required", "array": "items"}.get(str(schema.get("type")))
     if dropped is None:
-        return anything() | {key: schema[key] for key in schema.keys() & {"title", "description"}}
+        said = ("title", "description")
+        return anything() | {key: value for key, value in schema.items() if key in said}
     return {key: value for key, value in schema.items() if key != dropped}
