@@ -45,7 +45,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert ran.stderr.decode() == f"{tmp_path / 'missing.log'}: No such file or directory\n"
     ran = dragoman(LEAK / "upstream.sse", "--request", LEAK / "upstream.sse")
-    assert b"give the body of the chat request" in ran.stderr
+    assert b"give the body of the request" in ran.stderr
 
 
 def test_a_folder_of_plain_logs_replays_by_file_name(tmp_path: Path) -> None:

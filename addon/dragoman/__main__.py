@@ -4,9 +4,10 @@
     python -m dragoman turn.log                    # what a client would receive
     python -m dragoman turn.log --request turn-request.json
 
-A reply is an event stream of chat chunks (`*.sse`, `*.log`), or the JSON of one that was not
-streamed.  The request says which tools are declared, and so which call is meant; without it
-nothing is declared.  What is repaired goes to standard output, what was done to standard error.
+A reply is an event stream of chat chunks, or of Responses events (`*.sse`, `*.log`), or the JSON
+of one that was not streamed.  The request says which tools are declared, and so which call is
+meant; without it nothing is declared, and the reply is one of Chat Completions.  What is repaired
+goes to standard output, what was done to standard error.
 """
 
 from __future__ import annotations
@@ -17,15 +18,11 @@ import sysconfig
 import time
 from pathlib import Path
 
+from .bridge.native.reply_repair import is_responses_request, reading_tools, repairing_whole
 from .notes import Evidence
-from .repair.chat_message import repair_whole
-from .repair.chat_stream import ChatStreamRepair
-from .repair.declared_tools import DeclaredTools
 from .repair.pending import Policy
-from .repair.pipeline import RepairPipeline
 from .wire.json_codec import NotJson, loads
 from .wire.slices import drained
-from .wire.sse import is_event_stream
 
 INSTALLED = Path(sysconfig.get_path("data")) / "share" / "dragoman" / "main.py"
 """Where `pip install .` puts the script that mitmproxy loads."""
@@ -34,19 +31,17 @@ BESIDE = Path(__file__).parents[1] / "main.py"
 
 
 def repaired(reply: bytes, request: object, evidence: Evidence, now: int) -> bytes:
-    """What a chat client receives of an upstream's `reply` to a chat `request`."""
-    tools = DeclaredTools.of_request(request)
-    if not is_event_stream(reply):
-        return repair_whole(reply, tools, Policy(), evidence, now)
-    repair = ChatStreamRepair(tools, Policy(), evidence, now)
-    return drained(RepairPipeline(repair, evidence).reading(reply))
+    """What a client receives of an upstream's `reply` to a `request`."""
+    native = is_responses_request(request)
+    tools = drained(reading_tools(request, native=native))
+    return drained(repairing_whole(reply, tools, Policy(), evidence, now))
 
 
 def main(arguments: list[str] | None = None) -> int | str:
     """Returns the exit status, or what went wrong."""
     parser = argparse.ArgumentParser(prog="python -m dragoman", description=__doc__.split("\n")[0])
     parser.add_argument("reply", nargs="?", type=Path, help="a recorded reply to repair")
-    parser.add_argument("--request", type=Path, help="the chat request (JSON) that it answers")
+    parser.add_argument("--request", type=Path, help="the request (JSON) that it answers")
     asked = parser.parse_args(arguments)
     if asked.reply is None:
         print(BESIDE if BESIDE.exists() else INSTALLED)
@@ -58,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int | str:
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
     except NotJson as error:
-        return f"{asked.request}: not JSON ({error}); give the body of the chat request"
+        return f"{asked.request}: not JSON ({error}); give the body of the request"
     sys.stdout.buffer.write(reply)
     print("\n".join(evidence.lines()) or "nothing to repair", file=sys.stderr)
     return 0

@@ -19,7 +19,6 @@ from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
 from dragoman.inspect.redact import Redaction
-from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import (
     Arguments,
@@ -32,7 +31,6 @@ from dragoman.repair.events import (
 )
 from dragoman.repair.formats.kimi_k2.markers import MARKERS
 from dragoman.repair.pending import Policy
-from dragoman.repair.scanner import Scanner
 from dragoman.wire.json_codec import NotJson, dumps, loads
 from fixtures.server import FOLDER
 from tests.fuzz.promises import (
@@ -47,8 +45,9 @@ from tests.fuzz.promises import (
     frames_of,
     split,
 )
+from tests.repair.streams import scanner_of
 
-RULES = (CallRule("any", kimi=True), CallRule("declared", kimi=False), CallRule("none", kimi=False))
+RULES = ("any", "declared", "none")
 POLICIES = (Policy(), Policy(text="field"), Policy(finish="keep"))
 CALL = re.compile(r"<\|tool_call_begin\|>[^<]{0,200}<\|tool_call_argument_begin\|>")
 ARGUMENTS = "<|tool_call_argument_begin|>"
@@ -80,8 +79,8 @@ def scanner(data: bytes) -> None:
         assert _read(whole) == _read(cut)
 
 
-def _scanned(pieces: Iterable[str], tools: DeclaredTools, rule: CallRule) -> list[ScanEvent]:
-    machine = Scanner(tools, rule)
+def _scanned(pieces: Iterable[str], tools: DeclaredTools, rule: str) -> list[ScanEvent]:
+    machine = scanner_of(tools, rule)
     found = [found for piece in pieces for found in machine.feed(piece)]
     return found + machine.close()
 

@@ -156,7 +156,7 @@ STREAM_STAGES = [
     "repair.passed_frames:PassedFrames.read",
     "repair.pending_frames:PendingFrames.decided",
     "repair.pending_frames:PendingFrames.remove",
-    "repair.text_channel:rule_for",
+    "repair.text_channel:rules_for",
     "wire.json_progress:JsonProgress.follow",
     "repair.call_builder:CallBuilder.start",
     "repair.call_builder:CallBuilder.arguments",

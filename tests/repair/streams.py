@@ -7,12 +7,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.notes import Evidence
+from dragoman.repair.call_rule import CallRule
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.formats import ALL
+from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.pending import Policy
+from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import Frame, FrameSplitter
 
 NOW = 1_700_000_000
+RULES = {
+    "any": CallRule("any", quoted_last=True),
+    "open": CallRule("any"),
+    "declared": CallRule("declared"),
+    "none": CallRule("none"),
+}
+
+
+def scanner_of(tools: DeclaredTools, rule: str = "any", formats: ActiveFormats = ALL) -> Scanner:
+    """A scanner that has the same rule for all formats."""
+    return Scanner(tools, lambda _: RULES[rule], formats)
 
 
 @dataclass

@@ -14,9 +14,9 @@ from dragoman.repair.events import Arguments, Text
 from dragoman.repair.formats.json_arguments import QUOTED_LIMIT
 from dragoman.repair.formats.kimi_k2.names import HEADER_LIMIT
 from dragoman.repair.pending import Policy
-from dragoman.repair.scanner import BLANK_LIMIT, Scanner
+from dragoman.repair.scanner import BLANK_LIMIT
 from dragoman.wire.sse import Frame
-from tests.repair.streams import NOW, chunk, read, repair, sse
+from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
 
 BEGIN = "<|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
 CLEARLY_LINEAR = 15
@@ -57,7 +57,7 @@ def test_ten_megabytes_in_one_delta_cost_about_ten_times_one() -> None:
 
 def _held(texts: list[str]) -> int:
     """The most that a scanner holds while it reads `texts`."""
-    scanner = Scanner(DeclaredTools({}))
+    scanner = scanner_of(DeclaredTools({}))
     most = 0
     for text in texts:
         scanner.feed(text)
@@ -95,14 +95,14 @@ def test_what_is_held_back_is_bounded(texts: list[str], limit: int) -> None:
 
 
 def test_behind_a_quoted_marker_arguments_flow_again_after_the_limit() -> None:
-    scanner = Scanner(DeclaredTools({}))
+    scanner = scanner_of(DeclaredTools({}))
     quoted = '{"a":"<|tool_call_end|>' + "x" * (QUOTED_LIMIT + 1)
     pieces = scanner.feed(BEGIN + quoted)
     assert "".join(p.text for p in pieces if isinstance(p, Arguments)) == quoted
 
 
 def test_an_endless_header_is_text_after_all() -> None:
-    scanner = Scanner(DeclaredTools({}))
+    scanner = scanner_of(DeclaredTools({}))
     header = "<|tool_call_begin|>" + "x" * 1000
     pieces = scanner.feed(header)
     assert "".join(p.text for p in pieces if isinstance(p, Text)) == header

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.repair.call_rule import family_of, rule_for
+from dragoman.repair.call_rule import rules_for
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.formats.kimi_k2.format import KIMI_K2
 from tests.repair.streams import chunk, read, repair, sse
 
 SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
@@ -36,38 +37,6 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(
-    ("names", "family"),
-    [
-        (["kimi-k2.5"], "kimi"),
-        (["moonshotai/Kimi-K2-Instruct"], "kimi"),
-        (["accounts/fireworks/models/kimi-k2p6"], "kimi"),
-        (["k2"], "kimi"),
-        (["gpt-5.5"], "vendor"),
-        (["openai/gpt-4o-mini"], "vendor"),
-        (["chatgpt-4o-latest"], "vendor"),
-        (["o3-mini"], "vendor"),
-        (["us.anthropic.claude-sonnet-4-5"], "vendor"),
-        (["google/gemini-3-pro"], "vendor"),
-        (["x-ai/grok-5"], "vendor"),
-        (["gpt-oss-120b"], "other"),
-        (["openai/gpt-oss-20b:free"], "other"),
-        (["groq/llama-4"], "other"),
-        (["deepseek-v4"], "other"),
-        (["z-ai/glm-5.2:free"], "other"),
-        (["Qwen/Qwen3-Coder"], "other"),
-        (["my-model"], "unknown"),
-        (["auto"], "unknown"),
-        ([""], "unknown"),
-        (["gpt-5.5", "moonshotai/kimi-k2.5"], "kimi"),
-        (["auto", "gpt-5.5"], "vendor"),
-        (["auto", "deepseek-v4"], "other"),
-    ],
-)
-def test_the_family_of_a_model(names: list[str], family: str) -> None:
-    assert family_of(*names) == family
-
-
-@pytest.mark.parametrize(
     ("request_body", "reply_model", "calls"),
     [
         ({"tools": [BASH], "model": "kimi-k2.5"}, "", "any"),
@@ -88,7 +57,7 @@ def test_the_family_of_a_model(names: list[str], family: str) -> None:
     ],
 )
 def test_the_rule(request_body: Any, reply_model: str, calls: str) -> None:
-    assert rule_for(DeclaredTools.of_request(request_body), reply_model).calls == calls
+    assert rules_for(DeclaredTools.of_request(request_body), reply_model)(KIMI_K2).calls == calls
 
 
 WANTED = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import (
     Arguments,
@@ -15,17 +14,11 @@ from dragoman.repair.events import (
     ScanEvent,
     Text,
 )
-from dragoman.repair.scanner import Scanner
+from tests.repair.streams import scanner_of
 from tests.repair.turns import REQUEST
 
 SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
 CB, AB, CE = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
-RULES = {
-    "any": CallRule("any", kimi=True),
-    "open": CallRule("any", kimi=False),
-    "declared": CallRule("declared", kimi=False),
-    "none": CallRule("none", kimi=True),
-}
 LS = '{"command":"ls"}'
 CALL = f"{CB}functions.bash:0{AB}{LS}{CE}"
 SECTION = f"{SB}{CALL}{SE}"
@@ -158,7 +151,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
 
 
 def scanned(rule: str, pieces: list[str]) -> list[ScanEvent]:
-    scanner = Scanner(DeclaredTools.of_request(REQUEST), RULES[rule])
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), rule)
     out = [piece for text in pieces for piece in scanner.feed(text)]
     return out + scanner.close()
 
@@ -187,12 +180,12 @@ def test_the_cutting_changes_nothing(name: str) -> None:
 
 def test_what_a_limit_cuts_in_code_is_text() -> None:
     for whole, wanted in ((True, f"```\n{BASH}"), (False, f"```\n{SECTION}")):
-        scanner = Scanner(DeclaredTools.of_request(REQUEST), RULES["any"])
+        scanner = scanner_of(DeclaredTools.of_request(REQUEST), "any")
         assert gist(scanner.feed(f"```\n{SECTION}") + scanner.close(whole=whole)) == wanted
 
 
 def test_each_field_is_a_text_of_its_own() -> None:
-    scanner = Scanner(DeclaredTools.of_request(REQUEST), RULES["declared"])
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared")
     out = scanner.enter("reasoning") + scanner.feed("```\n")
     out += scanner.enter("content") + scanner.feed(SECTION)
     out += scanner.enter("reasoning") + scanner.feed(SECTION) + scanner.close()
@@ -200,7 +193,7 @@ def test_each_field_is_a_text_of_its_own() -> None:
 
 
 def test_in_code_a_field_that_ends_decides_for_kimi() -> None:
-    scanner = Scanner(DeclaredTools.of_request(REQUEST), RULES["any"])
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "any")
     out = scanner.enter("reasoning") + scanner.feed(f"```\n{SECTION}\n")
     assert gist(out) == "```\n"
     assert gist(scanner.enter("content")) == BASH
@@ -210,9 +203,9 @@ def test_a_header_that_repeats_an_id_of_the_history_names_its_tool() -> None:
     call = {"id": "call_77", "type": "function", "function": {"name": "finish", "arguments": "{}"}}
     messages = [{"role": "assistant", "content": None, "tool_calls": [call]}]
     tools = DeclaredTools.of_request(REQUEST | {"messages": messages})
-    scanner = Scanner(tools, RULES["declared"])
+    scanner = scanner_of(tools, "declared")
     pieces = scanner.feed(f"{CB}call_77{AB}{LS}{CE}")
-    assert pieces[0] == CallStart("finish", "call_77", "id of an earlier call")
+    assert pieces[0] == CallStart("finish", "call_77", "id of an earlier call", "kimi_k2")
 
 
 OPEN_SCHEMAS = {"read": ["path"], "grep": ["path", "pattern"], "noop": []}
@@ -232,7 +225,7 @@ def test_of_open_schemas_the_one_that_declares_all_keys_is_meant(arguments: str,
         tool: {"type": "object", "properties": {key: {"type": "string"} for key in keys}}
         for tool, keys in OPEN_SCHEMAS.items()
     }
-    pieces = Scanner(DeclaredTools(schemas), RULES["any"]).feed(f"{CB}7{AB}{arguments}{CE}")
+    pieces = scanner_of(DeclaredTools(schemas), "any").feed(f"{CB}7{AB}{arguments}{CE}")
     assert [piece.name for piece in pieces if isinstance(piece, CallStart)] == [name]
 
 
@@ -241,7 +234,7 @@ def test_no_call_has_an_empty_or_blank_name() -> None:
         for text in (f"{CB}{header}{AB}[1]{CE}", f"{CB}{header}{CE}", f"{SB}{header}{AB}{{}}{SE}"):
             for rule in ("any", "open", "declared"):
                 for tools in (DeclaredTools({}), DeclaredTools.of_request(REQUEST)):
-                    scanner = Scanner(tools, RULES[rule])
+                    scanner = scanner_of(tools, rule)
                     pieces = scanner.feed(text) + scanner.close()
                     names = [piece.name for piece in pieces if isinstance(piece, CallStart)]
                     assert all(name.strip() for name in names)

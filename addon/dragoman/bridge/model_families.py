@@ -2,9 +2,8 @@
 
 A chat request that one host takes is refused by the next, or worse: accepted, and
 the model goes silent.  Every such difference is a column here and nowhere else;
-the first row whose pattern is found in the model's name decides.  Names come with
-vendor prefixes, suffixes and spellings of their own (``moonshotai/Kimi-K2.5-TEE``,
-``accounts/fireworks/models/kimi-k2p6-turbo``).
+the first row decides that is of the model's family (`repair.model_family`) and whose
+pattern is found in its name.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..repair.model_family import families_of
+
 _ANY_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """OpenAI's rule for the names of functions, which other hosts repeat."""
 _KIMI_TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{2,63}")
@@ -21,23 +22,50 @@ _KIMI_TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{2,63}")
 
 
 @dataclass(frozen=True, slots=True)
+class Refusals:
+    """What the hosts of a family answer 400 to, and `cure` puts right."""
+
+    missing_reasoning: str | None = None
+    """What is sent for reasoning that is not known, to hosts that refuse an assistant's message
+    with calls without its reasoning; None for others."""
+    schemas: bool = False
+    """Schemas outside Moonshot's subset (`cure.moonshot_schema`)."""
+    empty_messages: bool = False
+    """Messages and parts without text."""
+    broken_history: bool = False
+    """Calls without outputs, outputs without calls, calls without ids, and arguments that are
+    not the text of a JSON object."""
+    developer_role: bool = False
+    """The role ``developer``, or worse: Kimi's templates have no header for it, or drop it."""
+
+
+_NOTHING = Refusals()
+_MOONSHOT = Refusals(" ", True, True, True, True)
+"""A blank is accepted in every report, an empty string not: pi#4178."""
+_DEEPSEEK = Refusals("", broken_history=True, developer_role=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """One row: how a model family wants its requests."""
 
     name: str
-    models: re.Pattern[str]
+    family: str
+    """See `families_of`."""
+    models: re.Pattern[str] = re.compile("")
     """Searched in the lower-cased model name."""
     call_ids: Literal["kept", "conversation", "message"] = "kept"
     """`conversation`: ``functions.<name>:<n>``, n counting all calls from 0 (K2 reads
     the name out of the id and goes silent on foreign ones); `message`: ``<name>:<n>``
     counting within one assistant message (K3)."""
-    reasoning: Literal["calls", "always", "never"] = "calls"
-    """Which assistant messages carry ``reasoning_content``.  `always`: each whose
-    reasoning is known, and each with calls, empty if need be (Kimi answers 400
-    "reasoning_content is missing in assistant tool call message").  `calls`: those with
-    calls whose reasoning is known: there DeepSeek, GLM, MiniMax and Qwen want it, while
-    on plain answers their templates drop it and DeepSeek R1 answered 400.  `never`:
-    OpenAI's own, which refuse the field."""
+    reasoning: Literal["calls", "known", "all", "never"] = "calls"
+    """Which assistant messages carry ``reasoning_content``, beside those that are refused without
+    it (`Refusals.missing_reasoning`).  `known`: each whose reasoning is known.  `all`: these, and
+    every one after the first that has it (DeepSeek V4: "must be passed back").  `calls`: those
+    with calls whose reasoning is known: there GLM, MiniMax and Qwen want it, while on plain
+    answers their templates drop it and DeepSeek R1 answered 400.  `never`: OpenAI's own, which
+    refuse the field."""
+    refuses: Refusals = _NOTHING
     forced_tool_choice: bool = True
     """Whether ``tool_choice`` may be ``required`` or name a function."""
     sampling: bool = True
@@ -58,17 +86,50 @@ class Family:
     refuses the request (Qwen's template: "System message must be at the beginning.";
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
 
+    def call_id(self, name: str, number: int, position: int) -> str:
+        """The id of a call of this function, the so-many-th of its conversation and of its message,
+        from 0; empty if any will do."""
+        match self.call_ids:
+            case "conversation":
+                return f"functions.{name}:{number}"
+            case "message":
+                return f"{name}:{position}"
+            case "kept":
+                return ""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether there is anything in a chat request that its hosts refuse."""
+        return self.refuses != _NOTHING or not (self.forced_tool_choice and self.sampling)
+
+    def thinks(self, request: Mapping[str, Any]) -> bool:
+        """Whether the model thinks when it is asked so."""
+        off = self.thinking_off
+        return off is None or any(request.get(name) != value for name, value in off.items())
+
     def effort(self, asked: str) -> str:
         """The effort nearest to the one asked for that the family knows, of two the greater.
         One that nobody knows is left for the host to judge."""
-        if asked in self.efforts or not self.efforts or asked not in _SCALE:
+        place = _place(asked)
+        if asked in self.efforts or not self.efforts or place is None:
             return asked
-        place = _SCALE.index(asked)
         return min(reversed(self.efforts), key=lambda known: abs(_SCALE.index(known) - place))
 
 
 _SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """All efforts of the Responses API, in rising order."""
+
+
+def _place(effort: str) -> float | None:
+    """The place of an effort on the scale.  A number is one, or a percentage."""
+    if effort in _SCALE:
+        return _SCALE.index(effort)
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,9})?", effort):
+        return None
+    number, last = float(effort), len(_SCALE) - 1
+    return number if number <= last else min(number, 100) * last / 100
+
+
 _LOW_TO_HIGH = ("low", "medium", "high")
 """What Moonshot's own client sends to K2 models, and all that gpt-oss takes."""
 
@@ -76,9 +137,11 @@ _LOW_TO_HIGH = ("low", "medium", "high")
 _FAMILIES: tuple[Family, ...] = (
     Family(
         "kimi-k3",
-        re.compile(r"(?:kimi|moonshot).*k3(?![0-9])|(?:^|/)k3(?![0-9a-z])"),
+        "kimi",
+        re.compile(r"k3(?![0-9])"),
         call_ids="message",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -87,9 +150,11 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "kimi-k2.5",  # and k2.6; "p" for "." at Fireworks
-        re.compile(r"(?:(?:kimi|moonshot).*|(?:^|/))k2[.p_-]?[56](?![0-9])"),
+        "kimi",
+        re.compile(r"k2[.p_-]?[56](?![0-9])"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -99,9 +164,11 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "kimi-k2.7",  # and later
-        re.compile(r"(?:(?:kimi|moonshot).*|(?:^|/))k2[.p_-]?[7-9](?![0-9])"),
+        "kimi",
+        re.compile(r"k2[.p_-]?[7-9](?![0-9])"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -110,26 +177,31 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "kimi-k2-thinking",
-        re.compile(r"kimi.*thinking|(?:^|/)k2-thinking"),
+        "kimi",
+        re.compile(r"thinking"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         tool_name=_KIMI_TOOL_NAME,
         efforts=_LOW_TO_HIGH,
     ),
     Family(
         "kimi-k2",  # instruct, 0711, 0905, turbo: no thinking
-        re.compile(r"kimi[-_ ]?k2|(?:^|/)moonshot-v1"),
+        "kimi",
+        re.compile(r"k2|moonshot-v1"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         tool_name=_KIMI_TOOL_NAME,
         thinking_off={},
     ),
     Family(
         "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
-        re.compile(r"kimi|moonshot"),
+        "kimi",
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -137,30 +209,44 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "minimax",
-        re.compile(r"minimax"),
+        "minimax",
         system_messages="start",
     ),
     Family(
         "qwen",
-        re.compile(r"qwen|qwq"),
+        "qwen",
+        # Alibaba's host: "developer is not one of ['system', 'assistant', …]".
+        refuses=Refusals(developer_role=True),
         system_messages="start",
     ),
     Family(
+        "deepseek",  # V4 and what its makers call by no number; V3.2, the first that is alike
+        "deepseek",
+        re.compile(r"^(?!.*(?:r1|v2|v3(?![.p_-]?[2-9])|coder|distill))"),
+        reasoning="all",
+        refuses=_DEEPSEEK,
+        # "Thinking mode does not support this tool_choice": it thinks unless it is told not to.
+        forced_tool_choice=False,
+        thinking_off={"thinking": {"type": "disabled"}},
+    ),
+    Family(
         "gpt-oss",
-        re.compile(r"gpt-oss"),
+        "gpt-oss",
         efforts=_LOW_TO_HIGH,  # all that its format Harmony has
     ),
     Family(
+        "openai",
         "openai",
         re.compile(r"(?:^|/)(?:gpt-[5-9]|o[1-9](?![0-9a-z]))"),
         reasoning="never",
         token_limit="max_completion_tokens",
     ),
 )
-_OTHER = Family("other", re.compile(""))
+_OTHER = Family("other", "")
 
 
 def family_of(model: str) -> Family:
     """The row of a model name; the last, `other`, for a model of no known family."""
-    name = model.lower()
-    return next((family for family in _FAMILIES if family.models.search(name)), _OTHER)
+    name, families = model.lower(), families_of(model)
+    found = (row for row in _FAMILIES if row.family in families and row.models.search(name))
+    return next(found, _OTHER)

@@ -13,15 +13,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from ..bridge.native.reply_repair import (
+    Tools,
+    is_responses_request,
+    reading_tools,
+    repairing_whole,
+    stage_for,
+)
 from ..bridge.reply.answer import answering
 from ..bridge.reply.converter import ReplyConverter
 from ..bridge.reply.pipeline import BridgePipeline
 from ..bridge.request.convert import Conversion, convert
 from ..bridge.responses.dialects import DIALECTS, OPENAI
 from ..notes import Evidence, printable
-from ..repair.chat_message import repair_whole
 from ..repair.chat_stream import ChatStreamRepair
 from ..repair.declared_tools import DeclaredTools
+from ..repair.formats import AUTO, FormatChoice
 from ..repair.pending import Policy
 from ..repair.pipeline import RepairPipeline
 from ..wire.errors import Refused
@@ -75,13 +82,16 @@ def replay(exchange: Exchange) -> Replay:
     reply = exchange.upstream_reply
     if exchange.job == "bridge":
         return _bridged(exchange)
+    # What was remembered when a request was cured is not at hand.
+    request = exchange.upstream_request
     if exchange.job == "watch" or exchange.status != 200:
-        return Replay((reply,), exchange.client_request)
-    tools = DeclaredTools.of_request(_value(exchange.client_request))
+        return Replay((reply,), request)
+    asked = _value(request)
+    tools = drained(reading_tools(asked, native=is_responses_request(asked)))
     if is_event_stream(reply):
-        return Replay(_repaired(exchange, tools), exchange.client_request)
-    whole = repair_whole(reply, tools, _policy(exchange), Evidence(), NOW)
-    return Replay((whole,), exchange.client_request)
+        return Replay(_repaired(exchange, tools), request)
+    whole = drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW))
+    return Replay((whole,), request)
 
 
 def _value(body: bytes) -> object:
@@ -98,11 +108,12 @@ def _policy(exchange: Exchange) -> Policy:
     return Policy(
         text="field" if text == "field" else "content",
         finish="keep" if finish == "keep" else "tool_calls",
+        formats=FormatChoice.of(options.get("dragoman_formats", "auto")) or AUTO,
     )
 
 
-def _repaired(exchange: Exchange, tools: DeclaredTools) -> tuple[bytes, ...]:
-    """The chat stream that the client would get."""
+def _repaired(exchange: Exchange, tools: Tools) -> tuple[bytes, ...]:
+    """The stream that the client would get."""
     pipeline = _repairing(exchange, tools, has_end=b'"choices"' in exchange.upstream_reply)
     begun = pipeline.feed(exchange.upstream_reply)
     if exchange.error:
@@ -115,8 +126,8 @@ def _repaired(exchange: Exchange, tools: DeclaredTools) -> tuple[bytes, ...]:
     return ended, other.feed(exchange.upstream_reply) + other.close()
 
 
-def _repairing(exchange: Exchange, tools: DeclaredTools, *, has_end: bool) -> RepairPipeline:
-    repair = ChatStreamRepair(tools, _policy(exchange), Evidence(), NOW)
+def _repairing(exchange: Exchange, tools: Tools, *, has_end: bool) -> RepairPipeline:
+    repair = stage_for(tools, _policy(exchange), Evidence(), NOW)
     # What did not break off was recorded where a reply cannot be broken off.
     return RepairPipeline(repair, Evidence(), has_end=has_end, breaks=bool(exchange.error))
 

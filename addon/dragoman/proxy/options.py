@@ -21,6 +21,7 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.utils import human
 
 from ..bridge.responses.dialects import DIALECTS
+from ..repair.formats import NAMES, FormatChoice
 from ..repair.pending import Policy
 
 logger = logging.getLogger(__name__)
@@ -42,12 +43,21 @@ _INSTEAD = {
 }
 """Words that as a flow filter are patterns for addresses, which nobody means by them."""
 
+_FORMATS = ", ".join(NAMES)
+
 _OPTIONS = (
     (
         "dragoman_repair",
         "auto",
         "Which responses to repair: a flow filter, 'auto' for every chat completions reply and "
         "every bridged one, or 'off'.",
+    ),
+    (
+        "dragoman_formats",
+        "auto",
+        "Formats of leaked tool calls that are looked for: 'auto' for Kimi's and those of the "
+        "model's family, or for all if that is not known; 'all'; or names joined by commas, of "
+        f"{_FORMATS}.",
     ),
     (
         "dragoman_kimi_text",
@@ -64,6 +74,12 @@ _OPTIONS = (
         "auto",
         "Which requests to .../responses to bridge to Chat Completions: a flow filter, 'auto' "
         "for hosts known or found to speak only that, '~all' for a reverse proxy, or 'off'.",
+    ),
+    (
+        "dragoman_cure",
+        "auto",
+        "Which chat completions requests to make acceptable to their hosts: a flow filter, 'auto' "
+        "for all to models whose hosts are known to refuse some, or 'off'.",
     ),
     (
         "dragoman_dialect",
@@ -168,6 +184,8 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     bridge: FlowTest | None = None
     """A user's filter; None stands for ``auto``."""
+    cure: FlowTest | None = None
+    """A user's filter; None stands for ``auto``."""
     dialect: str = "auto"
     unsupported: Literal["drop", "error"] = "drop"
     heartbeat: float = 5.0
@@ -191,11 +209,13 @@ class Settings:
         policy = Policy(
             text=cast(Literal["content", "field"], options.dragoman_kimi_text),
             finish=cast(Literal["tool_calls", "keep"], options.dragoman_finish_reason),
+            formats=_formats(options.dragoman_formats),
         )
         return cls(
             repair=_flow_test("dragoman_repair", options.dragoman_repair),
             policy=policy,
             bridge=_flow_test("dragoman_bridge", options.dragoman_bridge),
+            cure=_flow_test("dragoman_cure", options.dragoman_cure),
             dialect=options.dragoman_dialect,
             unsupported=cast(Literal["drop", "error"], options.dragoman_unsupported_tools),
             heartbeat=_seconds("dragoman_heartbeat", options.dragoman_heartbeat),
@@ -212,6 +232,7 @@ class Settings:
         """What of this a reply depends on, by the options' names: for its record."""
         return {
             "dragoman_repair": "on" if repair else "off",
+            "dragoman_formats": self.policy.formats.words,
             "dragoman_kimi_text": self.policy.text,
             "dragoman_finish_reason": self.policy.finish,
             "dragoman_dialect": dialect,
@@ -238,6 +259,16 @@ def _flow_test(name: str, value: str) -> FlowTest | None:
             "set it to auto, off, or a filter such as '~d moonshot.ai'."
         ) from None
     return lambda flow: bool(parsed(flow))
+
+
+def _formats(value: str) -> FormatChoice:
+    chosen = FormatChoice.of(value)
+    if chosen is None:
+        raise exceptions.OptionsError(
+            f"dragoman_formats is {value!r}; set it to auto, to all, or to one or more of "
+            f"{_FORMATS}, joined by commas."
+        )
+    return chosen
 
 
 def _seconds(name: str, value: str) -> float:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from .call_rule import CallRule
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, Header, ScanEvent
+from .formats.protocol import LeakFormat
+from .tool_fit import tool_of
 
 NAMELESS_LIMIT = 1024 * 1024
 """Characters of arguments kept until a call without a name can be told from them."""
+LITERAL = "literal header"
+"""The form of a header that names no tool, where the call is kept all the same."""
 
 
 class CallNamer:
@@ -17,9 +21,11 @@ class CallNamer:
     they do not and any name is allowed, it is given out under its literal header.
     """
 
-    def __init__(self, tools: DeclaredTools, rule: CallRule) -> None:
+    def __init__(self, tools: DeclaredTools) -> None:
         self._tools = tools
-        self._any = rule.calls == "any"
+        self._any = False
+        """Whether a call may have any name."""
+        self._format = ""
         self._header: Header | None = None
         """That of a call that is held."""
         self._texts: list[str] = []
@@ -37,6 +43,11 @@ class CallNamer:
         literal = self._header.literal if self._header else ""
         return literal, self._texts, len(self._texts)
 
+    def begin(self, of: LeakFormat, rule: CallRule) -> None:
+        """The calls to come are of this format."""
+        self._format = of.name
+        self._any = rule.calls == "any"
+
     def forget(self) -> None:
         """The call that is held is none."""
         self._header, self._texts, self._size = None, [], 0
@@ -46,13 +57,17 @@ class CallNamer:
         if header.name is None and self._tools:
             self._header = header
             return []
-        if header.name not in self._tools and not self._any:
-            return None
+        name, form = header.name, header.form
+        if name not in self._tools:
+            fits = None if name is None or header.resolved else tool_of(name, self._tools)
+            if fits is None and not self._any:
+                return None
+            name, form = (fits, "mangled name") if fits else (name, form)
         if header.bare and self._tools:
             return None
-        if header.name is None:
-            return [_literal(header)]
-        return [CallStart(header.name, header.call_id, header.form)]
+        if name is None:
+            return [self._literal(header)]
+        return [CallStart(name, header.call_id, form, self._format)]
 
     def arguments(self, arguments: Arguments) -> list[ScanEvent]:
         """More of the call, if it is not held."""
@@ -76,9 +91,12 @@ class CallNamer:
         assert header is not None
         self.forget()
         form = "inferred from its arguments"
-        start = CallStart(meant, header.call_id, form) if meant else _literal(header)
+        if meant:
+            start = CallStart(meant, header.call_id, form, self._format)
+        else:
+            start = self._literal(header)
         return [start, *map(Arguments, texts)]
 
-
-def _literal(header: Header) -> CallStart:
-    return CallStart(header.literal or "unnamed", header.call_id, "literal header")
+    def _literal(self, header: Header) -> CallStart:
+        name = header.literal or "unnamed"
+        return CallStart(name, header.call_id, LITERAL, self._format)

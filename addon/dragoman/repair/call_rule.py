@@ -1,81 +1,84 @@
-"""Who may call tools in Kimi's format: what a request and the model's name say of it.
+"""Who may call tools in a format: what a request and the model's name say of it.
 
 Repair sees text.  A special token and the same characters, written by a model that
 explains them, look alike; so whether a marker can be real is decided by what the request
-allows and by who answers it:
+allows and by who answers it.  ``tool_choice`` "none": nothing is a call, it is text.  Else:
 
-| the request            | the model                                  | a marker begins           |
-|------------------------|--------------------------------------------|---------------------------|
-| ``tool_choice`` "none" | any                                        | nothing: it is text       |
-| any                    | a vendor's own, which has no such tokens   | nothing                   |
-| declares tools         | Kimi's                                     | a call                    |
-| declares tools         | another, or of an unknown name             | a call of a declared tool |
-| declares none          | Kimi's, or of an unknown name              | a call                    |
-| declares none          | of another known family                    | nothing                   |
+| the request    | the model                        | a marker of Kimi's begins | another begins |
+|----------------|----------------------------------|---------------------------|----------------|
+| declares tools | the format's own                 | a call                    | a declared one |
+| declares tools | another, or of an unknown name   | a declared one            | a declared one |
+| declares none  | the format's own, or unknown     | a call                    | nothing        |
+| declares none  | of another known family          | nothing                   | nothing        |
+| any            | a vendor's own, not the format's | nothing                   | nothing        |
 
 The name is the request's or the reply's: a router answers with the name of the model that
-it chose.  If either is Kimi's, the model is.
+it chose.  If either is of the format's own family, the model is.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Literal
 
 from .declared_tools import DeclaredTools
+from .formats import REGISTRY
+from .formats.protocol import LeakFormat
+from .model_family import VENDORS, families_of
 
-_KIMI = re.compile(r"kimi|moonshot|(?:^|[/:])k[23](?![0-9a-z])")
-_VENDOR = re.compile(
-    r"(?<![a-z])(?:chat)?gpt-?(?!oss|-oss)|(?:^|[/:.@])o[1-9](?![0-9a-z])"
-    r"|claude|gemini|(?<![a-z])grok|(?:^|[/:.@])codex-"
-)
-"""Models that run only at their vendor's, with tokens of their own."""
-_OTHER = re.compile(
-    r"deepseek|qwen|qwq|qvq|glm|minimax|abab|mi[sx]tral|magistral|devstral|codestral|ministral"
-    r"|pixtral|llama|gemma|gpt-?oss|(?:^|[/:])phi-?[0-9]|nemotron|command-|granite|(?:^|[/:])step-"
-    r"|ernie|doubao|seed-|longcat|hunyuan|mimo-|internlm|intern-s|(?:^|[/:])yi-|falcon|olmo|jamba"
-    r"|(?:^|[/:.])nova-|exaone|(?:^|[/:])solar|(?:^|[/:])ling-|(?:^|[/:])ring-|(?:^|[/:])lfm"
-)
-"""Families that run on open hosts."""
-
-Family = Literal["kimi", "vendor", "other", "unknown"]
-_FAMILIES: tuple[tuple[Family, re.Pattern[str]], ...] = (
-    ("kimi", _KIMI),
-    ("vendor", _VENDOR),
-    ("other", _OTHER),
-)
-
-
-def family_of(*names: str) -> Family:
-    """The family of a model that goes by all of these names, empty ones apart."""
-    spelled = [name.lower() for name in names]
-    for family, pattern in _FAMILIES:
-        if any(pattern.search(name) for name in spelled):
-            return family
-    return "unknown"
+Calls = Literal["any", "declared", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class CallRule:
-    """What a marker outside quoted code begins."""
+    """What a marker of a format begins."""
 
-    calls: Literal["any", "declared", "none"]
+    calls: Calls
     """`any`: a call, whatever it names; `declared`: a call if it is one of a declared tool."""
-    kimi: bool
-    """Whether the model is Kimi's: it leaves fences open, and means what it writes there
-    last (see `Scanner`)."""
+    quoted_last: bool = False
+    """Whether what stands in quoted code is a call after all if its text ends with it."""
 
 
-ANY = CallRule("any", kimi=True)
+Rules = Callable[[LeakFormat], CallRule]
+"""Those of one reply."""
+
+_Model = Literal["own", "vendor", "other", "unknown"]
+_DECLARED: dict[tuple[_Model, bool], Calls] = {
+    (model, tools): "declared" if tools and model != "vendor" else "none"
+    for model in ("own", "vendor", "other", "unknown")
+    for tools in (True, False)
+}
+"""What is called by the model, and whether tools are declared."""
+_KIMI: dict[tuple[_Model, bool], Calls] = {
+    **_DECLARED,
+    ("own", True): "any",
+    ("own", False): "any",
+    ("unknown", False): "any",
+}
+_ROWS = {"kimi_k2": _KIMI, "kimi_k3": _KIMI}
+"""Formats whose markers are special tokens that nobody writes by chance, and of which a
+client without tools has long been shown the calls."""
 
 
-def rule_for(tools: DeclaredTools, reply_model: str) -> CallRule:
-    """The rule for a reply that names its model so, to the request that `tools` is of."""
-    family = family_of(tools.model, reply_model)
-    kimi = family == "kimi"
-    if tools.forbidden or family == "vendor":
-        return CallRule("none", kimi)
-    if not tools:
-        return CallRule("none" if family == "other" else "any", kimi)
-    return CallRule("any" if kimi else "declared", kimi)
+def rules_for(tools: DeclaredTools, reply_model: str) -> Rules:
+    """The rules for a reply that names its model so, to the request that `tools` is of."""
+    if tools.forbidden:
+        return _nothing
+    return partial(_rule, families_of(tools.model, reply_model), bool(tools))
+
+
+def _nothing(_: LeakFormat) -> CallRule:
+    return CallRule("none")
+
+
+@cache
+def _rule(families: frozenset[str], tools: bool, of: LeakFormat) -> CallRule:
+    model: _Model = "other" if families else "unknown"
+    if families & REGISTRY.get(of, frozenset()):
+        model = "own"
+    elif families & VENDORS:
+        model = "vendor"
+    row = _ROWS.get(of.name, _DECLARED)
+    return CallRule(row[model, tools], quoted_last=row is _KIMI and model == "own")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .events import CallStart, ScanEvent
+from .markdown import MarkdownCode
 
 CANDIDATE_LIMIT = 64 * 1024
 """Characters that are held to find out; a longer candidate is text."""
@@ -14,12 +15,12 @@ CANDIDATE_LIMIT = 64 * 1024
 class Candidate:
     """Everything since the last point that is certain."""
 
-    start: int
-    """Its offset in the text of the choice."""
     in_code: bool = False
     """Whether it stands in code that a Markdown text quotes."""
+    markdown: MarkdownCode | None = None
+    """That text."""
     before: str = ""
-    """The header before its marker, with which quoted code may end."""
+    """The header before its marker, which the text goes on with if it is a call."""
     raw: list[str] = field(default_factory=list)
     """All of it as it came, and what came after it."""
     size: int = 0

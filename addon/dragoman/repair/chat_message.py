@@ -16,11 +16,12 @@ from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices, drained
 from ..wire.sse import is_event_stream
 from .call_builder import CallBuilder
-from .call_rule import rule_for
+from .call_rule import rules_for
 from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
-from .formats import ALL, at_markers
+from .formats import at_markers
+from .native_calls import NativeCalls
 from .pending import Policy, fields_of, finish_after, note_piece
 from .pipeline import RepairPipeline
 from .scanner import Scanner
@@ -33,20 +34,24 @@ def repairing_body(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> Slices[bytes | None]:
     """The repaired JSON body; None if nothing in it needs repair."""
-    if not (yield from ALL.holding_marker(body)):
+    if not (yield from policy.formats.widest.holding_marker(body)):
         return None
     try:
         reply = yield from reading(body)
     except NotJson:
         return None
     choices = reply.get("choices") if isinstance(reply, dict) else None
+    model = reply.get("model") if isinstance(reply, dict) else None
+    model = model if isinstance(model, str) else ""
+    rules, formats = rules_for(tools, model), policy.formats.active(tools.model, model)
     touched = False
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
-            model = reply.get("model")
-            rule = rule_for(tools, model if isinstance(model, str) else "")
-            scanner = Scanner(tools, rule)
-            touched |= yield from _MessageRepair(choice, scanner, policy, evidence, now).run()
+            scanner = Scanner(tools, rules, formats)
+            calls = CallBuilder(evidence, now, tools)
+            natives = NativeCalls(tools, calls, formats, evidence)
+            repair = _MessageRepair(choice, scanner, calls, policy, evidence, natives=natives)
+            touched |= yield from repair.run()
         yield
     repaired = (yield from writing(reply)) if touched else None
     yield from let_go(reply)
@@ -78,16 +83,19 @@ class _MessageRepair:
         self,
         choice: dict[str, Any],
         scanner: Scanner,
+        calls: CallBuilder,
         policy: Policy,
         evidence: Evidence,
-        now: int,
+        *,
+        natives: NativeCalls,
     ) -> None:
         self._choice = choice
         self._message: dict[str, Any] = choice["message"]
         self._policy = policy
         self._evidence = evidence
-        self._calls = CallBuilder(evidence, now)
+        self._calls = calls
         self._scanner = scanner
+        self._natives = natives
         self._texts: dict[tuple[str, ...], list[str]] = {}
         self._new_calls: list[dict[str, Any]] = []
         self._arguments: list[str] = []
@@ -101,9 +109,12 @@ class _MessageRepair:
         message = self._message
         native = message.get("tool_calls")
         native = native if isinstance(native, list) else []
+        calls = []
         for index, call in enumerate(native):
             self._calls.native_index(index)
             self._calls.native_id(call.get("id") if isinstance(call, dict) else None, index)
+            calls.append(self._natives.clean(call))
+            self._touched |= calls[-1] is not call
             yield
         end = 0
         for passage in passages(message):
@@ -120,7 +131,7 @@ class _MessageRepair:
             return False
         self._cut = self._cut or self._scanner.cut_in_header
         self._end_call()
-        self._write([*native, *self._new_calls])
+        self._write([*calls, *self._new_calls])
         return True
 
     def _place(self, pieces: list[ScanEvent]) -> None:

@@ -36,6 +36,8 @@ class Header:
     """In which form it gives the name."""
     bare: bool = False
     """Whether nothing but the name tells that a call is meant, not even arguments."""
+    resolved: bool = False
+    """Whether the format has looked for the tool among the declared ones itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,13 @@ class NoHeader:
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """A call begins: the name of its tool, the id that its header is (empty: none), and in
-    which form the header gave the name."""
+    """A call begins: the name of its tool, the id that its header is (empty: none), in which
+    form the header gave the name, and in which format."""
 
     name: str
     call_id: str
     form: str
+    format: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any
 
 from ..wire.chat_text import Passage, passages
 from ..wire.frame_templates import FrameTemplate, learn
@@ -35,7 +34,7 @@ changes in each."""
 _TICKS = re.compile(rb"[`~]|\\u00(?:60|7[eE])")
 _STRING = rb'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
 
-ChannelOf = Callable[[dict[str, Any], object, int], TextChannel | None]
+ChannelOf = Callable[[object, int], TextChannel | None]
 """The channel that a choice of a chunk, at a position, speaks of."""
 Fields = tuple[str, ...]
 PassedText = tuple[TextChannel, Fields, str]
@@ -106,6 +105,11 @@ class PassedFrames:
         self._size += len(raw)
         return self._size > MAX_KEPT
 
+    @property
+    def hold_calls(self) -> bool:
+        """Whether deltas of calls may be among them."""
+        return self.skipped or any(b'"tool_calls"' in piece for piece in self._pieces)
+
     def read(self, channel_of: ChannelOf) -> Iterator[PassedText]:
         """What they said, once: texts of a channel, and the fields in which they stand.
         `skipped` then speaks of those to come."""
@@ -141,7 +145,7 @@ class PassedFrames:
         choices = chunk.get("choices") if isinstance(chunk, dict) else None
         said: list[tuple[TextChannel, Passage]] = []
         for position, value in enumerate(choices if isinstance(choices, list) else []):
-            channel = channel_of(chunk, value, position)
+            channel = channel_of(value, position)
             if channel is not None and isinstance(value, dict):
                 said += [(channel, passage) for passage in passages(delta_of(value))]
         if len(said) == 1 and self._tries < _MAX_TRIES and only_text(chunk) is not None:

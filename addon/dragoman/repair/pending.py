@@ -15,6 +15,7 @@ from ..wire.chat_text import ADDED_REASONING, CONTENT, Passage, Span
 from ..wire.json_codec import loads
 from ..wire.sse import Frame
 from .events import Dropped, LeftAsText, Text
+from .formats import AUTO, FormatChoice
 
 if TYPE_CHECKING:
     from .text_channel import TextChannel
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The user's choices (options ``dragoman_kimi_text`` and ``dragoman_finish_reason``)."""
+    """The user's choices (options ``dragoman_kimi_text``, ``dragoman_finish_reason`` and
+    ``dragoman_formats``)."""
 
     text: Literal["content", "field"] = "content"
     finish: Literal["tool_calls", "keep"] = "tool_calls"
+    formats: FormatChoice = AUTO
 
     @property
     def moves(self) -> bool:

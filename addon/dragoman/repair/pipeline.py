@@ -9,6 +9,7 @@ A reply that its upstream cuts off is cut off for the client, after what was hel
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ..notes import Evidence
 from ..wire.body_form import BodyForm
@@ -16,7 +17,6 @@ from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_hal
 from ..wire.slices import Slices
 from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
 from ..wire.stream_tail import Tail
-from .chat_stream import ChatStreamRepair
 
 MAX_REJOINED = 64 * 1024
 """Bytes of an unfinished frame up to which looking at it again is cheaper than splitting."""
@@ -24,12 +24,36 @@ _AT_ONCE = 4 * 1024
 """Bytes of an event stream that came whole that are fed by one call."""
 
 
+class StreamRepair(Protocol):
+    """The stage that repairs: of chat completions, `ChatStreamRepair`."""
+
+    def ignores(self, raw: bytes) -> bool:
+        """Whether `raw`, one or more whole frames, needs no repair for certain."""
+
+    def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
+        """The frames that may leave now that `frame` has come; `asked`: it was asked about
+        just now, and `ignores` it not."""
+
+    def close(self) -> list[Frame]:
+        """The stream has ended: what was held."""
+
+    def has_taken_in(self, frame: Frame, /) -> bool:
+        """Whether the latest frame is this one, and all it said has left or would with
+        `release`."""
+
+    def release(self) -> list[Frame]:
+        """After a fault or a break: everything that has not left."""
+
+    def end_after_fault(self) -> list[Frame] | None:
+        """The end of a reply that cannot pass as it comes any more; None if it can."""
+
+
 class RepairPipeline:
     """What returns bytes returns those that leave now."""
 
     def __init__(
         self,
-        repair: ChatStreamRepair,
+        repair: StreamRepair,
         evidence: Evidence,
         warn: Callable[[str], None] | None = None,
         *,
@@ -108,7 +132,11 @@ class RepairPipeline:
 
     def fall_back(self) -> bytes:
         """After a fault in `feed` or `close`: all that went into a stage and has not come out.
-        What comes later passes as it comes."""
+        What comes later passes as it comes, unless the stage ends the reply."""
+        if (end := self._repair.end_after_fault()) is not None:
+            self._out += [frame.raw for frame in end]
+            self.ended = True
+            return self._leaving()
         self._out += [frame.raw for frame in self._leftovers()]
         self._verbatim = True
         return self._leaving()
@@ -168,7 +196,7 @@ class RepairPipeline:
             return end
         self._out.append(passing)
         self._unsplit = rejoined[end:]
-        if not self._begun:
+        if self._has_end and not self._begun:
             self._look_for_chunk(passing)
         return 0
 
@@ -178,7 +206,7 @@ class RepairPipeline:
         self._holds = not (is_asked and asked == len(self._unsplit))
         self._unrepaired = frames
         self._unsplit = b""
-        if not self._begun:
+        if self._has_end and not self._begun:
             self._look_for_chunk(joined(frames))
         self._repair_frames(asked=is_asked)
 
@@ -215,7 +243,7 @@ class RepairPipeline:
         rest = self._splitter.close()
         if not (rest and self._has_end):
             return rest
-        if not self._begun:
+        if self._has_end and not self._begun:
             self._look_for_chunk(rest[0].raw)
         if is_half(rest[0]) or self._is_cut(rest[0].raw):
             self._drop(len(rest[0].raw))

@@ -37,6 +37,10 @@ class Prefilter:
         self.quiet = True
         """Whether one of which the text only goes on, without a marker, needs none."""
 
+    def look_for(self, formats: ActiveFormats) -> None:
+        """Other formats are looked for from now on."""
+        self._may_hold_marker = formats.may_hold_marker
+
     def passes(self, raw: bytes) -> bool:
         """Whether `raw`, one or more whole frames, needs no repair for certain, if this is
         `resting`."""
@@ -55,7 +59,9 @@ class Prefilter:
 
 def may_name_text(raw: bytes) -> bool:
     """Whether `raw` may name a field of text; of others nothing else need be asked of that."""
-    return b'"content"' in raw or b'"reasoning' in raw or b"\\u00" in raw
+    # `in` takes several times longer for bytes, as it first takes them for a number.
+    find = raw.find
+    return find(b'"content"') >= 0 or find(b'"reasoning') >= 0 or find(b"\\u00") >= 0
 
 
 def holds_text(raw: bytes) -> bool:

@@ -60,7 +60,7 @@ def _is_integer(value: object) -> bool:
     return value.is_integer() if isinstance(value, float) else _is_number(value)
 
 
-_TYPES: dict[str, Callable[[object], bool]] = {
+TYPES: dict[str, Callable[[object], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),
@@ -93,7 +93,7 @@ def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool
 
 def _accepts_type(types: object, value: object) -> bool:
     names = types if isinstance(types, list) else [types]
-    known = [_TYPES[name] for name in names[:8] if isinstance(name, str) and name in _TYPES]
+    known = [TYPES[name] for name in names[:8] if isinstance(name, str) and name in TYPES]
     return not known or any(is_type(value) for is_type in known)
 
 

@@ -67,10 +67,11 @@ CUSTOM_INPUT = TextEvents(
     "call",
     "input",
 )
+REASONING_TEXT = TextEvents(
+    "response.reasoning_text.delta", "response.reasoning_text.done", "reasoning", "text"
+)
 _ONLY_READ = (
-    TextEvents(
-        "response.reasoning_text.delta", "response.reasoning_text.done", "reasoning", "text"
-    ),
+    REASONING_TEXT,
     TextEvents(  # other servers
         "response.reasoning_summary.delta", "response.reasoning_summary.done", "reasoning", "text"
     ),

@@ -24,8 +24,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from io import StringIO
 from typing import Any, Literal
 
 from ...wire.chat_end import IncompleteReason
@@ -34,13 +32,22 @@ from ...wire.json_codec import Json, dumps, quoted
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
 from ...wire.sse import DONE, Frame
-from ..reasoning_envelope import seal
+from ..envelope import seal
 from ..turn_context import Tool
 from . import output_items as items
-from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, DeltaCuts
+from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS
 from .dialects import Dialect
 from .event_queue import EventQueue
-from .output_items import ARGUMENTS, INPUT, REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
+from .output_items import (
+    ARGUMENTS,
+    INPUT,
+    REASONING,
+    REFUSAL,
+    SUMMARY,
+    TEXT,
+    OpenPart,
+    StreamedPart,
+)
 
 Prose = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
@@ -52,28 +59,11 @@ LARGE = 64 * 1024
 """Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
 
 
-@dataclass(slots=True)
-class _OpenPart:
-    """The open item and the open part in it."""
-
-    item: Json
-    output_index: int
-    part: StreamedPart
-    where: Json = field(default_factory=dict)
-    """The fields by which events name this part."""
-    before: bytes = b""
-    between: bytes = b""
-    after: bytes = b""
-    """A delta event is ``before`` number ``between`` delta ``after``."""
-    text: StringIO = field(default_factory=lambda: StringIO(newline=""))
-    """What was told.  As a list of deltas it would take ten times as much memory."""
-    cuts: DeltaCuts = field(default_factory=DeltaCuts)
-    logprobs: list[Json] = field(default_factory=list)
-    annotations: list[Json] = field(default_factory=list)
-
-
 class Writer:
     """Tells one response as events; `drain` hands over those told since the last time."""
+
+    seals = True
+    """Whether reasoning is also sent in a form in which it comes back with the next request."""
 
     def __init__(
         self,
@@ -99,7 +89,7 @@ class Writer:
         """How much text the client has been told, for an estimate of its tokens."""
         self._snapshot_size = 0
         """Bytes of the event that opened the response."""
-        self._open: _OpenPart | None = None
+        self._open: OpenPart | None = None
         self._cuts: list[Any] = []
         """Those of each text; a structured call's name and arguments; heartbeats in between."""
         self._error: Json | None = None
@@ -142,6 +132,9 @@ class Writer:
 
     def letting_go(self) -> Slices[None]:
         """Nobody wants any of it any more: see `emptied`."""
+        for item in self._output:
+            for part in item["content"] if item["type"] == "message" else ():
+                yield from emptied(part.get("logprobs", []))
         yield from emptied(self._output)
         yield from emptied(self._required)
 
@@ -238,7 +231,7 @@ class Writer:
         self._open.annotations.append(annotation)
         self._open.cuts.add(ANNOTATION)
 
-    def _enter(self, part: StreamedPart) -> _OpenPart:
+    def _enter(self, part: StreamedPart) -> OpenPart:
         """Open `part`: in the open item if that is of its kind, else in a new one."""
         if self._open is not None and self._open.part.item == part.item:
             self._close_part(self._open)
@@ -276,6 +269,14 @@ class Writer:
         self._require(call_id, tool.name, arguments)
         self._item_done(item, status)
 
+    def compaction(self, summary: str) -> None:
+        """The summary that the conversation goes on from, as an item that only we can open."""
+        self.close_item()
+        self.characters += len(summary)
+        self._cuts.append({"compaction": len(summary)})
+        item = self._add_item({"type": "compaction", "encrypted_content": seal(summary)})
+        self._item_done(item, "completed")
+
     def _call_id(self, wanted: str) -> str:
         """The upstream's id, unless it is empty or an earlier call of this response has it."""
         call_id = wanted or f"call_{self._id}_{len(self._output)}"
@@ -296,10 +297,10 @@ class Writer:
             return
         text = self._close_part(opened)
         self._open = None
-        if opened.part.item == "reasoning":
-            opened.item["encrypted_content"] = seal(text)
-        elif opened.part.item == "call":
+        if opened.part.item == "call":
             self._require_text_call(opened.item, text)
+        elif opened.part.item == "reasoning" and self.seals:
+            opened.item["encrypted_content"] = seal(text)
         self._item_done(opened.item, status)
 
     def _leave_item(self) -> None:
@@ -323,22 +324,28 @@ class Writer:
         self._told.tell_end("response.output_item.done", output_index=len(self._output), item=item)
         self._output.append(item)
 
-    def _open_part(self, item: Json, part: StreamedPart) -> _OpenPart:
-        opened = _OpenPart(item, len(self._output), part)
+    def _open_part(self, item: Json, part: StreamedPart) -> OpenPart:
+        opened = OpenPart(item, len(self._output), part)
         opened.where = {"item_id": item["id"], "output_index": opened.output_index}
         if part.holder:
             opened.where[part.index] = len(item[part.holder])
             item[part.holder].append(part.empty())
-            self._told.tell(part.added, **opened.where, part=part.empty())
+            if part.added:
+                self._told.tell(part.added, **opened.where, part=part.empty())
+        return self._begin(opened)
+
+    def _begin(self, opened: OpenPart) -> OpenPart:
+        """This part is open from now on."""
         self._open = opened
         self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
+        part = opened.part
         event = part.text.delta
         opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
         opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
         opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
         return opened
 
-    def _delta(self, opened: _OpenPart, delta: str, logprobs: list[Json]) -> None:
+    def _delta(self, opened: OpenPart, delta: str, logprobs: list[Json]) -> None:
         """The path of nearly every event: one frame from prepared bytes, nothing else."""
         opened.text.write(delta)
         opened.cuts.add(len(delta))
@@ -357,7 +364,7 @@ class Writer:
         raw = b"".join((opened.before, number, opened.between, quoted(delta), after))
         told.frames.append(Frame(raw))
 
-    def _close_part(self, opened: _OpenPart) -> str:
+    def _close_part(self, opened: OpenPart) -> str:
         """Tell the end of the part; returns its whole text."""
         part, text = opened.part, self._fill(opened)
         done: Json = {part.text.field: text}
@@ -366,19 +373,19 @@ class Writer:
         elif part is ARGUMENTS:
             done["name"] = _name(opened.item)
         self._told.tell_end(part.text.done, **opened.where, **done)
-        if part.holder:
+        if part.done:
             whole = opened.item[part.holder][-1]
             self._told.tell_end(part.done, **opened.where, part=whole)
         return text
 
-    def _fill(self, opened: _OpenPart) -> str:
+    def _fill(self, opened: OpenPart) -> str:
         """Put what was told of the part into its item; returns its whole text."""
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
         self._cuts[-1] = opened.cuts.of(text)
         self._told.long.add(text)
         if part.holder:
-            whole = part.empty() | {part.text.field: text}
+            whole = opened.item[part.holder][-1] | {part.text.field: text}
             if part is TEXT:
                 whole |= {"annotations": opened.annotations, "logprobs": opened.logprobs}
             opened.item[part.holder][-1] = whole

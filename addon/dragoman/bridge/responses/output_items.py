@@ -11,13 +11,15 @@ arguments, which are the fields of that structure (see `tool_schemas`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
 from ...wire import responses
 from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import TextEvents
 from ..turn_context import Tool, ToolKind
+from .delta_cuts import DeltaCuts
 from .dialects import Dialect
 
 
@@ -66,6 +68,26 @@ ARGUMENTS = StreamedPart("call", responses.ARGUMENTS)
 INPUT = StreamedPart("call", responses.CUSTOM_INPUT)
 
 
+@dataclass(slots=True)
+class OpenPart:
+    """The open item and the open part in it."""
+
+    item: Json
+    output_index: int
+    part: StreamedPart
+    where: Json = field(default_factory=dict)
+    """The fields by which events name this part."""
+    before: bytes = b""
+    between: bytes = b""
+    after: bytes = b""
+    """A delta event is ``before`` number ``between`` delta ``after``."""
+    text: StringIO = field(default_factory=lambda: StringIO(newline=""))
+    """What was told.  As a list of deltas it would take ten times as much memory."""
+    cuts: DeltaCuts = field(default_factory=DeltaCuts)
+    logprobs: list[Json] = field(default_factory=list)
+    annotations: list[Json] = field(default_factory=list)
+
+
 def message() -> Json:
     return {"type": "message", "role": "assistant", "content": []}
 
@@ -84,6 +106,8 @@ def text_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
         call = {"type": "function_call", "name": tool.name, "arguments": ""}
     if tool.namespace is not None:
         call["namespace"] = tool.namespace
+    if tool.encrypted:
+        call["encrypted_function_args"] = []
     return call | {"call_id": call_id}
 
 

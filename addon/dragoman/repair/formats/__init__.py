@@ -1,4 +1,4 @@
-"""The leak formats that are known: the registry.
+"""The leak formats that are known: the registry, and which of them are looked for.
 
 A new one is a file or a folder here that keeps the promises of `protocol`, and a row below.
 """
@@ -7,19 +7,107 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 
+from ..model_family import VENDORS, families_of
 from .active import ActiveFormats
+from .deepseek import DEEPSEEK
+from .glm import GLM
+from .harmony import HARMONY, HARMONY_STRIPPED
+from .hermes import HERMES
+from .invoke import DSML, MINIMAX_M2
 from .kimi_k2.format import KIMI_K2
+from .kimi_k3 import KIMI_K3
+from .minimax_m3 import MINIMAX_M3
+from .mistral import MISTRAL
 from .protocol import LeakFormat
+from .qwen import QWEN
 
-FORMATS: tuple[LeakFormat, ...] = (KIMI_K2,)
-ALL = ActiveFormats(FORMATS)
+REGISTRY: dict[LeakFormat, frozenset[str]] = {
+    KIMI_K2: frozenset({"kimi"}),
+    KIMI_K3: frozenset({"kimi"}),
+    DSML: frozenset({"deepseek"}),
+    DEEPSEEK: frozenset({"deepseek"}),
+    HERMES: frozenset({"hermes", "qwen"}),
+    QWEN: frozenset({"qwen"}),
+    GLM: frozenset({"glm"}),
+    MINIMAX_M2: frozenset({"minimax"}),
+    MINIMAX_M3: frozenset({"minimax"}),
+    HARMONY: frozenset({"gpt-oss"}),
+    HARMONY_STRIPPED: frozenset({"gpt-oss"}),
+    MISTRAL: frozenset({"mistral"}),
+}
+"""Each format with the model families whose own it is (`model_family`)."""
+FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
+NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 MARKERS = re.compile("|".join(each.markers for each in FORMATS))
 """Any marker of any format, for those who only show or cut texts."""
 BEGINNINGS = "|".join(re.escape(text) for each in FORMATS for text in each.beginnings)
 """An expression of what markers begin with."""
 
 _STARTS = re.compile(f"(?={BEGINNINGS})")
+_ALWAYS = frozenset({"kimi"})
+"""Families whose formats are looked for whatever the model: routers rename it."""
+_OWN = frozenset().union(*REGISTRY.values())
+
+
+@dataclass(frozen=True, slots=True)
+class FormatChoice:
+    """Which formats the user wants to be looked for."""
+
+    formats: tuple[LeakFormat, ...] | None = None
+    """None: those of the model."""
+
+    @classmethod
+    def of(cls, words: str) -> FormatChoice | None:
+        """From ``auto``, ``all``, or names joined by commas; None if it is none of these."""
+        names = [name.strip().lower() for name in words.split(",")]
+        if names == ["auto"]:
+            return cls()
+        if names == ["all"]:
+            return cls(FORMATS)
+        if not set(names) <= set(NAMES):
+            return None
+        return cls(tuple(each for each in FORMATS if each.name in names))
+
+    @property
+    def words(self) -> str:
+        """It is `of` these."""
+        if self.formats is None:
+            return "auto"
+        if self.formats == FORMATS:
+            return "all"
+        return ",".join(dict.fromkeys(each.name for each in self.formats))
+
+    @property
+    def widest(self) -> ActiveFormats:
+        """All that may be looked for, whatever the model."""
+        return ALL if self.formats is None else _active(self.formats)
+
+    def active(self, asked: str, replied: str = "") -> ActiveFormats:
+        """The formats that are looked for if the request asks for this model, and the reply
+        names that: those of the families of either.  A model whose family has no format of
+        its own, and is no vendor's, may write any."""
+        if self.formats is not None:
+            return _active(self.formats)
+        families = families_of(asked)
+        if not families & (_OWN | VENDORS):
+            return ALL
+        families |= families_of(replied) | _ALWAYS
+        return _active(tuple(each for each, own in REGISTRY.items() if own & families))
+
+
+AUTO = FormatChoice()
+
+
+@cache
+def _active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
+    return ActiveFormats(formats)
+
+
+ALL = _active(tuple(each for each in FORMATS if each is not HARMONY_STRIPPED))
+"""Those that are looked for where the model is not known."""
 
 
 def begins_with_marker(text: str) -> bool:

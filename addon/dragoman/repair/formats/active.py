@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from ...wire.slices import Slices
-from ..declared_tools import DeclaredTools
 from .protocol import LeakFormat, MarkerMatch
 
 _SEARCHED = 256 * 1024
@@ -22,21 +22,44 @@ class ActiveFormats:
 
     def __init__(self, formats: Sequence[LeakFormat]) -> None:
         self._formats = tuple(formats)
-        beginnings = [text for each in formats for text in each.beginnings]
-        firsts = "".join({text[0] for text in beginnings})
-        self._first = firsts if len(firsts) == 1 else ""
-        """Looking for one character is much sooner done than matching an expression."""
-        self._in_text = re.compile(f"[{re.escape(firsts)}]").search
-        self._in_json = re.compile(b"|".join(map(_in_json, beginnings))).search
+        beginnings = {text for each in formats for text in each.beginnings}
+        # An expression that begins with one literal is searched several times faster.
+        self._in_json = [
+            (byte, re.compile(expression).search) for byte, expression in _in_json(beginnings)
+        ]
+        self._in_text = [
+            (first, re.compile(re.escape(first) + _tree(rest, r"\Z")).search)
+            for first, rest in _by_first(beginnings)
+        ]
+        self._begins = re.compile(_tree(beginnings)).search
+        self._beginning = {
+            text: [
+                each
+                for each in formats
+                if any(text.startswith(own) or own.startswith(text) for own in each.beginnings)
+            ]
+            for text in beginnings
+        }
+        """The formats of which a marker may stand where one of these does."""
         self._overlap = max((len(text) * len(r"\u003c") for text in beginnings), default=0)
+        self.looking_back = [each for each in formats if each.look_back]
+        """Formats of which a call's beginning may have been stripped."""
         self.look_back = max((each.look_back for each in formats), default=0)
         """See `LeakFormat.look_back`."""
 
+    def __contains__(self, other: object) -> bool:
+        return other in self._formats
+
+    def __iter__(self) -> Iterator[LeakFormat]:
+        return iter(self._formats)
+
     def may_hold_marker(self, raw: bytes) -> bool:
         """Whether the JSON text `raw` could hold a marker or a piece of one."""
-        if self._first == "<" and b"<" not in raw and b"\\u003" not in raw:
-            return False
-        return self._in_json(raw) is not None
+        # A number is found in bytes much sooner than other bytes, or an expression.
+        for first, search in self._in_json:  # noqa: SIM110 - a generator costs more
+            if first in raw and search(raw) is not None:
+                return True
+        return False
 
     def holding_marker(self, raw: bytes) -> Slices[bool]:
         """The same in slices."""
@@ -47,18 +70,26 @@ class ActiveFormats:
         return False
 
     def may_begin_in(self, text: str) -> bool:
-        """Whether a marker could begin in `text`."""
-        return self._first in text if self._first else self._in_text(text) is not None
+        """Whether a marker, or the first piece of one, could stand in `text`."""
+        for first, search in self._in_text:  # noqa: SIM110
+            if first in text and search(text) is not None:
+                return True
+        return False
 
     def find(self, text: str, start: int = 0) -> MarkerMatch | None:
         """The first marker from `start` on; of two at one place the format's that is named
         first."""
-        first: MarkerMatch | None = None
-        for each in self._formats:
-            found = each.find(text, start)
-            if found is not None and (first is None or found.start < first.start):
-                first = found
-        return first
+        found: dict[LeakFormat, MarkerMatch | None] = {}
+        began = self._begins(text, start)
+        while began is not None:
+            for each in self._beginning[began[0]]:
+                if each not in found:
+                    found[each] = each.find(text, began.start())
+                marker = found[each]
+                if marker is not None and marker.start == began.start():
+                    return marker
+            began = self._begins(text, began.start() + 1)
+        return None
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:
         """All markers."""
@@ -68,21 +99,34 @@ class ActiveFormats:
             found = self.find(text, found.end)
 
     def unfinished(self, text: str) -> int:
-        """How many characters at the end of `text` may be the start of a marker."""
-        return max((each.unfinished(text) for each in self._formats), default=0)
+        """How many characters at the end of `text`, which holds no marker, may be the start of
+        one."""
+        if not self.may_begin_in(text):
+            return 0
+        return max(each.unfinished(text) for each in self._formats)
 
-    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
-        """See `LeakFormat.may_be_header`."""
-        return any(each.may_be_header(text, tools) for each in self._formats)
+
+def _by_first(texts: AbstractSet[str]) -> list[tuple[str, set[str]]]:
+    """The first characters of texts, each with what follows on it."""
+    firsts = sorted({text[0] for text in texts})
+    return [(first, {text[1:] for text in texts if text[0] == first}) for first in firsts]
 
 
-def _in_json(beginning: str) -> bytes:
-    """An expression of where a marker that begins so, or a piece of it, may stand in JSON.
-    The first character may be escaped (Go does so with ``<``); after any, the string may end
-    or an escape follow."""
-    first, others = beginning[0], beginning[1:]
-    expression = b""
-    for character in reversed(others):
-        literal = re.escape(character.encode())
-        expression = rb'(?:[\\"]|' + literal + expression + b")"
-    return re.escape(first.encode()) + expression + rb"|\\u(?i:%04x)" % ord(first)
+def _tree(texts: AbstractSet[str], cut: str | None = None) -> str:
+    """An expression of any of these texts, the shortest where one begins with another; with
+    `cut`, of the start of one as well, where that expression follows."""
+    if "" in texts:
+        return ""
+    branches = [re.escape(first) + _tree(rest, cut) for first, rest in _by_first(texts)]
+    return f"(?:{'|'.join([*([cut] if cut else []), *branches] or ['(?!)'])})"
+
+
+def _in_json(beginnings: AbstractSet[str]) -> list[tuple[int, bytes]]:
+    """Expressions of where a marker that begins so, or a piece of it, may stand in JSON, each
+    with the byte that it begins with.  The first character may be escaped (Go does so with
+    ``<``); after any, the string may end or an escape follow."""
+    cut = r'[\\"]'
+    firsts = [(first, _tree(rest, cut)) for first, rest in _by_first(beginnings)]
+    found = [(first.encode()[0], (re.escape(first) + rest).encode()) for first, rest in firsts]
+    escaped = "|".join(f"(?i:{ord(first):04x}){rest}" for first, rest in firsts)
+    return [*found, (ord("\\"), rf"\\u(?:{escaped or '(?!)'})".encode())]

@@ -50,6 +50,7 @@ class JsonArguments:
         self._quoted_at: int | None = None
         self._seen = False
         """Whether anything but white space has come."""
+        self._gave = False
         self._structured = False
         self.over = False
         self.ended_by = ""
@@ -215,14 +216,14 @@ class JsonArguments:
     def _give(self, end: int) -> None:
         if end > self._at:
             self._events.append(Arguments(self._buffer[self._at : end]))
+            self._gave = True
             self._at = end
 
     def _end(self, end: int, *, cut: bool) -> None:
         if not self._json.complete:
             self._give(end)
         self._json.end()
-        empty = not self._seen or self._followed < 0
-        valid = self._json.complete or (empty and not cut)
+        valid = self._json.complete or not (self._gave or cut)
         self._events.append(CallEnd(valid=valid, cut=cut))
         self._at = end
         self.over = True

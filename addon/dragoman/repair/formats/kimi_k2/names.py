@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ...declared_tools import DeclaredTools
 from ...events import Header
+from ...tool_fit import fitting
 
 _FUNCTIONS = "functions."
 _NATIVE = re.compile(r"functions\.(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
@@ -26,8 +27,6 @@ _NAMELESS = re.compile(
 )
 _COLON = re.compile(r"\s*:\s*")
 _LETTER = re.compile(r"[A-Za-z0-9]")
-_PREFIX = re.compile(r"\Afunctions?[._:(]*", re.IGNORECASE)
-_SUFFIX = re.compile(r"[):\s._-]*\d+(?:\.\d+)?\Z")
 _AT_END = re.compile(r"[\w.\-()]+:\d+\s*\Z")
 _ID = re.compile(r"[A-Za-z0-9_.:\-]{2,128}\Z")
 _WORD = r"[A-Za-z0-9_.:/()@-]"
@@ -67,7 +66,8 @@ def header_of(word: str, tools: DeclaredTools, *, arguments: bool) -> Header:
     `arguments`: whether they follow."""
     found = resolve(word, tools)
     bare = not arguments and not found.certain
-    return Header(found.name, word, word if _is_call_id(word) else "", found.form, bare)
+    call_id = word if _is_call_id(word) else ""
+    return Header(found.name, word, call_id, found.form, bare, resolved=True)
 
 
 def header_at_end(text: str, tools: DeclaredTools) -> str:
@@ -111,7 +111,7 @@ def resolve(header: str, tools: DeclaredTools) -> Resolution:
         suffix = tools.longest_suffix(named["name"])
         if suffix:
             return Resolution(suffix, form if suffix == named["name"] else "dotted name")
-    mangled = _mangled(header, tools)
+    mangled = fitting(header, tools)
     if mangled:
         return Resolution(mangled, "mangled header")
     name = (named["name"] if named else header).removeprefix("functions.").strip(".:")
@@ -119,17 +119,3 @@ def resolve(header: str, tools: DeclaredTools) -> Resolution:
         return Resolution(None, "header without a name")
     form = form if named else "plain name"
     return Resolution(name, f"{form}, tool not declared" if tools else form, bool(named))
-
-
-def _mangled(header: str, tools: DeclaredTools) -> str | None:
-    """The declared tool behind separators that were lost, doubled or swapped."""
-    without_prefix = _PREFIX.sub("", header, count=1)
-    candidates: set[str] = set()
-    for text in (header, without_prefix):
-        candidates |= {text, _SUFFIX.sub("", text)}
-        # Where the name ends and the index begins is lost: every split is possible.
-        digits = len(text) - len(text.rstrip("0123456789"))
-        candidates |= {text[:-taken].rstrip("._-:()") for taken in range(1, digits + 1)}
-    names = {name.strip("()") for name in candidates}
-    found = {name if name in tools else tools.alike(name) for name in names} - {None}
-    return found.pop() if len(found) == 1 else None

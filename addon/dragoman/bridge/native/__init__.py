@@ -1,0 +1,1 @@
+"""Repair of replies in which a host speaks the Responses API itself."""

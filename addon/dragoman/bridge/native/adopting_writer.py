@@ -1,0 +1,62 @@
+"""The writer of Responses events where it continues what a host began.
+
+From the first repaired call on it numbers all events and places all items.  The host's own
+events pass through it with every field that they have; an item of the host's in which
+something changes is adopted: its events are the writer's from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...wire.json_codec import Json, dumps
+from ...wire.sse import Frame, encode
+from ..responses.dialects import OPENAI
+from ..responses.event_writer import Prose, Writer
+from ..responses.output_items import OpenPart, StreamedPart
+
+
+class AdoptingWriter(Writer):
+    """Continues a response: `items` are those that it has, and `number` that of its next event."""
+
+    seals = False  # the host takes its own form of it only
+
+    def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
+        super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
+        self._id += "_repaired"  # an id of ours is none of the host's
+        self._told.number = number
+        self.started = True
+
+    @property
+    def items(self) -> list[Json]:
+        """Those of the response as the client knows them, without what is open."""
+        return self._output
+
+    def adopt(self, item: Json, kind: Prose, part: StreamedPart, index: int, text: str) -> None:
+        """Take over the last item of the response, in which the last part is open: so much of
+        its `text` was sent."""
+        del self._output[-1]
+        opened = OpenPart(item, len(self._output), part)
+        where = {"item_id": item["id"], "output_index": opened.output_index, part.index: index}
+        opened.where = where
+        opened.annotations = item[part.holder][-1].get("annotations") or []
+        opened.text.write(text)
+        self._prose[kind] = part
+        self._begin(opened)
+
+    def place(self, item: Json) -> int:
+        """The output index of a new item of the host's."""
+        self.close_item()
+        self._output.append(item)
+        return len(self._output) - 1
+
+    def pass_on(self, event: Json, other_lines: bytes) -> None:
+        """An event of the host's."""
+        if "sequence_number" in event:
+            event = {**event, "sequence_number": self._told.number}
+            self._told.number += 1
+        self._told.frames.append(encode(dumps(event), other_lines=other_lines))
+
+    def pass_frame(self, frame: Frame) -> None:
+        """What is no event of the API."""
+        self._told.frames.append(frame)

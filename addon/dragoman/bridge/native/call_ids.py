@@ -1,0 +1,79 @@
+"""The ids of calls in a request to a host that speaks the Responses API itself.
+
+Kimi's template shows a call by its id alone, and K2 reads the tool's name out of it.  A host
+that makes ids of its own loses the name so, and the model then writes calls that nobody can
+read (the cause of vllm#50768).  So calls in the history get the ids of their model's family,
+as in a bridged request, and their outputs with them; the client keeps the ids that it knows,
+as these are made anew of each request.
+"""
+
+from __future__ import annotations
+
+from ...notes import Evidence
+from ...wire.json_codec import Json
+from ...wire.responses import CALL_OUTPUTS, STREAMED_CALLS
+from ...wire.slices import Slices
+from ..model_families import Family, family_of
+from ..request.toolbox import upstream_name
+
+_OUTPUTS = frozenset(CALL_OUTPUTS[call] for call in STREAMED_CALLS)
+
+
+def renaming_calls(request: Json, evidence: Evidence) -> Slices[Json]:
+    """The request with these ids, in slices; the very same object if nothing in it changes.
+
+    One that continues what its host has stored says only a part of the conversation, and so
+    not how many calls came before it: it stays as it is."""
+    model, items = request.get("model"), request.get("input")
+    family = family_of(model if isinstance(model, str) else "")
+    stored = request.get("previous_response_id") or request.get("conversation")
+    if family.call_ids == "kept" or stored or not isinstance(items, list):
+        return request
+    calls = _Calls(family)
+    renamed = []
+    for item in items:
+        renamed.append(calls.renamed(item) if isinstance(item, dict) else item)
+        yield
+    if not calls.changed:
+        return request
+    evidence.note("renamed", f"call ids for {family.name}", calls.changed)
+    return {**request, "input": renamed}
+
+
+class _Calls:
+    """The calls of one conversation."""
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+        self._count = 0
+        """Calls so far, of the conversation or of the turn."""
+        self._ids: dict[str, str] = {}
+        """The latest new id of each that the client knows."""
+        self.changed = 0
+        """How many calls have another id now."""
+
+    def renamed(self, item: Json) -> Json:
+        kind, known, name = item.get("type"), item.get("call_id"), item.get("name")
+        if kind in STREAMED_CALLS and isinstance(known, str) and isinstance(name, str):
+            new = self._ids[known] = self._new_id(name, item.get("namespace"))
+            self.changed += new != known
+        elif kind in _OUTPUTS and isinstance(known, str):
+            new = self._ids.get(known, known)
+            self._turn_ends()
+        else:
+            if kind != "reasoning":
+                self._turn_ends()
+            return item
+        return item if new == known else {**item, "call_id": new}
+
+    def _new_id(self, name: str, namespace: object) -> str:
+        within = namespace if isinstance(namespace, str) else None
+        shown, number = upstream_name(name, within, self._family), self._count
+        self._count += 1
+        if self._family.call_ids == "conversation":
+            return f"functions.{shown}:{number}"
+        return f"{shown}:{number}"
+
+    def _turn_ends(self) -> None:
+        if self._family.call_ids == "message":
+            self._count = 0

@@ -1,0 +1,89 @@
+"""What a Responses request says of the calls that its reply may hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ...notes import Evidence
+from ...repair.declared_tools import DeclaredTools
+from ...repair.tool_index import ToolIndex
+from ...wire.errors import Refused
+from ...wire.slices import Slices
+from ..model_families import Family
+from ..reply.tool_names import ToolNames
+from ..request.toolbox import Toolbox
+from ..turn_context import Tool
+
+_ANY_NAME = Family("any", "", tool_name=re.compile(".+", re.DOTALL))
+"""A host that speaks the API itself shows the model a tool under its own name."""
+_CALLS = ("function_call", "custom_tool_call")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTools:
+    """The declared tools: as repair asks for them, and as the client knows them."""
+
+    declared: DeclaredTools
+    names: ToolNames
+
+    @classmethod
+    def reading(cls, request: object) -> Slices[RequestTools]:
+        """From a request's body, in slices; what is not readable declares nothing."""
+        ask: Mapping[str, Any] = request if isinstance(request, dict) else {}
+        toolbox = Toolbox(_ANY_NAME, unsupported="drop", evidence=Evidence())
+        called: dict[str, str] = {}
+        for tool in _tools(ask):
+            with suppress(Refused):  # the host may understand it
+                toolbox.declare([("tools", tool)])
+            yield
+        for item in _items(ask):
+            call_id, name = item.get("call_id"), item.get("name")
+            if item.get("type") in _CALLS and isinstance(call_id, str) and isinstance(name, str):
+                # An id that two tools share tells nothing.
+                called[call_id] = name if called.setdefault(call_id, name) == name else ""
+            yield
+        own = {
+            each["function"]["name"]: each["function"].get("parameters")
+            for each in toolbox.chat_tools()
+        }
+        index = ToolIndex(own)
+        yield from index.indexing()
+        model = ask.get("model")
+        declared = DeclaredTools(
+            {**_spellings(toolbox.table, own), **own},
+            model=model if isinstance(model, str) else "",
+            forbidden=ask.get("tool_choice") == "none",
+            called={call_id: name for call_id, name in called.items() if name},
+            declared=index,
+        )
+        return cls(declared, ToolNames(toolbox.table))
+
+
+def _spellings(tools: Mapping[str, Tool], schemas: Mapping[str, object]) -> dict[str, object]:
+    """The tools of namespaces by the other names that hosts give them."""
+    names = [tool.name for tool in tools.values()]
+    found: dict[str, object] = {}
+    for key, tool in tools.items():
+        if tool.namespace is not None:
+            found[f"{tool.namespace}.{tool.name}"] = schemas[key]
+            if names.count(tool.name) == 1:
+                found[tool.name] = schemas[key]
+    return found
+
+
+def _items(ask: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    given = ask.get("input")
+    yield from (
+        item for item in (given if isinstance(given, list) else ()) if isinstance(item, dict)
+    )
+
+
+def _tools(ask: Mapping[str, Any]) -> Iterator[Any]:
+    """Those of the request, and of items that add some (Codex)."""
+    added = (item.get("tools") for item in _items(ask) if item.get("type") == "additional_tools")
+    for tools in (ask.get("tools"), *added):
+        yield from tools if isinstance(tools, list) else ()

@@ -1,0 +1,209 @@
+"""What may be calls, from a begin marker on, until it is certain what they are.
+
+From the marker on the `LeakParser` of its format reads.  What came since the last certain
+point is a *candidate*, kept as it came:
+
+- if its header is no header, or names a tool that the format's `CallRule` does not allow, or
+  nothing tells its tool within `CANDIDATE_LIMIT`, it is refused: it is text;
+- if it stands in code that a Markdown text quotes, only the end of that text tells (see
+  `Scanner`), and anything but whole calls refuses it;
+- else it is a call as soon as its header is there; one whose header has no name is a call if
+  its arguments tell the tool, or if the rule allows any name.
+
+What is certain is given out; then the next call of the section is a candidate again.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import replace
+
+from .call_namer import CallNamer
+from .call_rule import CallRule
+from .candidate import Candidate
+from .declared_tools import DeclaredTools
+from .events import (
+    Arguments,
+    CallEnd,
+    Dropped,
+    Header,
+    NoHeader,
+    NoJson,
+    ParseEvent,
+    ScanEvent,
+    Text,
+)
+from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
+
+IN_CODE = "in quoted code"
+"""Why a marker there is text."""
+
+
+class Outcome(enum.Enum):
+    """How far what was pushed has been read."""
+
+    WAITS = enum.auto()
+    """More input is needed."""
+    LEFT = enum.auto()
+    """The section is over: the `rest` is text again."""
+    REFUSED = enum.auto()
+    """The candidate is text: `give_back` it."""
+
+
+class CallReader:
+    """Reads what may be calls of one choice, one section after the other."""
+
+    def __init__(self, tools: DeclaredTools) -> None:
+        self._tools = tools
+        self._namer = CallNamer(tools)
+        self._rule = CallRule("none")
+        self._format: LeakFormat | None = None
+        """That of the section which began last."""
+        self._pieces: list[ScanEvent] = []
+        self.parser: LeakParser | None = None
+        """That of the open section."""
+        self.candidate: Candidate | None = None
+        """In code it outlives its section."""
+        self.rest = ""
+        """What stood after a section that was left."""
+        self.refusal = ""
+        """Why the candidate is text."""
+        self.called = False
+        """Whether there was a call."""
+        self.begin_is_text: set[LeakFormat] = set()
+        """Formats of which a begin marker was left as text: then what belongs to it is, too."""
+
+    @property
+    def in_call(self) -> bool:
+        """Whether a call is open, or may be."""
+        return self.parser is not None and self.parser.in_call
+
+    @property
+    def held_call(self) -> tuple[str, list[str], int]:
+        """See `Scanner.held_call`."""
+        return ("", [], 0) if self.candidate is not None else self._namer.held
+
+    # What comes
+
+    def begin(
+        self, marker: MarkerMatch, rule: CallRule, header: str, start: int, text: str
+    ) -> None:
+        """A section or a call may begin at this marker, after which `text` came, whose offset
+        is `start`.  `header` is that before the marker."""
+        self._format, self._rule = marker.format, rule
+        self._namer.begin(marker.format, rule)
+        self.parser = marker.format.parser(marker, header, start, self._tools)
+        self.parser.push(text)
+
+    def takes(self, text: str) -> str | None:
+        """See `Scanner.takes`: arguments of the open call."""
+        if self.parser is None or self.candidate is not None or self._namer.holds:
+            return None
+        return self.parser.takes(text)
+
+    def run(self) -> Outcome:
+        """Read as much as can be of the open section."""
+        parser = self.parser
+        assert parser is not None
+        while (event := parser.next()) is not None:
+            if refusal := self._refusal(event):
+                self.refusal = refusal
+                return Outcome.REFUSED
+        candidate = self.candidate
+        if candidate is not None and candidate.too_long:
+            self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
+            return Outcome.REFUSED
+        if not parser.over:
+            return Outcome.WAITS
+        self.rest, self.parser = parser.rest, None
+        if candidate is not None and not candidate.in_code:
+            self.commit()
+        return Outcome.LEFT
+
+    def take(self) -> list[ScanEvent]:
+        """The pieces that are certain, once."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    # What becomes of the candidate
+
+    def commit(self) -> None:
+        """The candidate, if there is one, is what it seemed to be."""
+        if self.candidate is not None:
+            candidate, self.candidate = self.candidate, None
+            self._pieces += candidate.pieces
+            if candidate.markdown is not None:
+                candidate.markdown.feed(candidate.before)
+            self.called = self.called or candidate.calls
+
+    def give_back(self) -> Candidate:
+        """The candidate, which is text; nothing is open any more."""
+        candidate = self.candidate
+        assert candidate is not None
+        if not candidate.in_code and self._format is not None:
+            self.begin_is_text.add(self._format)
+        self.candidate = None
+        self.forget()
+        return candidate
+
+    def forget(self) -> None:
+        """What is open has no end."""
+        self.parser = None
+        self._namer.forget()
+
+    # What the parser gives
+
+    def _refusal(self, event: ParseEvent) -> str:
+        """Take in an event.  Returns why the candidate is text, or nothing if it may be a
+        call."""
+        if self.candidate is not None and self.candidate.in_code:
+            cut = isinstance(event, CallEnd) and not event.valid
+            if cut or isinstance(event, Text | NoHeader | NoJson):
+                return IN_CODE
+        if isinstance(event, Header | Arguments | CallEnd):
+            return "" if self._take_call(event) else "of no declared tool"
+        if isinstance(event, NoHeader):
+            return "without a header"
+        if isinstance(event, Text):  # inside a section, before, between or after its calls
+            self._begin_anew()
+            self._pieces.append(replace(event, trailing=self.called))
+        elif isinstance(event, Dropped):
+            self._add(event)
+        return ""
+
+    def _take_call(self, event: Header | Arguments | CallEnd) -> bool:
+        """Part of a call; False where it is none."""
+        pieces: list[ScanEvent] | None
+        if isinstance(event, Header):
+            pieces = self._namer.header(event)
+        elif isinstance(event, Arguments):
+            pieces = self._namer.arguments(event)
+        else:
+            pieces = self._namer.end(event)
+        if pieces is None:
+            return False
+        if not self._namer.holds or self._rule.calls == "any":
+            self._be_certain()
+        for piece in pieces:
+            self._add(piece)
+        if isinstance(event, CallEnd) and self.candidate is None:
+            self._begin_anew()
+        return True
+
+    def _be_certain(self) -> None:
+        """The candidate is a call; in code, that is known only in the end."""
+        if self.candidate is not None and not self.candidate.in_code:
+            self.commit()
+        if self.candidate is None:
+            self.called = True
+            self.begin_is_text.clear()
+
+    def _begin_anew(self) -> None:
+        """All up to here is certain; in what comes, a call may be text again."""
+        self.commit()
+        if self.parser is not None and not self.parser.over:
+            self.candidate = Candidate()
+            self.candidate.add(self.parser.rest)
+
+    def _add(self, piece: ScanEvent) -> None:
+        (self.candidate.pieces if self.candidate else self._pieces).append(piece)

@@ -1,0 +1,119 @@
+"""DeepSeek's special tokens up to V3.1; `DSML` is what came after them.
+
+::
+
+    V3, R1   calls_begin call_begin function sep NAME ```json {…} ``` call_end … calls_end
+    V3.1     calls_begin call_begin NAME sep {…} call_end … calls_end
+
+A token is ``<｜tool▁calls▁begin｜>``; detokenizers also write its words with ``_`` or blanks
+between them.  The model leaves out ``calls_begin``, ``call_begin``, and what closes a call.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..declared_tools import DeclaredTools
+from .buffered_parser import WORD, BufferedParser, named
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
+from .protocol import LeakFormat, MarkerMatch
+
+_WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
+_NAMES = {
+    f"<｜{words.replace(' ', between)}｜>": words.partition(" ")[2].replace(" ", "_")
+    for words in _WORDS
+    for between in ("▁", "_", " ", r"\_")
+}
+_MARKERS = MarkerSet(_NAMES)
+
+
+def _token(*names: str) -> str:
+    return "(?:" + "|".join(re.escape(t) for t, name in _NAMES.items() if name in names) + ")"
+
+
+_HEADER = re.compile(
+    rf"\s*(?:{_token('call_begin')}\s*)?(?P<first>{WORD})\s*{_token('sep')}\s*"
+    rf"(?P<second>{WORD})?\s*(?P<fence>```\w*\s*)?"
+)
+_BLANKS = rf"\s{{0,{HEADER_LIMIT}}}"
+_DECIDES = re.compile(rf"\{{|{_token('call_end', 'calls_end')}")
+"""What a header ends with: the arguments, or that there are none."""
+_NEXT_CALL = re.compile(rf"{_BLANKS}(?:{_token('call_begin')}|{WORD}{_BLANKS}{_token('sep')})")
+_CALL_END = re.compile(rf"{_BLANKS}{_token('call_end')}")
+_CALLS_END = re.compile(rf"{_BLANKS}{_token('calls_end')}")
+_FENCE = re.compile(rf"{_BLANKS}```")
+_MAY_GO_ON = re.compile(rf"{_BLANKS}(?:`{{0,2}}|{WORD}{_BLANKS})\Z")
+
+
+class DeepSeekParser(BufferedParser):
+    """Reads on from ``calls_begin`` or ``call_begin``."""
+
+    def __init__(self, start: int) -> None:
+        super().__init__(start)
+        self._fenced = False
+        """Whether the arguments of the last call are in a fence, which is still open."""
+
+    def _read_header(self) -> bool:
+        decides = _DECIDES.search(self._buffer, self._at)
+        unfinished = 0 if decides else _MARKERS.unfinished(self.rest)
+        end = decides.start() if decides else len(self._buffer) - unfinished
+        if end - self._at > HEADER_LIMIT:
+            return self._refuse()
+        if decides is None:
+            return False
+        found = _HEADER.fullmatch(self._buffer, self._at, end)
+        if found is None:
+            return self._refuse()
+        self._fenced = found["fence"] is not None
+        header = named(found["second"] or found["first"], found[0].strip())
+        if decides[0] != "{":
+            return self._call_without_arguments(header, end)
+        arguments = MarkedJson(_MARKERS)
+        return self._start_call(header, arguments, end)
+
+    def _read_after(self) -> bool:
+        if self._fenced and (fence := _FENCE.match(self._buffer, self._at)):
+            self._fenced = False
+            self._at = fence.end()
+        if end := _CALL_END.match(self._buffer, self._at):
+            self._at = end.end()
+        if end := _CALLS_END.match(self._buffer, self._at):
+            return self._leave(end.end())
+        if _NEXT_CALL.match(self._buffer, self._at):
+            self._state = self._read_header
+            self._in_head = True
+            return True
+        rest = self.rest
+        if _MAY_GO_ON.match(rest[: len(rest) - _MARKERS.unfinished(rest)]):
+            return False
+        return self._leave(self._at)
+
+
+class _DeepSeek(MarkedFormat):
+    """See `LeakFormat`."""
+
+    name = "deepseek"
+    beginnings = ("<｜tool",)
+    markers = _MARKERS.expression
+
+    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
+        found = _MARKERS.find(text, start)
+        if found is None:
+            return None
+        name = _NAMES[found[0]]
+        return MarkerMatch(self, name, found.start(), found.end(), name.endswith("_begin"))
+
+    def unfinished(self, text: str) -> int:
+        return _MARKERS.unfinished(text)
+
+    def parser(
+        self,
+        match: MarkerMatch,  # noqa: ARG002
+        header: str,  # noqa: ARG002
+        start: int,
+        tools: DeclaredTools,  # noqa: ARG002
+    ) -> DeepSeekParser:
+        return DeepSeekParser(start)
+
+
+DEEPSEEK: LeakFormat = _DeepSeek()

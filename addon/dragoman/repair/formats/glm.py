@@ -1,0 +1,99 @@
+"""The format of GLM-4.5 to 5; line ends between the tags are optional::
+
+    <tool_call>NAME
+    <arg_key>KEY</arg_key>
+    <arg_value>value</arg_value>
+    </tool_call>
+
+GLM-5.3 also writes ``<tool_call>NAME>{…}</tool_call>``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..declared_tools import DeclaredTools
+from ..events import Arguments
+from ..tool_fit import schema_for
+from .buffered_parser import WORD, BufferedParser, named
+from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
+from .protocol import LeakFormat
+from .tagged_arguments import TaggedArguments, Tags
+from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, TagFormat
+
+KEY, _VALUE_END = "<arg_key>", "</arg_value>"
+_TAGS = Tags(
+    opening=re.compile(r"\s*<arg_key>(?P<key>[^<>\n]{1,128})</arg_key>\s*<arg_value>"),
+    opening_begins=KEY,
+    closing=_VALUE_END,
+    call_end=CLOSE,
+    value_ends=MarkerSet((_VALUE_END, KEY, CLOSE)),
+    trim=False,
+)
+_NAME = re.compile(rf"\s*(?P<name>{WORD})\s*")
+
+
+class GlmParser(BufferedParser):
+    """Reads on from the name of a tool."""
+
+    def __init__(self, start: int, tools: DeclaredTools) -> None:
+        super().__init__(start)
+        self._tools = tools
+        self._is_json = False
+        """Whether the arguments are JSON, after which the closing tag is still to be read."""
+
+    @property
+    def in_header(self) -> bool:
+        return self._in_head and self._tools.may_begin(self.rest.strip())
+
+    def _read_header(self) -> bool:
+        found = _NAME.match(self._buffer, self._at)
+        if found is None:
+            return self._refuse() if self.rest.strip() else False
+        if found.end() - self._at >= HEADER_LIMIT:
+            return self._refuse()
+        if found.end() == len(self._buffer):
+            return False
+        follows = tag_at(self._buffer, found.end(), (KEY, CLOSE, ">", "{"))
+        if follows is None:
+            return self._refuse()
+        tag, end = follows
+        if tag == ">":
+            object_follows = tag_at(self._buffer, end, ("{",))
+            if object_follows is None:
+                return self._refuse()
+            tag = object_follows[0]
+        else:
+            end = found.end()
+        if not tag:
+            return False
+        header = named(found["name"], found[0].strip())
+        if tag == "{":
+            self._is_json = True
+            return self._start_call(header, MarkedJson(TAGS), end)
+        arguments = TaggedArguments(schema_for(found["name"], self._tools), _TAGS)
+        return self._start_call(header, arguments, end)
+
+    def _read_after(self) -> bool:
+        closes = self._is_json and self._buffer.startswith(CLOSE, self._at)
+        return self._leave(self._at + (len(CLOSE) if closes else 0))
+
+
+def arguments_of(tags: str, schema: object) -> str:
+    """The arguments in the tags of a call of which the last tags may be missing, as JSON."""
+    arguments = TaggedArguments(schema, _TAGS)
+    arguments.push(tags + _VALUE_END + CLOSE)
+    while not arguments.over and arguments.step():
+        pass
+    if not arguments.over:
+        arguments.finish()
+    return "".join(event.text for event in arguments.take() if isinstance(event, Arguments))
+
+
+GLM: LeakFormat = TagFormat(
+    "glm",
+    opening=rf"{OPENED}(?=[A-Za-z0-9_])",
+    unfinished=OPENED,
+    beginnings=(OPEN, KEY),
+    parser=GlmParser,
+)

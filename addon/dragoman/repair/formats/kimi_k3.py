@@ -1,0 +1,184 @@
+"""Kimi K3's format, XTML, in which everything a model writes stands in a channel::
+
+    <|open|>think<|sep|>…<|close|>think<|sep|><|open|>response<|sep|>…<|close|>response<|sep|>
+    <|open|>tools<|sep|>
+    <|open|>call tool="N" index="1"<|sep|>
+    <|open|>argument key="K" type="string"<|sep|>V<|close|>argument<|sep|>
+    <|close|>call<|sep|>
+    <|close|>tools<|sep|><|close|>message<|sep|><|end_of_msg|>
+
+without the line ends.  In the place of the arguments ``json type="object"`` may hold them all.
+Hosts lose markers, mostly one of two that stand side by side, and put blanks around names.
+Channel markers are taken out wherever they leak; what they say of a text decides its kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Literal
+
+from ..declared_tools import DeclaredTools
+from ..events import Dropped, ParseEvent, Text
+from .protocol import LeakFormat, LeakParser, MarkerMatch
+from .tagged_format import TaggedFormat, TagMatch
+from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
+from .value_types import JSON, STRING
+
+_NAMED = {
+    "call": (TagKind.CALL, TagKind.CALL_END),
+    "argument": (TagKind.ARGUMENT, TagKind.ARGUMENT_END),
+    "json": (TagKind.JSON, TagKind.JSON_END),
+}
+_CHANNELS = {
+    "tools": (TagKind.SECTION, TagKind.SECTION_END),
+    **dict.fromkeys(("think", "response", "message"), (TagKind.OTHER, TagKind.OTHER_END)),
+}
+_KINDS = _NAMED | _CHANNELS
+_WORDS = "|".join(_KINDS)
+_ATTRIBUTE = re.compile(r'([a-z]+)\s*=\s*"([^"]*)"')
+_ATTRIBUTES = r'(?:\s{1,9}[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}")'
+_NEXT = r"(?=\s*<\|(?:open|close)\|>)"
+_SEP = rf"\s*(?:<\|sep\|>|{_NEXT}|(?=\s*call\s+[a-z]+\s*=))"
+"""The end of a channel's marker; it may be lost before another marker, or a call's name."""
+_OPENS = rf"(?P<named>{'|'.join(_NAMED)})(?P<attributes>{_ATTRIBUTES}{{1,4}})\s*<\|sep\|>"
+_CHANNEL = rf"<\|open\|>\s*(?P<channel>{'|'.join(_CHANNELS)}){_ATTRIBUTES}{{0,4}}{_SEP}"
+_CLOSES = rf"(?P<closes>{_WORDS})(?:\s*(?:{_WORDS}))*\s*(?:<\|sep\|>|{_NEXT})"
+_IN_TEXT = re.compile(
+    rf"<\|open\|>\s*{_OPENS}|{_CHANNEL}|<\|close\|>\s*{_CLOSES}|<\|(?P<other>end_of_msg|sep)\|>"
+)
+_IN_SECTION = re.compile(
+    rf"(?:<\|open\|>\s*)?{_OPENS}|{_CHANNEL}|(?:<\|close\|>\s*)?{_CLOSES}|<\|end_of_msg\|>"
+)
+_IN_VALUE = re.compile(
+    rf"<\|open\|>\s*{_OPENS}|<\|close\|>\s*{_CLOSES}|(?P<thinned>argument)<\|sep\|>"
+)
+_BODY = (
+    tuple(_KINDS),
+    rf"(?>(?:\s*(?:{_WORDS}))*)\s*",
+    r"(?:[a-z]++\s*(?:=(?:[^<]|<(?!\|))*)?)?",
+    ("<|sep|>", "<|open|>", "<|close|>"),
+)
+_MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*", *_BODY)
+_BEGUN = f"{_MARKER_SO_FAR}|<{so_far(('|sep|>', '|end_of_msg|>'))}"
+_BEGUN_IN_TEXT = re.compile(_BEGUN)
+_ENDS_THINNED = tuple("argument"[:size] for size in range(1, 9))
+_WORD_BEFORE = re.compile(r"(?:think|response|message)\s*\Z")
+"""The name of a channel of whose marker nothing is left but its end."""
+_BEGINNINGS = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")
+
+
+def _read(match: re.Match[str]) -> Tag:
+    found = {name: text for name, text in match.groupdict().items() if text}
+    attributes = dict(_ATTRIBUTE.findall(found.get("attributes", "")))
+    opens = found.get("named") or found.get("channel")
+    closes = found.get("closes") or found.get("thinned") or ""
+    kinds = _KINDS.get(opens or closes, (TagKind.OTHER, TagKind.OTHER_END))
+    name = attributes.get("tool") or attributes.get("key") or ""
+    kind = attributes.get("type")
+    return Tag(
+        kinds[0 if opens else 1],
+        match.start(),
+        match.end(),
+        name.replace("&quot;", '"').replace("&amp;", "&"),
+        (STRING if kind == "string" else JSON) if kind else None,
+    )
+
+
+class _KimiK3(TaggedFormat):
+    """See `LeakFormat`.  Of the channels, those of thoughts and of the answer begin a text
+    whose kind they tell; the other markers are strays."""
+
+    name = "kimi_k3"
+    beginnings = _BEGINNINGS
+    markers = r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>"
+    look_back = 16
+    syntax = TagSyntax(
+        tag=_IN_SECTION,
+        so_far=re.compile(f"{_BEGUN}|{so_far(*_BODY)}"),
+        in_value=_IN_VALUE,
+        in_value_so_far=re.compile(_MARKER_SO_FAR + "|" + so_far(("argument",), ("<|sep|>",))),
+        closing=re.compile(r"\s*<\|?c"),
+        read=_read,
+        may_begin_in=lambda text: "<" in text or text.endswith(_ENDS_THINNED),
+    )
+
+    def find(self, text: str, start: int = 0) -> TagMatch | None:
+        match = _IN_TEXT.search(text, start)
+        if match is None:
+            return None
+        tag = _read(match)
+        name = tag.kind.value
+        if tag.kind in (TagKind.OTHER, TagKind.OTHER_END):
+            closes = match["closes"]
+            name = match["other"] or f"{closes or match['channel']}_{'end' if closes else 'begin'}"
+        begins = tag.kind in (TagKind.SECTION, TagKind.CALL) or name in _TEXTS
+        return TagMatch(self, name, tag.start, tag.end, begins, tag)
+
+    def unfinished(self, text: str) -> int:
+        return unfinished(_BEGUN_IN_TEXT, text)
+
+    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
+        if match.name != "sep":
+            return ""
+        found = _WORD_BEFORE.search(text, max(0, len(text) - self.look_back))
+        return found[0] if found else ""
+
+    def parser(
+        self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools
+    ) -> LeakParser:
+        if match.name in _TEXTS:
+            return _ChannelText(match.name, start)
+        return super().parser(match, header, start, tools)
+
+
+_TEXTS: dict[str, Literal["reasoning", "content"]] = {
+    "think_begin": "reasoning",
+    "think_end": "content",
+    "response_begin": "content",
+}
+"""Markers after which a text is of this kind, up to the next one."""
+
+
+class _ChannelText:
+    """Reads the text of a channel, up to the next marker of the format."""
+
+    in_call = in_header = False
+    whole = True
+
+    def __init__(self, marker: str, start: int) -> None:
+        self._kind = _TEXTS[marker]
+        self._events: deque[ParseEvent] = deque([Dropped(f"channel marker {marker}")])
+        self._offset = start
+        self._ended = self._over = False
+        self.rest = ""
+
+    @property
+    def over(self) -> bool:
+        return self._over and not self._events
+
+    def takes(self, text: str) -> str | None:  # noqa: ARG002
+        return None
+
+    def push(self, text: str) -> None:
+        self.rest += text
+
+    def end(self) -> None:
+        self._ended = True
+
+    def next(self) -> ParseEvent | None:
+        if not self._events and not self._over:
+            marker = KIMI_K3.find(self.rest)
+            held = 0 if marker or self._ended else KIMI_K3.unfinished(self.rest)
+            self._over = self._ended or marker is not None
+            self._read(marker.start if marker else len(self.rest) - held)
+        return self._events.popleft() if self._events else None
+
+    def _read(self, size: int) -> None:
+        if size:
+            self._events.append(Text(self._offset, self.rest[:size], kind=self._kind))
+            self.rest = self.rest[size:]
+            self._offset += size
+
+
+KIMI_K3: LeakFormat = _KimiK3()

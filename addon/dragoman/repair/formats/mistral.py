@@ -1,0 +1,86 @@
+"""Mistral's format: ``[TOOL_CALLS][{"name": NAME, "arguments": {…}}, …]``, and from v11 on
+``[TOOL_CALLS]NAME[ARGS]{…}`` for each call, where ``[CALL_ID]ID`` may stand before ``[ARGS]``,
+which some hosts leave out.  Only the next call, or text, ends one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..declared_tools import DeclaredTools
+from ..events import Header
+from .buffered_parser import WORD
+from .json_calls import JsonCallsParser
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
+from .protocol import LeakFormat, MarkerMatch
+
+_BEGIN = "[TOOL_CALLS]"
+_MARKERS = MarkerSet((_BEGIN,))
+_HEADER = re.compile(rf"\s*(?P<name>{WORD})\s*(?:\[CALL_ID\]\s*(?P<id>{WORD})\s*)?(?:\[ARGS\]\s*)?")
+_WORD_SO_FAR = re.compile(r"[^\s\[{]*")
+
+
+class MistralParser(JsonCallsParser):
+    """Reads on from after ``[TOOL_CALLS]``."""
+
+    end_is_marked = False
+
+    def __init__(self, start: int, tools: DeclaredTools) -> None:
+        super().__init__(start, _MARKERS)
+        self._tools = tools
+        self._named_before = False
+        """Whether the name stands before the arguments, and not in an object."""
+
+    @property
+    def in_header(self) -> bool:
+        word = _WORD_SO_FAR.match(self.rest.lstrip())
+        return self._in_head and (word is None or self._tools.may_begin(word[0]))
+
+    def _read_header(self) -> bool:
+        text = self.rest.lstrip()
+        if not text or text[0] in "[{":
+            return super()._read_header()
+        opened = self._buffer.find("{", self._at)
+        if (opened if opened >= 0 else len(self._buffer)) - self._at > HEADER_LIMIT:
+            return self._refuse()
+        if opened < 0:
+            return False
+        found = _HEADER.fullmatch(self._buffer, self._at, opened)
+        if found is None:
+            return self._refuse()
+        self._named_before = True
+        header = Header(found["name"], found[0].strip(), found["id"] or "", "plain name")
+        arguments = MarkedJson(_MARKERS)
+        return self._start_call(header, arguments, opened)
+
+    def _read_after(self) -> bool:
+        return self._leave(self._at) if self._named_before else super()._read_after()
+
+
+class _Mistral(MarkedFormat):
+    """See `LeakFormat`."""
+
+    name = "mistral"
+    beginnings = (_BEGIN,)
+    markers = _MARKERS.expression
+
+    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
+        found = _MARKERS.find(text, start)
+        if found is None:
+            return None
+        return MarkerMatch(self, _BEGIN, found.start(), found.end(), begins=True)
+
+    def unfinished(self, text: str) -> int:
+        return _MARKERS.unfinished(text)
+
+    def parser(
+        self,
+        match: MarkerMatch,  # noqa: ARG002
+        header: str,  # noqa: ARG002
+        start: int,
+        tools: DeclaredTools,
+    ) -> MistralParser:
+        return MistralParser(start, tools)
+
+
+MISTRAL: LeakFormat = _Mistral()

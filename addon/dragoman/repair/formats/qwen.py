@@ -1,0 +1,84 @@
+"""The format of Qwen3-Coder, 3.5 and 3.6; models leave out ``<tool_call>`` and closing tags::
+
+<tool_call>
+<function=NAME>
+<parameter=KEY>
+value
+</parameter>
+</function>
+</tool_call>
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..declared_tools import DeclaredTools
+from ..tool_fit import schema_for
+from .buffered_parser import WORD, BufferedParser, named
+from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
+from .protocol import LeakFormat
+from .tagged_arguments import TaggedArguments, Tags
+from .tool_call_tag import CLOSE, OPEN, OPENED, TagFormat, begun
+
+_PARAMETER, _PARAMETER_END = "<parameter", "</parameter>"
+_FUNCTION, _FUNCTION_END = "<function", "</function>"
+_TAGS = Tags(
+    opening=re.compile(r"\s*<parameter\s*=\s*[\"']?(?P<key>[^<>\n\"']{1,128})[\"']?\s*>"),
+    opening_begins=_PARAMETER,
+    closing=_PARAMETER_END,
+    call_end=_FUNCTION_END,
+    value_ends=MarkerSet((_PARAMETER_END, f"{_PARAMETER}=", _FUNCTION_END, CLOSE)),
+    trim=True,
+)
+_NAME = re.compile(rf"\s*=?\s*[\"']?(?P<name>{WORD})[\"']?\s*>")
+_NAME_SO_FAR = re.compile(r"\s*=?\s*[\"']?(?P<name>[^\s<>\"']*)[\"']?\s*\Z")
+
+
+class QwenParser(BufferedParser):
+    """Reads on from the name of a function."""
+
+    def __init__(self, start: int, tools: DeclaredTools) -> None:
+        super().__init__(start)
+        self._tools = tools
+
+    @property
+    def in_header(self) -> bool:
+        so_far = _NAME_SO_FAR.match(self._buffer, self._at)
+        return self._in_head and (so_far is None or self._tools.may_begin(so_far["name"]))
+
+    def _read_header(self) -> bool:
+        found = _NAME.match(self._buffer, self._at)
+        if found is None or found.end() - self._at > HEADER_LIMIT:
+            waits = _NAME_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
+            return False if waits else self._refuse()
+        follows = tag_at(self._buffer, found.end(), (_PARAMETER, _FUNCTION_END, CLOSE))
+        if follows is None:
+            return self._refuse()
+        if not follows[0]:
+            return False
+        schema = schema_for(found["name"], self._tools)
+        header = named(found["name"], found[0].strip())
+        return self._start_call(header, TaggedArguments(schema, _TAGS), found.end())
+
+    def _read_after(self) -> bool:
+        follows = tag_at(self._buffer, self._at, (CLOSE, _FUNCTION))
+        if follows is None:
+            return self._leave(self._at)
+        tag, end = follows
+        if tag == CLOSE:
+            return self._leave(end)
+        if tag:
+            self._at = end
+            self._in_head = True
+            self._state = self._read_header
+        return bool(tag)
+
+
+QWEN: LeakFormat = TagFormat(
+    "qwen",
+    opening=rf"(?:{OPENED})?{_FUNCTION}\s{{0,4}}=",
+    unfinished=rf"(?:{OPENED})?(?:{begun(_FUNCTION)}|{_FUNCTION}\s{{0,4}})|{OPENED}",
+    beginnings=(OPEN, _FUNCTION),
+    parser=QwenParser,
+)

@@ -1,0 +1,64 @@
+"""``<tool_call>``, with which three formats begin: what follows tells them apart, so each of
+them takes it only together with that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ..declared_tools import DeclaredTools
+from .marker_set import MarkedFormat, MarkerSet
+from .protocol import LeakParser, MarkerMatch
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+TAGS = MarkerSet((OPEN, CLOSE))
+OPENED = rf"{OPEN}\s{{0,64}}"
+_TAIL = 256
+"""Characters at the end of a text in which a marker may have begun."""
+
+
+def begun(literal: str) -> str:
+    """An expression of what `literal` begins with, from one character on to all of it."""
+    expression = ""
+    for character in reversed(literal[1:]):
+        expression = f"(?:{re.escape(character)}{expression})?"
+    return re.escape(literal[0]) + expression
+
+
+class TagFormat(MarkedFormat):
+    """See `LeakFormat`.  `opening` is an expression of all with which a call begins, and
+    `unfinished` one of the starts of that; both begin with ``<``."""
+
+    def __init__(
+        self,
+        name: str,
+        opening: str,
+        unfinished: str,
+        beginnings: tuple[str, ...],
+        parser: Callable[[int, DeclaredTools], LeakParser],
+    ) -> None:
+        self.name = name
+        self.beginnings = beginnings
+        self.markers = opening
+        self._find = re.compile(opening).search
+        self._unfinished = re.compile(rf"(?:{begun(OPEN)}|{unfinished})\Z").search
+        self._parser = parser
+
+    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
+        found = self._find(text, start)
+        if found is None:
+            return None
+        return MarkerMatch(self, found[0].strip(), found.start(), found.end(), begins=True)
+
+    def unfinished(self, text: str) -> int:
+        found = self._unfinished(text, max(0, len(text) - _TAIL))
+        return len(text) - found.start() if found else 0
+
+    def parser(
+        self,
+        match: MarkerMatch,  # noqa: ARG002
+        header: str,  # noqa: ARG002
+        start: int,
+        tools: DeclaredTools,
+    ) -> LeakParser:
+        return self._parser(start, tools)

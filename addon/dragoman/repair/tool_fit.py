@@ -1,0 +1,42 @@
+"""The declared tool that a name in a call stands for, if it is spelled otherwise.
+
+Models and hosts put a prefix before a name, glue its index to it, or swap ``-`` and ``_``.
+Such a name counts only if it leads to exactly one declared tool.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .declared_tools import DeclaredTools
+
+_PREFIX = re.compile(r"\Afunctions?[._:(]*", re.IGNORECASE)
+_SUFFIX = re.compile(r"[):\s._-]*\d+(?:\.\d+)?\Z")
+_LONGEST = 256
+"""Characters of a name; no host takes a longer one."""
+
+
+def tool_of(name: str, tools: DeclaredTools) -> str | None:
+    """The declared tool of this name, or the longest that it ends in at a dot, or that fits."""
+    if len(name) > _LONGEST:
+        return None
+    return tools.longest_suffix(name) or fitting(name, tools)
+
+
+def schema_for(name: str, tools: DeclaredTools) -> object:
+    """The schema of the arguments of that tool; None if there is none."""
+    return tools.schema_of(tool_of(name, tools) or name)
+
+
+def fitting(name: str, tools: DeclaredTools) -> str | None:
+    """The declared tool behind separators that were lost, doubled or swapped."""
+    without_prefix = _PREFIX.sub("", name, count=1)
+    candidates: set[str] = set()
+    for text in (name, without_prefix):
+        candidates |= {text, _SUFFIX.sub("", text)}
+        # Where the name ends and the index begins is lost: every split is possible.
+        digits = len(text) - len(text.rstrip("0123456789"))
+        candidates |= {text[:-taken].rstrip("._-:()") for taken in range(1, digits + 1)}
+    names = {name.strip("()") for name in candidates}
+    found = {name if name in tools else tools.alike(name) for name in names} - {None}
+    return found.pop() if len(found) == 1 else None

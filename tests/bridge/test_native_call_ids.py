@@ -1,0 +1,71 @@
+"""The ids of calls in requests to native Responses hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.bridge.native.call_ids import renaming_calls
+from dragoman.notes import Evidence
+from dragoman.wire.slices import drained
+
+Json = dict[str, Any]
+
+
+def call(call_id: str, name: str = "bash", **more: Any) -> Json:
+    arguments = {"type": "function_call", "name": name, "arguments": "{}"}
+    return {**arguments, "call_id": call_id, **more}
+
+
+def output(call_id: str) -> Json:
+    return {"type": "function_call_output", "call_id": call_id, "output": "ok"}
+
+
+def renamed(model: str, items: list[Json], **more: Any) -> list[str]:
+    request = {"model": model, "input": items, **more}
+    return [item["call_id"] for item in drained(renaming_calls(request, Evidence()))["input"]]
+
+
+TURNS = [
+    *(call("call_a"), call("fc_b", "read", namespace="files"), output("fc_b"), output("call_a")),
+    *(call("call_c"), output("call_c"), output("unknown")),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "ids"),
+    [
+        (
+            "moonshotai/Kimi-K2.7",
+            [
+                *("functions.bash:0", "functions.files__read:1", "functions.files__read:1"),
+                *("functions.bash:0", "functions.bash:2", "functions.bash:2", "unknown"),
+            ],
+        ),
+        (
+            "kimi-k3",
+            ["bash:0", "files__read:1", "files__read:1", "bash:0", "bash:0", "bash:0", "unknown"],
+        ),
+        ("deepseek-v4", [item["call_id"] for item in TURNS]),
+    ],
+)
+def test_calls_and_their_outputs_get_the_ids_of_the_family(model: str, ids: list[str]) -> None:
+    assert renamed(model, TURNS) == ids
+    # A later turn begins with the same ids.
+    assert renamed(model, [*TURNS, call("call_d"), output("call_d")])[: len(ids)] == ids
+
+
+def test_what_needs_no_other_ids_is_the_same_object() -> None:
+    evidence = Evidence()
+    items = [call("functions.bash:0"), output("functions.bash:0"), {"type": "message"}, "odd"]
+    for request in (
+        {"model": "kimi-k2.7", "input": items},
+        {"model": "kimi-k2.7", "input": "Hello"},
+        {"model": "kimi-k2.7", "input": TURNS, "previous_response_id": "resp_1"},
+        {"model": 1, "input": TURNS},
+    ):
+        assert drained(renaming_calls(request, evidence)) is request
+    assert evidence.empty
+    drained(renaming_calls({"model": "kimi-k2.7", "input": TURNS}, evidence))
+    assert evidence.lines() == ["renamed call ids for kimi-k2.7 ×3"]

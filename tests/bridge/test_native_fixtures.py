@@ -1,0 +1,34 @@
+"""Each native Responses fixture gives its expected result, at every cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.bridge.native.reply_repair import reading_tools, stage_for
+from dragoman.notes import Evidence
+from dragoman.repair.pending import Policy
+from dragoman.repair.pipeline import RepairPipeline
+from dragoman.wire.slices import drained
+from fixtures.regenerate import NOW, native_expected, native_fixtures, request, upstream
+
+from .native_grammar import check_native
+
+
+@pytest.mark.parametrize("folder", native_fixtures(), ids=lambda folder: folder.name)
+def test_the_result_is_the_expected_one_however_the_bytes_are_cut(folder: Path) -> None:
+    file = upstream(folder)
+    assert file is not None
+    answer = file.read_bytes()
+    expected = (folder / f"responses{file.suffix}").read_bytes()
+    assert native_expected(folder, answer) == expected
+    if file.suffix == ".json":
+        return
+    check_native(expected)
+    assert b"<|" not in expected or folder.name == "native_clean"
+    tools = drained(reading_tools(request(folder), native=True))
+    for size in (1, 13, 500):
+        pipeline = RepairPipeline(stage_for(tools, Policy(), Evidence(), NOW), Evidence())
+        pieces = [answer[at : at + size] for at in range(0, len(answer), size)]
+        assert b"".join([*map(pipeline.feed, pieces), pipeline.close()]) == expected

@@ -1,0 +1,256 @@
+"""Native Responses streams: clean ones byte for byte, and leaked calls as items, at every cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from dragoman.bridge.native.request_tools import RequestTools
+from dragoman.bridge.native.stream_repair import ResponsesStreamRepair
+from dragoman.notes import Evidence
+from dragoman.repair.pending import Policy
+from dragoman.repair.pipeline import RepairPipeline
+from dragoman.wire.slices import drained
+from dragoman.wire.sse import split
+
+from .hosts import BRIDGE, HOSTS, OPENAI, SGLANG, USAGE, VLLM, Host, Said
+from .native_grammar import check_native
+
+Json = dict[str, Any]
+REQUEST: Json = {
+    "model": "kimi-k2.7",
+    "input": "What is there?",
+    "tools": [
+        {
+            "type": "function",
+            "name": "bash",
+            "parameters": {
+                "type": "object",
+                "properties": {"command": {"type": "string"}},
+                "required": ["command"],
+            },
+        },
+        {"type": "custom", "name": "apply_patch"},
+        {
+            "type": "namespace",
+            "name": "mcp__files",
+            "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
+        },
+    ],
+}
+CALL = '<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{"command":"ls -l"}'
+SECTION = f"<|tool_calls_section_begin|>{CALL}<|tool_call_end|><|tool_calls_section_end|>"
+DSML = (
+    '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="bash">\n<｜DSML｜parameter name="command" '
+    'string="true">ls -l</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
+)
+
+
+def stage(request: Json = REQUEST, evidence: Evidence | None = None) -> ResponsesStreamRepair:
+    tools = drained(RequestTools.reading(request))
+    return ResponsesStreamRepair(tools, Policy(), evidence or Evidence(), 1_700_000_000)
+
+
+def repaired(
+    stream: bytes,
+    request: Json = REQUEST,
+    pieces: Iterable[bytes] = (),
+    evidence: Evidence | None = None,
+) -> bytes:
+    pipeline = RepairPipeline(stage(request, evidence), Evidence())
+    out = [pipeline.feed(piece) for piece in pieces or [stream]]
+    return b"".join([*out, pipeline.close()])
+
+
+def told(stream: bytes) -> list[Json]:
+    """The items that a client ends up with, without what differs by host."""
+    events = check_native(stream)
+    assert events[-1]["response"]["usage"] == USAGE
+    return shown(events[-1]["response"]["output"])
+
+
+def shown(output: list[Json]) -> list[Json]:
+    names = ("type", "name", "call_id", "arguments", "input", "namespace")
+    items = []
+    for item in output:
+        parts = [*(item.get("content") or []), *(item.get("summary") or [])]
+        text = "".join(part["text"] for part in parts)
+        items.append({name: item[name] for name in names if name in item} | {"text": text})
+    return items
+
+
+def cut(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def at_cuts(stream: bytes) -> Iterable[list[bytes]]:
+    yield [stream]
+    for size in (1, 7, 64, 1000):
+        yield [stream[at : at + size] for at in range(0, len(stream), size)]
+
+
+THOUGHT, ANSWER = ["Let me ", "look <here>."], ["It is ", "`a < b`, ", "<|tool_", "calls|> I say."]
+CLEAN: list[Said] = [
+    [("reasoning", THOUGHT), ("text", ANSWER), ("call", ["bash", '{"command":"<|tool_call"}'])],
+    [("text", cut("No call: " + "word < other " * 9000, 300))],
+]
+CALLED = {
+    "type": "function_call",
+    "name": "bash",
+    "call_id": "functions.bash:0",
+    "arguments": '{"command":"ls -l"}',
+    "text": "",
+}
+
+
+def text(of: str, kind: str = "message") -> Json:
+    return {"type": kind, "text": of}
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_clean_stream_passes_byte_for_byte(host: Host) -> None:
+    for said in CLEAN:
+        stream = host.stream(said)
+        for pieces in at_cuts(stream) if len(stream) < 20_000 else [[stream]]:
+            assert repaired(stream, pieces=pieces) == stream
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+@pytest.mark.parametrize("size", [1, 3, 8, 29, 1000])
+def test_a_leaked_call_becomes_an_item_however_its_text_is_cut(host: Host, size: int) -> None:
+    said = [("reasoning", THOUGHT), ("text", cut(f"Here.{SECTION}Done.", size))]
+    evidence = Evidence()
+    stream = host.stream([*said, ("text", ["More."])])
+    out = repaired(stream, evidence=evidence)
+    expected = [
+        text("Let me look <here>.", "reasoning"),
+        text("Here."),
+        CALLED,
+        text("Done."),
+        text("More."),
+    ]
+    assert told(out) == expected
+    assert evidence.calls == {"bash": 1}
+    leaked = stream.index(b"Here."[:size])
+    begun = stream.rindex(b"\n\n", 0, leaked) + 2
+    assert out[:begun] == stream[:begun], "every byte before it is the host's"
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_stream_with_a_leak_gives_the_same_at_every_cut_of_its_bytes(host: Host) -> None:
+    stream = host.stream([("reasoning", cut("Now." + SECTION, 11)), ("text", ["Wait."])])
+    whole = repaired(stream)
+    assert told(whole) == [text("Now.", "reasoning"), CALLED, text("Wait.")]
+    for pieces in at_cuts(stream):
+        assert repaired(stream, pieces=pieces) == whole
+
+
+def test_the_item_is_of_the_kind_and_namespace_that_was_declared() -> None:
+    patch = (
+        '<|tool_call_begin|>functions.apply_patch:0<|tool_call_argument_begin|>{"input":"*** \\n"}'
+    )
+    read = "<|tool_call_end|><|tool_call_begin|>read:1<|tool_call_argument_begin|>{}"
+    leaked = f"<|tool_calls_section_begin|>{patch}{read}<|tool_calls_section_end|>"
+    out = told(repaired(OPENAI.stream([("text", cut(leaked, 9))])))
+    assert out == [
+        text(""),
+        {
+            "type": "custom_tool_call",
+            "name": "apply_patch",
+            "call_id": "functions.apply_patch:0",
+            "input": "*** \n",
+            "text": "",
+        },
+        {
+            "type": "function_call",
+            "name": "read",
+            "namespace": "mcp__files",
+            "call_id": "read:1",
+            "arguments": "{}",
+            "text": "",
+        },
+    ]
+
+
+def test_formats_and_rules_are_those_of_the_model_as_in_chat() -> None:
+    deepseek = {**REQUEST, "model": "deepseek-v4"}
+    stream = VLLM.stream([("text", cut(DSML, 5))], model="deepseek-v4")
+    (empty, call) = told(repaired(stream, deepseek))
+    assert (empty["text"], call["name"]) == ("", "bash")
+    assert json.loads(call["arguments"]) == {"command": "ls -l"}
+    leaked = OPENAI.stream([("text", cut(SECTION, 5))], model="gpt-5.5")
+    for request in ({**REQUEST, "model": "gpt-5.5"}, {**REQUEST, "tool_choice": "none"}):
+        assert repaired(leaked, request) == leaked
+    quoted = VLLM.stream([("text", cut(f"Like:\n```\n{SECTION}\n```\nSo.", 5))])
+    assert repaired(quoted) == quoted
+
+
+def test_a_header_without_its_begin_marker_is_a_call() -> None:
+    stripped = 'bash:0<|tool_call_argument_begin|>{"command":"ls -l"}<|tool_calls_section_end|>'
+    for size in (3, 200):
+        out = told(repaired(SGLANG.stream([("text", cut(stripped, size))])))
+        assert out == [text(""), CALLED | {"call_id": "bash:0"}]
+
+
+def test_a_call_that_the_host_lists_as_well_is_not_listed_twice() -> None:
+    events = VLLM.events([("text", cut(SECTION, 9))])
+    found = {"type": "function_call", "id": "fc_9", "call_id": "call_9", "name": "bash"}
+    found |= {"arguments": '{"command": "ls -l"}', "status": "completed"}
+    events[-1]["response"]["output"] = [found]
+    stream = b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
+    assert told(repaired(stream)) == [text(""), CALLED]
+
+
+def test_a_call_that_is_cut_is_left_open_and_the_reply_is_incomplete() -> None:
+    stream = BRIDGE.stream([("text", ["Now.", SECTION[:-50]])])
+    events = [
+        json.loads(frame.data or b"{}") for frame in split(repaired(stream)) if not frame.is_done
+    ]
+    assert events[-1]["type"] == "response.incomplete"
+    response = events[-1]["response"]
+    assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]
+    done = [event["item"]["type"] for event in events if event["type"].endswith("item.done")]
+    assert done == ["message"]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_after_a_fault_the_reply_passes_or_if_it_has_changed_fails(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = host.stream([("text", ["One. ", "<|tool", "s|> ", SECTION, " two", " three."])])
+    frames = list(split(stream))
+
+    def fails(*_: object) -> None:
+        raise RuntimeError
+
+    for at in range(len(frames)):
+        pipeline = RepairPipeline(stage(), Evidence())
+        out = [pipeline.feed(frame.raw) for frame in frames[:at]]
+        with monkeypatch.context() as broken:
+            broken.setattr(ResponsesStreamRepair, "_take_in", fails)
+            try:
+                out.append(pipeline.feed(frames[at].raw))
+            except RuntimeError:
+                out.append(pipeline.fall_back())
+        if not pipeline.ended:
+            out += [pipeline.feed(frame.raw) for frame in frames[at + 1 :]]
+            out.append(pipeline.close())
+        ended = b"".join(out)
+        if b'"call_id"' in ended:
+            assert check_native(ended)[-1]["type"] in ("response.failed", "response.completed")
+        else:
+            assert ended == stream
+
+
+def test_a_stream_that_breaks_off_breaks_off_after_what_was_held() -> None:
+    frames = list(split(OPENAI.stream([("text", ["One. ", SECTION[:9], "x", SECTION])])))
+    for end, text_held in ((6, True), (9, False)):
+        pipeline = RepairPipeline(stage(), Evidence())
+        out = b"".join(pipeline.feed(frame.raw) for frame in frames[:end])
+        out += pipeline.break_off("gone")
+        assert pipeline.broken == "gone"
+        assert (out == b"".join(frame.raw for frame in frames[:end])) == text_held

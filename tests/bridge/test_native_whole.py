@@ -1,0 +1,65 @@
+"""Native Responses replies that are not streamed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+try:
+    from openai.types.responses import Response
+except ImportError:  # it cannot be installed beside mitmproxy 11
+    Response = None  # type: ignore[assignment, misc]
+from dragoman.bridge.native.request_tools import RequestTools
+from dragoman.bridge.native.whole_repair import repairing_whole
+from dragoman.notes import Evidence
+from dragoman.repair.pending import Policy
+from dragoman.wire.slices import drained
+
+from .hosts import HOSTS, OPENAI, VLLM, Host, Said
+from .test_native_stream import CALLED, CLEAN, REQUEST, SECTION, shown, text
+
+Json = dict[str, Any]
+
+
+def repaired(body: bytes) -> bytes:
+    tools = drained(RequestTools.reading(REQUEST))
+    return drained(repairing_whole(body, tools, Policy(), Evidence(), 1_700_000_000))
+
+
+def reply(host: Host, said: Said, **more: Any) -> Json:
+    return {**host.events(said)[-1]["response"], **more}
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_leaked_call_becomes_an_item(host: Host) -> None:
+    said = [("reasoning", ["Hm." + SECTION]), ("text", [f"A{SECTION}B{SECTION}"]), ("text", ["C"])]
+    before = reply(host, said, output_text="?")
+    after = json.loads(repaired(json.dumps(before).encode()))
+    other = [CALLED | {"call_id": after["output"][place]["call_id"]} for place in (3, 5)]
+    assert len({item["call_id"] for item in after["output"] if "call_id" in item}) == 3
+    assert shown(after["output"]) == [
+        text("Hm.", "reasoning"),
+        *(CALLED, text("A"), other[0], text("B"), other[1], text("C")),
+    ]
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"output", "output_text"} and after["output_text"] == "ABC"
+    assert after["output"][-1] == before["output"][-1], "an item that has not changed is the host's"
+    if host is OPENAI and Response is not None:
+        Response.model_validate(after)
+
+
+def test_what_needs_no_repair_is_the_same_bytes() -> None:
+    for body in (
+        *(json.dumps(reply(VLLM, said), indent=1).encode() for said in CLEAN),
+        b'{"output": ["<|tool_calls_section_begin|>"]}',
+        b'{"output": "<|tool_calls_section_begin|>',
+        b'["<|tool_calls_section_begin|>"]',
+    ):
+        assert repaired(body) == body
+
+
+def test_a_stream_where_none_was_asked_for_is_repaired() -> None:
+    stream = VLLM.stream([("text", [SECTION])])
+    assert b'"call_id":"functions.bash:0"' in repaired(stream)

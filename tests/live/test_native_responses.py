@@ -1,0 +1,134 @@
+"""Hosts that speak the Responses API themselves, and leak: through a real mitmdump."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fixtures.regenerate import native_fixtures, request, upstream
+from fixtures.server import FOLDER, Upstream
+from tests.bridge.native_grammar import check_native
+from tests.live.chat import FAULTS, Chat, fixture_bytes
+from tests.live.clients import Clients
+from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.test_codex import Codex, codex
+
+__all__ = ["codex"]
+PATH = "/v1/responses"
+CLEAN, LEAKING = "native_clean", "native_vllm"
+
+
+@pytest.fixture
+def chat(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Chat:
+    mode = f"reverse:{plain_upstream.url}"
+    return Chat(plain_upstream, mitmdump("--mode", mode, scripts=(ADDON, FAULTS)))
+
+
+@pytest.mark.parametrize("folder", native_fixtures(), ids=lambda folder: folder.name)
+def test_the_client_receives_the_expected_reply(chat: Chat, folder: Path) -> None:
+    file = upstream(folder)
+    assert file is not None
+    expected = (folder / f"responses{file.suffix}").read_bytes()
+    for options in ("", ";cut=bytes:37", ";cut=event;encoding=gzip"):
+        reply = chat.ask(folder.name, options, path=PATH, request=request(folder))
+        assert reply.body == expected
+    told = "clean" if folder.name == CLEAN else r"repair .* calls?.* repaired \("
+    chat.proxy.wait_for_log(told)
+
+
+def test_a_call_leaves_while_its_stream_runs(chat: Chat) -> None:
+    events = fixture_bytes(LEAKING).split(b"\n\n")
+    hold = 1 + next(n for n, event in enumerate(events) if b"call_argument_begin" in event)
+    reply = chat.ask(
+        LEAKING,
+        f";cut=event;hold={hold}",
+        path=PATH,
+        request=request(FOLDER / LEAKING),
+        release_when=lambda body: b'"call_id":"functions.bash:0"' in body,
+    )
+    assert reply.body == fixture_bytes(LEAKING, "responses.sse")
+
+
+def test_a_stream_that_breaks_off_breaks_off_after_what_was_held(chat: Chat) -> None:
+    body = fixture_bytes(LEAKING)
+    said = body.index(b'"delta":" will"')
+    for part in (b'"delta":" will"', b"_argument_begin", b'"delta":" src'):
+        abort = body.index(b"\n\n", body.index(part)) + 2
+        options = f";cut=event;abort={abort}"
+        reply = chat.ask(LEAKING, options, path=PATH, request=request(FOLDER / LEAKING))
+        assert not reply.complete
+        assert reply.body.startswith(body[:said])
+        assert b"response.failed" not in reply.body
+
+
+@pytest.mark.parametrize("where", ["host_items:HostItems.read 9", "item_repair:ItemRepair.write 3"])
+def test_after_a_fault_the_stream_passes_or_if_it_has_changed_fails(chat: Chat, where: str) -> None:
+    asked = request(FOLDER / LEAKING)
+    chat.ask(LEAKING, ";cut=event", path=PATH, request=asked)  # so that the host is known
+    chat.proxy.expected_tracebacks = 1
+    fault = f"dragoman.bridge.native.{where}"
+    headers = (("x-fault", fault),)
+    reply = chat.ask(LEAKING, ";cut=event", path=PATH, request=asked, headers=headers)
+    chat.proxy.wait_for_log("fault fired")
+    assert reply.complete
+    if where.startswith("item_repair"):
+        assert check_native(reply.body)[-1]["type"] == "response.failed"
+    else:
+        assert reply.body == fixture_bytes(LEAKING)
+
+
+@pytest.mark.parametrize(
+    "asking",
+    [
+        ("openai_python.py", "responses.stream", "native_openai"),
+        ("openai_python.py", "responses.create stream", LEAKING),
+        ("openai_python.py", "responses.create", "native_whole"),
+        ("openai_node.mjs", "responses.stream", "native_openai"),
+    ],
+)
+def test_the_official_clients_get_the_call(
+    clients: Clients,
+    mitmdump: Callable[..., Mitmdump],
+    tls_upstream: Upstream,
+    asking: tuple[str, str, str],
+) -> None:
+    script, how, fixture = asking
+    client = clients.get(script, mitmdump().client_environment())
+    asked = {name: value for name, value in request(FOLDER / fixture).items() if name != "stream"}
+    result = client.ask(how, f"{tls_upstream.url}/{fixture};cut=bytes:99/v1", asked)
+    assert result["calls"][0]["name"] == "bash"
+    assert json.loads(result["calls"][0]["arguments"])["command"].startswith("ls -l")
+    assert result["status"] == "completed"
+    assert "<|" not in json.dumps(result)
+
+
+@pytest.mark.parametrize("script", ["ai_sdk.mjs", "openai_agents.py"])
+def test_agents_run_the_call_and_get_the_answer(
+    request: pytest.FixtureRequest,
+    clients: Clients,
+    mitmdump: Callable[..., Mitmdump],
+    tls_upstream: Upstream,
+    script: str,
+) -> None:
+    client = clients.get(script, mitmdump().client_environment())
+    key = re.sub(r"\W", "-", request.node.name)
+    base_url = f"{tls_upstream.url}/native_agent;cut=event;key={key}/v1"
+    result = client.ask("responses.stream", base_url, {"prompt": "Run the echo command."})
+    assert result["executed"] == ["echo from-the-tool"]
+    assert result["text"] == "The command printed from-the-tool."
+    *_, second = tls_upstream.requests_of("native_agent", key)
+    items = [item for item in second.json["input"] if item.get("call_id")]
+    assert [item["call_id"] for item in items] == ["functions.bash:0"] * 2
+
+
+@pytest.mark.heavy
+def test_codex_runs_the_call_and_answers(codex: Codex) -> None:
+    items = codex.turn("native_codex")
+    (command,) = [item for item in items if item["type"] == "command_execution"]
+    assert (command["aggregated_output"], command["exit_code"]) == ("from-the-tool\n", 0)
+    assert items[-1]["text"] == "The command printed from-the-tool."
+    assert "<|" not in json.dumps(items)

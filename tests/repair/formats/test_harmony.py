@@ -1,0 +1,83 @@
+"""Harmony as a table, and turns written in it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.repair.formats.harmony import HARMONY, HARMONY_STRIPPED
+from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, turns
+from tests.repair.turns import cut
+
+LS = '{"command":"ls"}'
+MEANT = f"[bash {LS}]"
+CALL = f"<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{LS}<|call|>"
+TABLE = {
+    "a call": (f"Look. {CALL}", f"Look. {MEANT}"),
+    "several": (f"{CALL}<|start|>assistant{CALL} Done.", f"{MEANT}{MEANT} Done."),
+    "recipient before the channel": (
+        f"<|start|>assistant to=functions.bash<|channel|>commentary json<|message|>{LS}<|call|>",
+        MEANT,
+    ),
+    "no constraint, no prefix": (f"<|channel|>commentary to=bash<|message|>{LS}<|call|>", MEANT),
+    "thoughts call": (f"<|channel|>analysis to=functions.bash code<|message|>{LS}", MEANT),
+    "no message token": (f"<|channel|>commentary to=functions.bash json{LS}<|call|>.", f"{MEANT}."),
+    "no end": (f"{CALL.removesuffix('<|call|>')}{CALL}", MEANT * 2),
+    "no arguments": ("<|channel|>commentary to=functions.finish<|message|><|call|>", "[finish ]"),
+    "no name": (f"<|channel|>commentary<|message|>{LS}<|end|>", MEANT),
+    "a constraint as recipient": (
+        f"<|channel|>commentary to=<|constrain|>json<|message|>{LS}<|call|>",
+        MEANT,
+    ),
+    "channels": (
+        "<|channel|>analysis<|message|>I see.<|end|><|start|>assistant<|channel|>final<|message|>"
+        "Hello.<|return|>",
+        "«I see.»Hello.",
+    ),
+    "thoughts, then a call": (f"<|channel|>analysis<|message|>So.{CALL}", f"«So.»{MEANT}"),
+    "a preamble": ("<|channel|>commentary<|message|>I look.<|end|>", "I look."),
+    "an answer in JSON": (f"<|channel|>final<|message|>{LS}<|return|>", LS),
+    "thoughts cut off": ("<|channel|>analysis<|message|>I s", "«I s»"),
+    "ended by its token": (f"{CALL[:-10]}<|call|>.", '[bash {"command":"ls?].'),
+    "cut off": (f"{CALL[:-12]}", '[bash {"command":"…]'),
+    "stray tokens": ("So<|end|> it <|constrain|>is.<|return|>", "So it is."),
+    "a user's message": ("<|start|>user<|message|>Hi", "="),
+    "in code": (f"`<|channel|>` and\n```\n{CALL}\n```\n", "="),
+    "a token in prose": ("The token <|channel|> names a channel.", "="),
+    "an undeclared tool": (CALL.replace("bash", "rm") + " x", "="),
+    "other tokens": ("<|im_start|>assistant<|channels|>", "="),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
+def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
+    assert read_at_any_cut(text, HARMONY) == (text if wanted == "=" else wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (f"Look. commentary to=functions.bash json{LS}", f"Look. {MEANT}"),
+        (f"commentary to=functions.bash {LS}\nDone.", f"{MEANT}\nDone."),
+        ("It writes commentary to=functions.bash first.", "="),
+        (f"commentary to=functions.rm json{LS}", "="),
+    ],
+    ids=["a call", "text after it", "prose", "an undeclared tool"],
+)
+def test_what_is_left_of_a_call_without_its_tokens(text: str, wanted: str) -> None:
+    assert read_at_any_cut(text, HARMONY_STRIPPED, HARMONY) == (text if wanted == "=" else wanted)
+
+
+@given(st.data(), turns())
+@settings(max_examples=60, deadline=None)
+def test_a_turn_is_read_back(data: st.DataObject, turn: Turn) -> None:
+    calls = "<|start|>assistant".join(
+        f"<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>"
+        f"{json.dumps(arguments)}<|call|>"
+        for name, arguments in turn.calls
+    )
+    text = f"{turn.before}{calls}{turn.after}"
+    assert_reads_back(turn, data.draw(cut(text)), HARMONY, HARMONY_STRIPPED)

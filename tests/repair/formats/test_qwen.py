@@ -1,0 +1,80 @@
+"""Qwen's format as a table, and turns written in it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.repair.formats.glm import GLM
+from dragoman.repair.formats.hermes import HERMES
+from dragoman.repair.formats.qwen import QWEN
+from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, turns
+from tests.repair.turns import cut
+
+LS = "<parameter=command>\nls\n</parameter>"
+BASH = f"<function=bash>\n{LS}\n<parameter=timeout>\n15\n</parameter>\n</function>"
+MEANT = '[bash {"command":"ls","timeout":15}]'
+SHORT = '[bash {"command":"ls"}]'
+TABLE = {
+    "a call": (f"Look.\n<tool_call>\n{BASH}\n</tool_call>", f"Look.\n{MEANT}"),
+    "several": (f"<tool_call>{BASH}</tool_call>\n" * 2 + "Done.", f"{MEANT * 2}\nDone."),
+    "several in one": (f"<tool_call>\n{BASH}\n{BASH}\n</tool_call>.", f"{MEANT * 2}."),
+    "no opening tag": (f"Look.\n\n{BASH}\n</tool_call>", f"Look.\n\n{MEANT}"),
+    "no tag at all": (f"{BASH}\n{BASH} Done.", f"{MEANT * 2} Done."),
+    "no line ends": (
+        "<tool_call><function=bash><parameter=command>ls</parameter></function></tool_call>",
+        SHORT,
+    ),
+    "blanks in tags": (BASH.replace("=", " = "), MEANT),
+    "no end of a parameter": (BASH.replace("</parameter>\n", ""), MEANT),
+    "a parameter that the tool has not": (
+        f"<function=bash>\n{LS.replace('ls', '<parameter=x>')}\n</function>",
+        '[bash {"command":"<parameter=x>"}]',
+    ),
+    "one that it has got, and half a tag": (
+        f"<function=bash>{LS.replace('ls', '<parameter=command> <parameter=')}</function>",
+        '[bash {"command":"<parameter=command> <parameter="}]',
+    ),
+    "no end of the function": (f"<function=bash>{LS}</tool_call>.", f"{SHORT}."),
+    "no end of the function, text": (f"<function=bash>{LS}\nDone.", f"{SHORT}\nDone."),
+    "a call after one without its end": (f"<tool_call><function=bash>{LS}\n" * 2, SHORT * 2),
+    "no arguments": ("<tool_call>\n<function=finish>\n</function>\n</tool_call>", "[finish {}]"),
+    "only two line ends are trimmed": (
+        "<function=bash><parameter=command>\n\n ls </p>\n\n</parameter></function>",
+        r'[bash {"command":"\n ls </p>\n"}]',
+    ),
+    "cut off": ("<function=bash><parameter=command>\nls </para", '[bash {"command":"ls …]'),
+    "cut off after a parameter": (f"<function=bash>{LS}\n</func", SHORT),
+    "in code": (f"`<function=bash>` and\n```\n<tool_call>{BASH}</tool_call>\n```\n", "="),
+    "in prose": ("Write <function=bash> and then <parameter=command>, <function = x.", "="),
+    "undeclared": (f"<tool_call>{BASH.replace('bash', 'rm')}</tool_call> x", "="),
+    "another element": ("<functional> <function> <functions=x>", "="),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
+def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
+    assert read_at_any_cut(text, GLM, HERMES, QWEN) == (text if wanted == "=" else wanted)
+
+
+@given(st.data(), turns(), st.sampled_from(["", "\n"]), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_a_turn_is_read_back(
+    data: st.DataObject,
+    turn: Turn,
+    line_end: str,
+    opened: bool,
+) -> None:
+    text = turn.before
+    for name, arguments in turn.calls:
+        parameters = "".join(
+            f"<parameter={key}>\n{value if isinstance(value, str) else json.dumps(value)}\n"
+            f"</parameter>{line_end}"
+            for key, value in arguments.items()
+        )
+        call = f"<function={name}>{line_end}{parameters}</function>{line_end}"
+        text += f"<tool_call>{line_end}{call}</tool_call>" if opened else call
+    assert_reads_back(turn, data.draw(cut(text + turn.after)), HERMES, QWEN, GLM)

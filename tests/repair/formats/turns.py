@@ -1,0 +1,127 @@
+"""Turns that a model meant, and texts in a format read back: what the tests of formats share."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.events import Arguments, CallEnd, CallStart, ScanEvent, Text
+from dragoman.repair.formats import FormatChoice
+from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.protocol import LeakFormat
+from dragoman.repair.pending import Policy
+from dragoman.wire.sse import split
+from tests.repair.streams import NOW, Read, chunk, read, scanner_of, sse
+
+TOOLS = {
+    "bash": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
+    "mcp__files__read-file": {"path": {"type": "string"}, "lines": {"type": "array"}},
+    "finish": {},
+}
+REQUEST = {
+    "tools": [
+        {"type": "function", "function": {"name": name, "parameters": {"properties": properties}}}
+        for name, properties in TOOLS.items()
+    ]
+}
+DECLARED = DeclaredTools.of_request(REQUEST)
+
+
+def gist(events: list[ScanEvent]) -> str:
+    """Text as it is, thoughts as ``«…»``, a call as ``[name arguments]``, one that was cut off
+    as ``[name arguments…]``."""
+    out = ""
+    for event in events:
+        match event:
+            case Text(text=text, kind="reasoning"):
+                out += f"«{text}»"
+            case Text(text=text) | Arguments(text=text):
+                out += text
+            case CallStart(name=name):
+                out += f"[{name} "
+            case CallEnd(valid=valid, cut=cut):
+                out += ("" if valid else "…" if cut else "?") + "]"
+            case _:
+                pass
+    return out.replace("»«", "")
+
+
+def scanned(pieces: list[str], formats: ActiveFormats) -> str:
+    """What a scanner makes of a text that comes in these pieces."""
+    # What is inferred from arguments is bounded for each request.
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", formats)
+    events: list[ScanEvent] = []
+    for piece in pieces:
+        if (given := scanner.takes(piece)) is not None:
+            events.append(Arguments(given) if scanner.in_call else Text(0, given))
+        else:
+            events += scanner.feed(piece)
+    return gist(events + scanner.close())
+
+
+def read_at_any_cut(text: str, *formats: LeakFormat) -> str:
+    """The same of a whole text; it is as well what comes of the text in any two pieces, and in
+    pieces of one, two, three and seven characters."""
+    active = ActiveFormats(formats)
+    whole = scanned([text], active)
+    cuts = [[text[at : at + size] for at in range(0, len(text), size)] for size in (1, 2, 3, 7)]
+    cuts += [[text[:at], text[at:]] for at in range(1, len(text))]
+    for pieces in cuts:
+        assert scanned(pieces, active) == whole, pieces
+    return whole
+
+
+def streamed(pieces: list[str], *formats: LeakFormat, finish: str = "stop") -> Read:
+    """What a client reads of a stream whose content comes in these pieces."""
+    stream = sse([*(chunk({"content": text}) for text in pieces), chunk({}, finish)])
+    stream = stream.replace(b'"kimi"', b'"m"')
+    policy = Policy(formats=FormatChoice(formats))
+    repair = ChatStreamRepair(DECLARED, policy, Evidence(), NOW)
+    frames = [out for frame in split(stream) for out in repair.feed(frame)]
+    return read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Text, calls, text: what the client must get."""
+
+    before: str
+    calls: tuple[tuple[str, dict[str, Any]], ...]
+    after: str
+
+
+texts = st.sampled_from(
+    ["", "Let me look. ", "a < b {x} [y]", "1 <\n", "<tool", "|>", "é😀", '"a": {"b": 1}', "`x` "]
+)
+values = st.text(alphabet=st.sampled_from('ab <>|/[]{}"\\\n:é😀')) | st.sampled_from(
+    ["", "ls -la | wc", 'echo "<b>" </b', "\\n\\u00e9", "a\n\nb", "1", "null", '{"a": 1}']
+)
+_VALUES = {
+    "string": values,
+    "integer": st.integers(-(10**6), 10**6),
+    "array": st.lists(st.integers() | values, max_size=3),
+}
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> Turn:
+    """A turn with one to three calls."""
+    calls = []
+    for name in draw(st.lists(st.sampled_from(sorted(TOOLS)), min_size=1, max_size=3)):
+        arguments = {key: draw(_VALUES[schema["type"]]) for key, schema in TOOLS[name].items()}
+        calls.append((name, arguments))
+    return Turn(draw(texts), tuple(calls), draw(texts))
+
+
+def assert_reads_back(turn: Turn, pieces: list[str], *formats: LeakFormat) -> None:
+    """What a client reads of a turn, written in these pieces, is the turn."""
+    out = streamed(pieces, *formats)
+    assert [(call["name"], json.loads(call["arguments"])) for call in out.calls] == list(turn.calls)
+    assert "".join(out.content.split()) == "".join((turn.before + turn.after).split())
+    assert out.finish == ["tool_calls"]
