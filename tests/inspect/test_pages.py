@@ -162,8 +162,8 @@ def test_frames_that_carry_the_same_text_stand_side_by_side() -> None:
         "reasoning_summary_part.added",
         '"A new file. "',
     ]
-    at = says_.index('"*** Begin P"')
-    assert says_[at + 5 : at + 7] == ['"*** Begin P"', '"atch\\\\n*** A"']
+    at = says_.index('"dd File: he"')
+    assert says_[at + 6] == '"dd File: he"'
     assert says_[-1] == "completed"
     short = text(diff_page(bridged()))
     assert '  "A new file. "' not in short
