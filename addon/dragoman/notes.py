@@ -29,6 +29,8 @@ class Evidence:
 
     calls: Counter[str] = field(default_factory=Counter)
     """Tool calls the client received out of repair, by tool name."""
+    refused: int = 0
+    """Those whose arguments are no JSON, or such as the schema of their tool refuses."""
     notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often something was done: (what was done, to what)."""
     of_request: Counter[tuple[str, str]] = field(default_factory=Counter)

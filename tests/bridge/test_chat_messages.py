@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
-from dragoman.bridge.reasoning_envelope import seal
+from dragoman.bridge.envelope import seal
 
 from .converting import Json, call, converted, image, of_input, output, refusal, said, thought, user
 

@@ -361,7 +361,7 @@ def test_an_include_that_names_nothing_is_refused_by_its_place(include: Any) -> 
 @pytest.mark.parametrize("path", ["text.format", "text.verbosity", "reasoning.effort"])
 def test_a_nested_field_of_a_wrong_type_is_refused_by_its_path(path: str) -> None:
     outer, inner = path.split(".")
-    assert refusal({"model": "m", "input": "x", outer: {inner: 1}}).param == path
+    assert refusal({"model": "m", "input": "x", outer: {inner: []}}).param == path
 
 
 # ---------------------------------------------------------------- fuzz

@@ -22,7 +22,7 @@ from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
-from dragoman.wire.errors import Refused, error_body, error_json
+from dragoman.wire.errors import Refused, error_json, http_error
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
@@ -199,7 +199,7 @@ def a_whole_reply_is_repaired_and_bridged(body: bytes, dialect: Dialect = OPENAI
 
 def an_error_is_told(status: int, body: bytes) -> None:
     """Whatever an upstream says with an error status, the client gets OpenAI's shape."""
-    error = json.loads(error_body(status, body, retry_after="7"))["error"]
+    error = json.loads(http_error(status, body, retry_after="7").body)["error"]
     assert error.keys() == {"message", "type", "param", "code"}
     assert isinstance(error["message"], str)
     assert error["message"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.reasoning_envelope import open_sealed, seal
+from dragoman.bridge.envelope import open_sealed, seal
 from dragoman.inspect.redact import Redaction, credentials
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import FOLDER

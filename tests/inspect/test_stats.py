@@ -142,7 +142,7 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
     tools = DeclaredTools({"bash": {}, "x" * 120: {}})
     namer = CallNamer(tools)
     namer.begin(KIMI_K2, CallRule("any"))
-    calls = CallBuilder(evidence, 0)
+    calls = CallBuilder(evidence, 0, tools)
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
         for start in namer.header(header_of(header, tools, arguments=True)) or ():
             calls.start(start)

@@ -172,6 +172,9 @@ def test_the_headline_tells_repaired_calls_from_others() -> None:
     seen = ReplySummary(parsed=True, model="m", calls=("bash", "bash", "read"))
     told = line("repair", seen, Evidence(calls=Counter({"bash": 1, "read": 1})))
     assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired"
+    notes = Counter({("read", "read (dsml, plain name)"): 1, ("read", "bash (glm, a)"): 1})
+    told = line("repair", seen, Evidence(Counter({"bash": 1, "read": 1}), notes=notes))
+    assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired from dsml, glm"
     # Calls of a reply that failed, or was cut, are among its figures.
     cut = replace(seen, finishes=("length",))
     assert line("bridge", cut, Evidence()) == "✂ max tokens · bridge · m · 3 calls bash ×2, read"

@@ -114,7 +114,8 @@ def test_a_bridged_turn_is_saved_as_the_client_and_as_the_upstream_saw_it(
     assert b"response.completed" in exchange.client_reply
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
     assert re.match(
-        r"✓ 2 calls bash, read · bridge · kimi-k2\.5 · 2 repaired · \d+ tok · first 0\.\d s$",
+        r"✓ 2 calls bash, read · bridge · kimi-k2\.5 · 2 repaired from kimi_k2 · \d+ tok · "
+        r"first 0\.\d s$",
         flow.comment,
     )
     assert flow.marked == ":hammer_and_wrench:"
@@ -188,7 +189,9 @@ def test_a_failure_of_a_repaired_host_leaves_a_line(
     for name in ("clean_text", "clean_http_error", "clean_error_frame"):
         chat.ask(name)
     log = chat.proxy.wait_for_log(r"clean_error_frame/\S*: ✗ server_error · repair · ")
-    assert re.search(r"clean_http_error/\S*: ✗ rate_limit_reached_error · repair · HTTP 429", log)
+    assert re.search(
+        r"clean_http_error/\S*: ✗ rate_limit_reached_error · repair · \S+ · HTTP 429", log
+    )
     assert "clean_text/v1/chat/completions: " not in log
 
 

@@ -110,14 +110,26 @@ class Family:
     def effort(self, asked: str) -> str:
         """The effort nearest to the one asked for that the family knows, of two the greater.
         One that nobody knows is left for the host to judge."""
-        if asked in self.efforts or not self.efforts or asked not in _SCALE:
+        place = _place(asked)
+        if asked in self.efforts or not self.efforts or place is None:
             return asked
-        place = _SCALE.index(asked)
         return min(reversed(self.efforts), key=lambda known: abs(_SCALE.index(known) - place))
 
 
 _SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """All efforts of the Responses API, in rising order."""
+
+
+def _place(effort: str) -> float | None:
+    """The place of an effort on the scale.  A number is one, or a percentage."""
+    if effort in _SCALE:
+        return _SCALE.index(effort)
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,9})?", effort):
+        return None
+    number, last = float(effort), len(_SCALE) - 1
+    return number if number <= last else min(number, 100) * last / 100
+
+
 _LOW_TO_HIGH = ("low", "medium", "high")
 """What Moonshot's own client sends to K2 models, and all that gpt-oss takes."""
 

@@ -54,6 +54,8 @@ class Exchange:
     """As the upstream sent it, with a `gap` where bytes are missing."""
     client_reply: bytes
     """As the client received it, with a `gap` where bytes are missing."""
+    client_path: str = ""
+    """Of a bridged flow: the path, with its query, that the client sent."""
     upstream_missing: int = 0
     """Bytes of the upstream's reply that were not kept."""
     client_missing: int = 0

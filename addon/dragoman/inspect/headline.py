@@ -5,13 +5,13 @@ How it ended comes first (`outcome`), then what was to be done, the model, the f
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from ..notes import Evidence, printable
 from .exchange import Job
-from .outcome import Outcome, listed
+from .outcome import Outcome, calls_of, listed
 from .summary import ReplySummary
+from .turn_figures import leaked_calls
 
 
 def headline(
@@ -50,11 +50,12 @@ def _figures(
 ) -> Iterator[str]:
     if status >= 400 and outcome.what != f"HTTP {status}":
         yield f"HTTP {status}"
-    calls = Counter(seen.calls) or evidence.calls
+    calls = calls_of(seen, evidence)
     if calls and outcome.ending != "answered":
         yield listed(calls)
     if evidence.calls:
-        yield f"{evidence.calls.total()} repaired"
+        leaked = ", ".join(sorted(leaked_calls(evidence)))
+        yield f"{evidence.calls.total()} repaired" + (f" from {leaked}" if leaked else "")
     if seen.output_tokens is not None:
         yield f"{seen.output_tokens} tok"
     if first is not None:

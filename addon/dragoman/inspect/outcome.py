@@ -72,7 +72,7 @@ def outcome_of(
     if failed:
         return Outcome("failed", failed)
     cut = next(filter(None, map(_cut, seen.finishes)), "")
-    calls = Counter(seen.calls) or evidence.calls
+    calls = calls_of(seen, evidence)
     if cut:
         return Outcome("cut", cut)
     if calls:
@@ -80,6 +80,12 @@ def outcome_of(
     if seen.answered:
         return Outcome("answered", "text")
     return Outcome("empty", "no answer, no call") if seen.parsed else _UNREAD
+
+
+def calls_of(seen: ReplySummary, evidence: Evidence) -> Counter[str]:
+    """The calls that the client received, by name; of a reply that was not kept or looked at
+    whole at least those that repair made."""
+    return max(Counter(seen.calls), evidence.calls, key=Counter.total)
 
 
 def listed(calls: Counter[str]) -> str:

@@ -20,6 +20,7 @@ from typing import Literal, get_args
 from ..notes import Evidence, printable
 from .exchange import Job
 from .outcome import Ending, Outcome
+from .turn_figures import TurnFigures
 
 MAX_NAMES = 64
 """Different names of one kind (hosts, models, notes, reasons of failure)."""
@@ -60,6 +61,7 @@ class Summary:
     """Seconds from the request to the end of the reply."""
     parsed: bool
     """Whether the reply was one of an LLM, as far as it could be read."""
+    turn: TurnFigures = field(default_factory=TurnFigures)
 
     @property
     def result(self) -> Result:
@@ -134,6 +136,7 @@ class ModelFigures:
     counts: Mapping[str, int]
     """By what was counted: ``tokens in``, ``tokens out``."""
     times: Mapping[Time, Histogram]
+    turns: TurnFigures = field(default_factory=TurnFigures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +212,20 @@ def _of_model(name: str, figures: ModelFigures) -> list[list[str]]:
     parts = [f"{what} {count}" for what, count in figures.counts.items()]
     if (first := figures.times["first token"]).total:
         parts.append(f"first token p50 {first.quantile(0.5):.2f} s")
+    if figures.turns.turns:
+        parts += _in_words(figures.turns)
     return [[name, " · ".join(parts)]]
+
+
+def _in_words(turns: TurnFigures) -> list[str]:
+    leaked = ", ".join(f"{count} {name}" for name, count in sorted(turns.leaked.items()))
+    return [
+        f"turns with tools {turns.turns}",
+        f"calls {turns.calls}",
+        f"leaked {sum(turns.leaked.values())}" + (f" ({leaked})" if leaked else ""),
+        f"refused arguments {turns.refused}",
+        f"no answer, no call {turns.silent}",
+    ]
 
 
 def aligned(rows: Iterable[list[str]]) -> str:
@@ -264,6 +280,7 @@ class _Model:
 
     counts: Counter[str] = field(default_factory=Counter)
     times: dict[Time, _Times] = field(default_factory=lambda: {what: _Times() for what in TIMES})
+    turns: TurnFigures = field(default_factory=TurnFigures)
 
     def add(self, flow: Summary) -> None:
         self.counts["flows"] += 1
@@ -272,10 +289,12 @@ class _Model:
         self.times["first token"].add(flow.first_token)
         self.times["longest silence"].add(flow.longest_silence)
         self.times["duration"].add(flow.duration)
+        self.turns += flow.turn
 
     def frozen(self) -> ModelFigures:
         times = {what: times.frozen() for what, times in self.times.items()}
-        return ModelFigures(MappingProxyType(dict(self.counts)), MappingProxyType(times))
+        counts = MappingProxyType(dict(self.counts))
+        return ModelFigures(counts, MappingProxyType(times), self.turns)
 
 
 class Stats:

@@ -40,6 +40,7 @@ _ANSWER = re.compile(
     rb'"(?:content|refusal)"\s*:\s*(?:"[^"]|\[)|"response\.(?:output_text|refusal)\.delta"'
 )
 _TERMINAL = re.compile(rb"event: ?response\.(completed|incomplete|failed|cancelled)")
+_MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 _LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
@@ -129,6 +130,12 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
     early = parsed and not (finishes or is_done((tail or body)[-TAIL:]))
     answered = seen.answered or _holds_answer(body) or _holds_answer(tail)
     return replace(seen, finishes=finishes, early=early, answered=answered)
+
+
+def model_asked(request: bytes) -> str:
+    """The model that a request asks for, found by its bytes: for a reply that names none."""
+    found = _MODEL.search(request[:MAX_LINE])
+    return printable(found[1].decode("utf-8", "replace")) if found else ""
 
 
 def _glance(

@@ -8,6 +8,7 @@ streams are streamed.  Flows loaded from a file come by as well; they are not `l
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .. import __version__
-from ..inspect.outcome import REFUSED
+from ..inspect.outcome import REFUSED, Ending, Outcome
 from . import error_responses, options
 from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
@@ -34,8 +35,16 @@ from .observe import views
 from .observe.commands import Commands, ProxyCommands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
-from .observe.recorder import recorder_of
-from .routes import ResponsesRoute, beside, is_chat, is_upgrade, responses_route, unserved
+from .observe.recorder import client_request_of, recorder_of
+from .routes import (
+    ResponsesRoute,
+    beside,
+    is_chat,
+    is_replayed,
+    is_upgrade,
+    responses_route,
+    unserved,
+)
 from .run_slices import ClientLeft, in_slices
 from .self_test import SelfTest
 
@@ -74,7 +83,7 @@ class Dragoman:
         """Declare the options."""
         options.declare(loader)
         options.take_over(ctx.options.deferred)
-        views.install()
+        views.install(views.statistics(self._witness.stats))
         if LAYER_MISSING:
             logger.warning(
                 "No heartbeats while an upstream is silent, no last word when its connection "
@@ -122,11 +131,15 @@ class Dragoman:
             len(self._hosts.listed()),
             self._bridge.archive.place,
         )
+        # A collection of everything stops all streams, for some 50 ms only for what mitmproxy
+        # and its libraries have made at the start; none of that is ever garbage.
+        gc.freeze()
 
     def done(self) -> None:
         """mitmproxy ends, or the script is loaded anew.  Streams still run: what they have to
         keep is kept until the process ends."""
         self._metrics.stop()
+        gc.unfreeze()
 
     def client_connected(self, client: Client) -> None:
         """A client has come."""
@@ -156,9 +169,11 @@ class Dragoman:
         for name in set(flow.request.headers):
             if name.lower().startswith(bridge_turn.OWN_HEADERS):
                 del flow.request.headers[name]
-        if self._converts(flow) or self._refuses(flow) or self._repairs(flow):
+        again = is_replayed(flow) and client_request_of(flow) is not None
+        ours = again or self._converts(flow) or self._refuses(flow)
+        if ours or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
-        if self.needs_whole(flow, request=True):
+        if ours or self.needs_whole(flow, request=True):
             flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -168,6 +183,11 @@ class Dragoman:
             return
         if is_question(flow):
             return
+        asked = client_request_of(flow) if is_replayed(flow) else None
+        if asked is not None and is_chat(flow.request):
+            dialect = self._asked.pop(flow, "")
+            if await self._bridge.convert_again(flow, asked, self.settings, dialect):
+                return
         address = responses_route(flow.request)
         if address is not None and self._bridge.recall.runs(flow.request, address):
             await self._answer(flow, address)
@@ -207,7 +227,9 @@ class Dragoman:
             if flow.killable:
                 flow.kill()
             return
-        flow.comment = flow.comment or "answered from the stored responses"
+        ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
+        outcome = Outcome(ending, "answered from the stored responses")
+        flow.comment = flow.comment or str(outcome)
 
     # The response
 

@@ -197,7 +197,8 @@ class _Rewriter:
                 case "type":
                     made[key] = kind
                 case "enum":
-                    fitting = [v for v in value if is_of(v, kind)] if listed(value) else []
+                    values = value if isinstance(value, list) else []
+                    fitting = [each for each in values if is_of(each, kind)]
                     if fitting and kind not in ("object", "array", "null"):
                         made[key] = fitting
                 case "properties" | "patternProperties" if isinstance(value, dict):

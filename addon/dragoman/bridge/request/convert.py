@@ -23,6 +23,7 @@ from . import chat_messages
 from .chat_shapes import forming
 from .tool_choice import read_choice
 from .toolbox import Toolbox
+from .turn_items import SUMMARY_PROMPT, asks_for_summary, effort
 from .validation import RequestObject, label, missing, previous_not_found
 
 MAX_TOOLS = 20_000
@@ -85,9 +86,14 @@ def converting(
         raise Refused("'input' says nothing.", param="input")
     stream = request.boolean("stream") or False
     chat: dict[str, Any] = {"model": model, "messages": messages}
-    chat |= _tools(request, toolbox, evidence)
-    chat |= _text(request)
-    chat |= _limits_and_reasoning(request, family, evidence)
+    if summary := asks_for_summary(request):
+        evidence.note("asked for a summary", "instead of the turn")
+        messages.append({"role": "user", "content": SUMMARY_PROMPT})
+    else:
+        chat |= _tools(request, toolbox, evidence)
+        chat |= _text(request)
+    asked = effort(request, earlier or ())
+    chat |= _limits_and_reasoning(request, asked, family, evidence)
     chat |= _settings(request)
     if stream:
         chat |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -98,7 +104,9 @@ def converting(
     _record_ignored(request, evidence)
     echoed = {name: value for name, value in body.items() if name != "input"}
     size = yield from estimating(chat)
-    return Conversion(chat, TurnContext(echoed, model, stream, toolbox.table, size))
+    thinks = asked != "none" and (asked is not None or request.get("reasoning") is not None)
+    turn = TurnContext(echoed, model, stream, toolbox.table, thinks, size, summary)
+    return Conversion(chat, turn)
 
 
 def _check_sizes(request: RequestObject) -> None:
@@ -192,17 +200,15 @@ def _response_format(form: RequestObject) -> dict[str, Any] | None:
 
 
 def _limits_and_reasoning(
-    request: RequestObject, family: Family, evidence: Evidence
+    request: RequestObject, asked: str | None, family: Family, evidence: Evidence
 ) -> dict[str, Any]:
-    reasoning = request.object("reasoning")
-    effort = reasoning.string("effort") if reasoning is not None else None
     fields = _present({family.token_limit: request.integer("max_output_tokens")})
-    if effort == "none" and family.thinking_off is not None:
+    if asked == "none" and family.thinking_off is not None:
         return {**fields, **family.thinking_off}
-    if effort is not None:
-        fields["reasoning_effort"] = sent = family.effort(effort)
-        if sent != effort:
-            evidence.note("changed", f"reasoning.effort {label(effort)} to {sent} ({family.name})")
+    if asked is not None:
+        fields["reasoning_effort"] = sent = family.effort(asked)
+        if sent != asked:
+            evidence.note("changed", f"reasoning.effort {label(asked)} to {sent} ({family.name})")
     return fields
 
 

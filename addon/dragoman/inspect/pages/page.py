@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...wire.json_codec import NotJson, loads
+from ..stats import aligned
 
 Style = Literal["text", "header", "highlight", "error", "key"]
 
@@ -174,6 +175,11 @@ def notes(lines: Iterable[str]) -> Page:
         first, *more = _wrapped(one_line(line, 200))
         page += [Line(f"  • {first}"), *(Line(f"    {rest}") for rest in more)]
     return page
+
+
+def stats_page(rows: list[list[str]]) -> Page:
+    """The table of all flows so far."""
+    return [Line(line) for line in aligned(rows).split("\n")]
 
 
 def seconds(value: float) -> str:

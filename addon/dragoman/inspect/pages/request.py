@@ -98,6 +98,7 @@ def _client(exchange: Exchange, asked: ParsedRequest | None) -> Page:
     else:
         kinds = Counter(one_line(entry.role, 30) for entry in asked.entries)
         rows = [
+            ("path", one_line(exchange.client_path.partition("?")[0])),
             ("model", one_line(asked.model)),
             ("items", _list([f"{times} {kind}" for kind, times in kinds.most_common()])),
             ("tools", _list(asked.tools)),

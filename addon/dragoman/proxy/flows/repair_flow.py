@@ -26,7 +26,7 @@ from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, 
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
-from ..routes import is_chat
+from ..routes import is_chat, is_replayed
 from ..run_slices import ClientLeft, in_slices
 from .live_stream import WatchedStream
 from .repair_stream import RepairStream
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _ChatRequest:
+class ChatRequest:
     """What the repair of a reply needs of its request."""
 
     readable: bool
@@ -51,7 +51,7 @@ class RepairFlow:
         """`breaks`: whether the reply to a client can be broken off."""
         self._witness = witness
         self._breaks = breaks
-        self._asked: WeakKeyDictionary[http.HTTPFlow, _ChatRequest | None] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[http.HTTPFlow, ChatRequest | None] = WeakKeyDictionary()
         """What was asked for, until the reply has come that far that it is needed; None where
         it could not be read for a fault of ours."""
 
@@ -60,7 +60,7 @@ class RepairFlow:
         if flow in self._asked:
             return
         try:
-            self._asked[flow] = await in_slices(_asking(flow), flow)
+            self._asked[flow] = await in_slices(asking(flow), flow)
         except ClientLeft:
             self._asked[flow] = None
         except Exception:
@@ -94,6 +94,7 @@ class RepairFlow:
         """Have the reply repaired while it streams, where that is wanted; False if it has to pass
         as it comes.  `turns`: see `RepairStream`."""
         encoding, asked = encoding_of(response), self._asked[flow]
+        breaks = self._breaks and not is_replayed(flow)
         if asked is None:
             return False
         repairs = settings.repair is None or settings.repair(flow)
@@ -107,6 +108,7 @@ class RepairFlow:
             repair = ChatStreamRepair(tools, policy, record.evidence, int(time.time()))
             if not repairs:
                 repair.leave_all()
+            record.tools = tools
             response.stream = RepairStream(
                 repair,
                 decoder_for(encoding),
@@ -115,10 +117,10 @@ class RepairFlow:
                 heartbeat=settings.heartbeat if asked.stream else 0,
                 labelled=media_type(response) == EVENT_STREAM,
                 whole=_Whole(tools, policy, record.evidence) if repairs else _as_it_came,
-                waits=self._breaks,
+                waits=breaks,
                 has_end=repairs and is_chat(flow.request),
                 # How a body ends says nothing to a client of HTTP/1.0.
-                breaks=self._breaks and flow.request.http_version != "HTTP/1.0",
+                breaks=breaks and flow.request.http_version != "HTTP/1.0",
                 turns=turns,
             )
         except Exception:
@@ -161,6 +163,7 @@ class RepairFlow:
             return
         record = self._witness.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
+        record.tools = asked.tools
         try:
             body = await in_slices(reading_body(response), flow)
             now = int(time.time())
@@ -207,7 +210,7 @@ def _as_it_came(body: bytes) -> Slices[bytes]:
     return body
 
 
-def _is_cut(body: bytes, asked: _ChatRequest) -> bool:
+def _is_cut(body: bytes, asked: ChatRequest) -> bool:
     """Whether a chat completion that came whole is a stream that was cut off; one of which
     nothing came is, where a stream was asked for."""
     if is_event_stream(body):
@@ -215,7 +218,7 @@ def _is_cut(body: bytes, asked: _ChatRequest) -> bool:
     return not body.strip() and asked.stream
 
 
-def _asking(flow: http.HTTPFlow) -> Slices[_ChatRequest]:
+def asking(flow: http.HTTPFlow) -> Slices[ChatRequest]:
     """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
@@ -225,7 +228,7 @@ def _asking(flow: http.HTTPFlow) -> Slices[_ChatRequest]:
         value = None
     tools = yield from DeclaredTools.reading(value)
     if not isinstance(value, dict):
-        return _ChatRequest(False, False, tools)
+        return ChatRequest(False, False, tools)
     if isinstance(messages := value.get("messages"), list):
         yield from emptied(messages)
-    return _ChatRequest(True, bool(value.get("stream")), tools)
+    return ChatRequest(True, bool(value.get("stream")), tools)

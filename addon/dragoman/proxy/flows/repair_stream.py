@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.pipeline import RepairPipeline
@@ -49,7 +50,9 @@ class RepairStream(LiveStream):
         self._pipeline = RepairPipeline(
             repair,
             record.evidence,
-            self._warn,
+            # Not a method: without a cycle an ended stream, and the tools that its request
+            # declared, wait for no collector.
+            partial(logger.warning, "%s: %s", name),
             labelled=labelled,
             max_document=MAX_REPLY,
             has_end=has_end,
@@ -171,6 +174,3 @@ class RepairStream(LiveStream):
             what = "%s: held text could not be released"
             logger.error(what, self._name, exc_info=failure)
         return out
-
-    def _warn(self, what: str) -> None:
-        logger.warning("%s: %s", self._name, what)

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any
 
 from mitmproxy import exceptions
@@ -118,6 +119,7 @@ class _Collector:
         unread.add_metric([], totals.unread)
         yield unread
         yield from self._of_models(totals.models)
+        yield from self._turns(totals.models)
 
     def _of_models(self, models: Mapping[tuple[str, str], ModelFigures]) -> Iterator[Any]:
         """What is counted by host and model."""
@@ -137,6 +139,30 @@ class _Collector:
                 taken = figures.times[what]
                 times.add_metric(name, _buckets(taken), taken.sum)
             yield times
+
+    def _turns(self, models: Mapping[tuple[str, str], ModelFigures]) -> Iterator[Any]:
+        """What came of turns with tools, for each host and model."""
+        for name, text, count in (
+            ("tool_turns", "Turns for which tools were declared.", attrgetter("turns")),
+            ("calls", "Calls in such turns.", attrgetter("calls")),
+            (
+                "refused_calls",
+                "Calls whose arguments are no JSON, or such as their schema refuses.",
+                attrgetter("refused"),
+            ),
+            ("silent_turns", "Turns with neither answer nor call.", attrgetter("silent")),
+        ):
+            counter = self._counter(f"dragoman_{name}", text, ["host", "model"])
+            for at, figures in models.items():
+                counter.add_metric(at, count(figures.turns))
+            yield counter
+        leaked = self._counter(
+            "dragoman_leaked_calls", "Calls that leaked.", ["host", "model", "format"]
+        )
+        for at, figures in models.items():
+            for name, number in figures.turns.leaked.items():
+                leaked.add_metric([*at, name], number)
+        yield leaked
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Any:
         return self._core.CounterMetricFamily(name, text, labels=labels)

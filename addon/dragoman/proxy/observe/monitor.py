@@ -18,13 +18,14 @@ from ...inspect.exchange import Job
 from ...inspect.headline import headline
 from ...inspect.outcome import RUNNING, outcome_of
 from ...inspect.stats import Stats, Summary, counted
-from ...inspect.summary import ReplySummary, summarizing_both
+from ...inspect.summary import ReplySummary, model_asked, summarizing_both
+from ...inspect.turn_figures import figures_of
 from ...notes import Evidence, printable
 from ...wire.chat_end import EARLY
 from ...wire.slices import Slices, drained
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..run_slices import in_slices
-from .recorder import FlowRecorder, readable, recorder_of
+from .recorder import KEY, ClientRequest, FlowRecorder, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ REPAIRED = ":wrench:"
 BRIDGED = ":left_right_arrow:"
 BRIDGED_AND_REPAIRED = ":hammer_and_wrench:"
 FAILED = ":x:"
+_LEFT = ("Client disconnected", "stream reset by client")
+"""How mitmproxy's words for that begin, of HTTP/1 and HTTP/2."""
 SILENTLY_USELESS = 20
 """Watched replies of a host in a row with nothing to read in them, after which it is said."""
 MAX_HOSTS = 1000
@@ -61,7 +64,7 @@ class FlowMonitor:
         evidence: Evidence,
         *,
         model: str = "",
-        client_request: bytes | None = None,
+        client_request: ClientRequest | None = None,
     ) -> FlowRecorder:
         """Begin to watch `flow`, and say so on it."""
         record = FlowRecorder(
@@ -122,6 +125,7 @@ class FlowMonitor:
             if record.growth is not None:
                 record.growth.stop()
             seen = seen or drained(self._looking(flow, record))
+            record.model = record.model or seen.model or model_asked(readable(flow.request))
             status, broken = _status(flow), _broken(flow)
             record.outcome = outcome_of(seen, record.evidence, status=status, broken=broken)
             self._log(flow, record, self._sign(flow, record, seen))
@@ -162,7 +166,7 @@ class FlowMonitor:
             flow.comment = signature[0]
         if flow.marked == record.signed[1]:
             flow.marked = signature[1]
-        record.signed = signature
+        record.signed = flow.metadata[KEY]["signed"] = signature
         return line
 
     @staticmethod
@@ -207,8 +211,7 @@ def _broken(flow: http.HTTPFlow) -> str:
         return ""
     if flow.error.msg == EARLY:
         return "ended early"
-    left = flow.error.msg.startswith("Client disconnected")
-    return "client left" if left else "connection broken"
+    return "client left" if flow.error.msg.startswith(_LEFT) else "connection broken"
 
 
 def _mark(record: FlowRecorder) -> str:
@@ -225,10 +228,14 @@ def _mark(record: FlowRecorder) -> str:
 def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> Summary:
     forms, notes = counted(record.evidence)
     timing = record.timing
+    (body, missing), _ = record.ends()
+    if not record.streamed and not body and flow.response is not None:
+        body = readable(flow.response)
+    turn = figures_of(b"" if missing else body, record.tools, record.evidence, seen, record.outcome)
     return Summary(
         job=record.job,
         host=flow.request.pretty_host,
-        model=record.model or seen.model,
+        model=record.model,
         streamed=record.streamed,
         outcome=record.outcome,
         forms=forms,
@@ -239,6 +246,7 @@ def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> S
         longest_silence=timing.longest_silence if timing else None,
         duration=time.time() - record.began,
         parsed=seen.parsed,
+        turn=turn,
     )
 
 

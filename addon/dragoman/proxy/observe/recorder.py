@@ -14,7 +14,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary
 
@@ -24,6 +24,7 @@ from mitmproxy.flow import Flow
 from ...inspect.exchange import Exchange, Job, Step, Timing
 from ...inspect.outcome import ENDINGS, RUNNING, Ending, Outcome
 from ...notes import Evidence
+from ...repair.declared_tools import DeclaredTools
 from ..content_decoding import MAX_REQUEST, DecodingError
 from ..http_headers import body_of
 from .kept_body import Body
@@ -49,6 +50,18 @@ _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 """Of the module, so that a script that is loaded anew finds them."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """What the client of a bridged flow sent.  It is kept with the flow, whose own request is
+    the one that went upstream: so a replay of the flow goes through the bridge again."""
+
+    body: bytes
+    """Without content encoding."""
+    path: str
+    """With its query."""
+    dialect: str
+
+
 class FlowRecorder:
     """What passes in one flow."""
 
@@ -60,7 +73,7 @@ class FlowRecorder:
         evidence: Evidence,
         keep: int,
         model: str = "",
-        client_request: bytes | None = None,
+        client_request: ClientRequest | None = None,
     ) -> None:
         """`keep` is how many bytes are kept of each side of the reply, `model` is the one
         asked for if known, `client_request` what the client sent where the upstream was
@@ -75,6 +88,8 @@ class FlowRecorder:
         """Whether the reply is not the upstream's, nor made of it."""
         self.outcome = RUNNING
         self.evidence = evidence
+        self.tools = DeclaredTools({})
+        """Those that the request declares."""
         self.options: Mapping[str, str] = {}
         """Those that the reply depends on, see `Exchange.options`."""
         self.upstream_status: int | None = None
@@ -83,7 +98,8 @@ class FlowRecorder:
         self.growth: FlowRefresher | None = None
         """What shows the flow while it runs."""
         self._upstream, self._client = Body(keep), Body(keep)
-        self._request = client_request or None
+        self._request = client_request
+        self._uncured: bytes | None = None
         self._broken = False
         self.began = flow.request.timestamp_end or flow.request.timestamp_start
         self._last = self.began
@@ -91,12 +107,12 @@ class FlowRecorder:
         self._steps = array("d")
         self._count = 0
         self._stride = 1
-        flow.metadata[KEY] = {"job": job}
+        flow.metadata[KEY] = {"job": job, **self._asked}
         _running[flow] = self
 
     def sent_another(self, client_request: bytes) -> None:
-        """The upstream was sent something else than this, which the client sent."""
-        self._request = client_request
+        """The request was cured: the upstream was sent something else than this."""
+        self._uncured = client_request
 
     def came(self, data: bytes) -> None:
         """The upstream sent this."""
@@ -143,7 +159,8 @@ class FlowRecorder:
         return replace(
             exchange,
             upstream_status=self.upstream_status or exchange.status,
-            client_request=self._request or exchange.client_request,
+            client_request=self._asked.get("request", exchange.client_request),
+            client_path=self._request.path if self._request else "",
             upstream_reply=self._upstream.kept,
             client_reply=self._client.kept,
             upstream_missing=self._upstream.missing,
@@ -215,7 +232,7 @@ class FlowRecorder:
             "steps": struct.pack(f"<{len(self._steps)}d", *self._steps),
             "ended": [self._last - self.began, self._silence] if self.streamed else None,
             "status": self.upstream_status,
-            "request": self._request,
+            **self._asked,
             "upstream": None if self._same else self._upstream.kept,
         }
         if (kept := self._client.kept) and flow.response is not None:
@@ -224,6 +241,13 @@ class FlowRecorder:
         if self.streamed and flow.response is not None:
             # A flow that is kept, or waits for the collector, need not keep the stages.
             flow.response.stream = True
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        asked = self._request
+        if asked is None:
+            return {} if self._uncured is None else {"request": self._uncured}
+        return {"request": asked.body, "path": asked.path, "dialect": asked.dialect}
 
     @property
     def _same(self) -> bool:
@@ -237,6 +261,16 @@ class FlowRecorder:
 def recorder_of(flow: Flow) -> FlowRecorder | None:
     """The record of a flow that still runs."""
     return _running.get(flow)
+
+
+def client_request_of(flow: Flow) -> ClientRequest | None:
+    """What the client sent, of a flow that was bridged, perhaps in an earlier run."""
+    told = flow.metadata.get(KEY)
+    known = told if isinstance(told, dict) else {}
+    match known.get("request"), known.get("path"), known.get("dialect"):
+        case bytes() as body, str() as path, str() as dialect:
+            return ClientRequest(body, path, dialect)
+    return None
 
 
 def is_watched(flow: Flow) -> bool:
@@ -256,6 +290,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
     exchange = Exchange(
         job=cast(Job, told["job"] if told.get("job") in get_args(Job) else "watch"),
         client_request=_typed(told.get("request"), bytes, sent),
+        client_path=_typed(told.get("path"), str, ""),
         upstream_request=sent,
         upstream_reply=b"",
         client_reply=b"",

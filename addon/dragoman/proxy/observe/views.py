@@ -17,7 +17,8 @@ from mitmproxy import contentviews, http
 from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange
-from ...inspect.pages.page import Line, Page
+from ...inspect.pages.page import Line, Page, stats_page
+from ...inspect.stats import Stats
 from .recorder import exchange_of, is_watched
 
 logger = logging.getLogger(__name__)
@@ -75,10 +76,15 @@ LOOKS = (
 )
 
 
-def install() -> None:
+def statistics(stats: Stats) -> _Look:
+    """The view of the figures of all flows, which any flow shows."""
+    return _Look("LLM statistics", lambda _: stats_page(stats.totals().rows()))
+
+
+def install(*more: _Look) -> None:
     """Add the views, in place of those of an earlier load of the script."""
     views: Any = contentviews  # of either generation
-    for look in LOOKS:
+    for look in (*LOOKS, *more):
         if hasattr(views, "registry"):
             views.add(_Prettifying(look))
             continue
