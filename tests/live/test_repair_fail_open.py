@@ -110,6 +110,11 @@ STREAM_STAGES = [
     "proxy.flows.repair_flow:DeclaredTools.reading",
     "proxy.flows.repair_flow:decoder_for",
     "proxy.flows.repair_flow:RepairStream",
+    "proxy.flows.cure_flow:reading",
+    "proxy.flows.cure_flow:reading_history",
+    "proxy.flows.cure_flow:asker_of",
+    "stored.turn_reader:TurnReader.feed",
+    "stored.turn_reader:TurnReader._read_frame",
     "proxy.observe.monitor:FlowRecorder",
     "proxy.observe.monitor:summarizing",
     "proxy.observe.monitor:headline",
@@ -179,7 +184,8 @@ def ask_with_fault(chat: Chat, reply: bytes | Reply, fault: str, options: str = 
     """The body with that fault, of which the log must hold one traceback; None if the
     flow ended before the fault was reached."""
     chat.proxy.mark()
-    request = LEAK.request | {"stream": isinstance(reply, bytes)}
+    asked = {"model": "kimi-k2.5", "messages": [{"role": "user", "content": "Do it."}]}
+    request = LEAK.request | asked | {"stream": isinstance(reply, bytes)}
     got = chat.ask(reply, options, request=request, headers=(("x-fault", fault),))
     assert got.status == 200
     assert got.complete or b"[DONE]" not in got.body

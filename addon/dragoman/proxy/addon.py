@@ -174,7 +174,7 @@ class Dragoman:
         ours = again or self._converts(flow) or self._refuses(flow)
         if ours or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
-        if self.needs_whole(flow, request=True):
+        if ours or self.needs_whole(flow, request=True):
             flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:

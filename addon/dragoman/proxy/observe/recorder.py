@@ -52,13 +52,13 @@ _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """What the client sent, where the flow's own request is another: the one that went upstream.
-    It is kept with the flow, so a replay of a bridged one goes through the bridge again."""
+    """What the client of a bridged flow sent.  It is kept with the flow, whose own request is
+    the one that went upstream: so a replay of the flow goes through the bridge again."""
 
     body: bytes
     """Without content encoding."""
     path: str
-    """With its query; this and the dialect only of a bridged flow."""
+    """With its query."""
     dialect: str
 
 
@@ -99,6 +99,7 @@ class FlowRecorder:
         """What shows the flow while it runs."""
         self._upstream, self._client = Body(keep), Body(keep)
         self._request = client_request
+        self._uncured: bytes | None = None
         self._broken = False
         self.began = flow.request.timestamp_end or flow.request.timestamp_start
         self._last = self.began
@@ -110,8 +111,8 @@ class FlowRecorder:
         _running[flow] = self
 
     def sent_another(self, client_request: bytes) -> None:
-        """The upstream was sent something else than this, which the client sent."""
-        self._request = ClientRequest(client_request, "", "")
+        """The request was cured: the upstream was sent something else than this."""
+        self._uncured = client_request
 
     def came(self, data: bytes) -> None:
         """The upstream sent this."""
@@ -158,7 +159,7 @@ class FlowRecorder:
         return replace(
             exchange,
             upstream_status=self.upstream_status or exchange.status,
-            client_request=self._request.body if self._request else exchange.client_request,
+            client_request=self._asked.get("request", exchange.client_request),
             client_path=self._request.path if self._request else "",
             upstream_reply=self._upstream.kept,
             client_reply=self._client.kept,
@@ -245,7 +246,7 @@ class FlowRecorder:
     def _asked(self) -> dict[str, Any]:
         asked = self._request
         if asked is None:
-            return {}
+            return {} if self._uncured is None else {"request": self._uncured}
         return {"request": asked.body, "path": asked.path, "dialect": asked.dialect}
 
     @property
@@ -265,7 +266,7 @@ def recorder_of(flow: Flow) -> FlowRecorder | None:
 def client_request_of(flow: Flow) -> ClientRequest | None:
     """What the client sent, of a flow that was bridged, perhaps in an earlier run."""
     told = flow.metadata.get(KEY)
-    known = told if isinstance(told, dict) and told.get("job") == "bridge" else {}
+    known = told if isinstance(told, dict) else {}
     match known.get("request"), known.get("path"), known.get("dialect"):
         case bytes() as body, str() as path, str() as dialect:
             return ClientRequest(body, path, dialect)
