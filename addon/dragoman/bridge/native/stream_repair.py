@@ -29,7 +29,7 @@ from ...wire.sse import Frame
 from ...wire.usage import usage
 from ..responses.event_writer import ItemStatus
 from .adopting_writer import AdoptingWriter
-from .host_items import HostItems, HostText
+from .host_items import HostItems, HostText, place_of
 from .item_repair import ItemRepair
 from .kept_frames import KeptFrames, event_of
 from .request_tools import RequestTools
@@ -203,7 +203,7 @@ class ResponsesStreamRepair:
         self._named |= text is not None or self._host.response is not None
         self._begins = self._begins_text(event)
         channel = self._channel_of(text, event["delta"]) if text is not None else None
-        place = event.get("output_index")
+        place = place_of(event)
         if channel is not None:
             pieces = channel.scanner.feed(event["delta"])
             if place not in self._repaired:
@@ -292,14 +292,15 @@ class ResponsesStreamRepair:
 
     def _pass_on(self, writer: AdoptingWriter, event: Json, other_lines: bytes) -> None:
         """An event of the host's, after something has changed."""
-        kind, place, item = event["type"], event.get("output_index"), event.get("item")
-        if type(place) is int:
+        kind, place, item = event["type"], place_of(event), event.get("item")
+        if place is not None:
             if kind == "response.output_item.added" and isinstance(item, dict):
                 self._close_adopted("completed")
                 self._places[place] = writer.place(item)
             place = self._places.get(place, place)
             event = {**event, "output_index": place}
-            if kind == "response.output_item.done" and isinstance(item, dict):
+            ends = kind == "response.output_item.done" and place < len(writer.items)
+            if ends and isinstance(item, dict):
                 writer.items[place] = item
         response = event.get("response")
         if kind in TERMINALS and isinstance(response, dict):
@@ -346,6 +347,7 @@ class ResponsesStreamRepair:
         elif kind == "response.output_text.annotation.added" and self._writer.in_text:
             self._writer.annotate(event.get("annotation") or {})
         elif kind.endswith("_part.added"):
+            self._end_channel(Scanner.close)
             self._writer.close_item()
 
     def _close_adopted(self, status: ItemStatus) -> None:
