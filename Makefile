@@ -30,8 +30,8 @@ hosts := $(subst $(comma), ,$(HOST))
 INTERCEPT := $(if $(findstring ://,$(HOST)),--mode 'reverse:$(HOST)',$(foreach host,$(hosts),\
 	--allow-hosts '^$(subst .,\.,$(host))$(if $(findstring :,$(host)),,:443)$$'))
 SERVE = -s addon/main.py --listen-host 127.0.0.1 --listen-port $(PORT) $(INTERCEPT)
-# With mitmweb's own column of paths, what fits a window of 1400 pixels.
-COLUMNS := $(foreach column,path method status comment size time,--set web_columns=$(column))
+# How a turn ended, beside its path: what fits a window of 1400 pixels.
+COLUMNS := $(foreach column,path comment status size time,--set web_columns=$(column))
 
 .PHONY: help demo demo-web web run test pytest test-clients soak bench bench-smoke fuzz lint fixtures pictures clean
 

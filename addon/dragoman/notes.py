@@ -29,8 +29,12 @@ class Evidence:
 
     calls: Counter[str] = field(default_factory=Counter)
     """Tool calls the client received out of repair, by tool name."""
+    refused: int = 0
+    """Those whose arguments are no JSON, or such as the schema of their tool refuses."""
     notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often something was done: (what was done, to what)."""
+    of_request: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Those of `notes` that were there when the request left."""
 
     def note(self, what: str, detail: str = "", count: int = 1) -> None:
         """Record e.g. ``note("dropped", "tool web_search")``."""
@@ -50,9 +54,25 @@ class Evidence:
     def empty(self) -> bool:
         return not self.calls and not self.notes
 
+    def request_left(self) -> None:
+        """Further notes are about the reply."""
+        self.of_request = self.notes.copy()
+
     def lines(self) -> list[str]:
         """One phrase for each kind of note: ``inferred bash from a bare counter ×2``."""
-        return [
-            f"{what} {detail}".rstrip() + (f" ×{count}" if count > 1 else "")
-            for (what, detail), count in self.notes.items()
-        ]
+        return _phrases(self.notes)
+
+    def request_lines(self) -> list[str]:
+        """The phrases of what was done to the request."""
+        return _phrases(self.of_request)
+
+    def reply_lines(self) -> list[str]:
+        """The phrases of what was done to the reply."""
+        return _phrases(self.notes - self.of_request)
+
+
+def _phrases(notes: Counter[tuple[str, str]]) -> list[str]:
+    return [
+        f"{what} {detail}".rstrip() + (f" ×{count}" if count > 1 else "")
+        for (what, detail), count in notes.items()
+    ]

@@ -35,6 +35,7 @@ ROWS: dict[str, Callable[[Bench], Iterable[Row | Missing]]] = {
     "growth": memory.growth,
     "length": turns.length,
     "conversion": stages.conversion,
+    "cure": stages.cure,
     "start": starting.start,
     "store": turns.store,
     "stalls": stalls.stalls,

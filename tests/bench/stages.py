@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from dragoman.bridge.cure.chat_request import cured
+from dragoman.bridge.model_families import family_of
 from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.bridge.native.stream_repair import ResponsesStreamRepair
 from dragoman.bridge.reply.converter import ReplyConverter
@@ -18,11 +20,16 @@ from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.notes import Evidence
+from dragoman.proxy.flows.cure_flow import may_be_strict
+from dragoman.proxy.stored.open_store import open_store
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
+from dragoman.stored.turn_reader import TurnReader
+from dragoman.stored.turn_reasoning import TurnNamer, keep, reading_history, recall
 from dragoman.wire import json_codec
+from dragoman.wire.chat_calls import CallDelta
 from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter, split
 from tests.bench.bench import Bench
@@ -31,6 +38,7 @@ from tests.bench.streams import TOOLS, frames
 from tests.bridge.hosts import VLLM
 
 EVENTS = 5_000
+TURNS = 10_000
 HISTORY, ITEMS = 2_000_000, 500
 """Bytes and items of a long conversation."""
 
@@ -55,6 +63,14 @@ def _repairing(pieces: Iterable[bytes]) -> list[Frame]:
     return [done for frame in _splitting(pieces) for done in repair.feed(frame)] + repair.close()
 
 
+def _remembering(pieces: Iterable[bytes]) -> list[Frame]:
+    reader, out = TurnReader(), _repairing(pieces)
+    for frame in out:
+        reader.feed(frame.raw)
+    reader.take()
+    return out
+
+
 def _bridging(pieces: Iterable[bytes]) -> list[Frame]:
     reply = _reply()
     out = [event for frame in _repairing(pieces) for event in reply.feed(frame)] + reply.close()
@@ -65,6 +81,7 @@ def _bridging(pieces: Iterable[bytes]) -> list[Frame]:
 _STAGES: tuple[tuple[str, Callable[[Iterable[bytes]], list[Frame]], tuple[str, ...]], ...] = (
     ("sse", _splitting, ("clean",)),
     ("sse, kimi", _repairing, ("clean", "calls", "long_call", "native")),
+    ("sse, kimi, reasoning", _remembering, ("clean", "thinking", "native")),
     ("sse, kimi, bridge", _bridging, ("thinking", "calls", "native")),
 )
 
@@ -114,6 +131,57 @@ def _converting(body: bytes) -> None:
     converted = convert(json_codec.loads(body), unsupported="drop", evidence=Evidence())
     DeclaredTools.of_request(converted.chat)
     assert len(json_codec.dumps(converted.chat)) > HISTORY * 0.9
+
+
+def cure(bench: Bench) -> Iterator[Row]:
+    """What a chat request costs that is left alone, one that is changed, and the reasoning of one
+    turn among ten thousand."""
+    for model, what, goal in (
+        ("gpt-5.4", "chat request that is left alone", Goal(2)),
+        ("deepseek-v4", "chat request that is changed", Goal(80)),
+    ):
+        body = chat_history(model)
+        found = bench.rounds(what, {"": partial(_seconds, _curing, body)}, rounds=40, warm_up=3)
+        row = f"{what}, {len(body) / 1e6:.1f} MB"
+        yield Row(row, "ms", None, Samples.of(found[""], 1e3), "value", goal, "–")
+    store = open_store("", confdir=bench.confdir(), days=30, max_bytes=1 << 30)
+    for number in range(TURNS):
+        names = TurnNamer().names([CallDelta(0, f"call_{number}", "bash", "{}")])
+        keep(store, "owner", names=names, text="thought " * 100, now=time.time(), used=())
+
+    def look_up(number: int) -> None:
+        names = TurnNamer().names([CallDelta(0, f"call_{number}", "bash", "{}")])
+        assert recall(store, "owner", [names], time.time())[0]
+
+    samples = Samples([_seconds(look_up, number) * 1e3 for number in range(0, TURNS, 10)])
+    store.close()
+    what = f"reasoning of one of {TURNS:,} turns (SQLite)"
+    yield Row(what, "ms", None, samples, "value", Goal(1), "–")
+
+
+def _curing(body: bytes) -> None:
+    if drained(may_be_strict(body)):
+        value = json_codec.loads(body)
+        drained(reading_history(value["messages"]))
+        made = cured(value, family_of(value["model"])).request
+        assert made is not value
+        json_codec.dumps(made)
+
+
+def chat_history(model: str) -> bytes:
+    """The same of a chat client that leaves reasoning out."""
+    text = 'The assembler headers are in /usr/include/asm: «errno.h» says "1".\n'
+    long = text * (HISTORY * 2 // ITEMS // len(text.encode()))
+    messages: list[dict[str, Any]] = []
+    for number in range(ITEMS // 2):
+        function = {"name": "bash", "arguments": json.dumps({"command": text})}
+        call = {"id": f"call_{number}", "type": "function", "function": function}
+        messages += [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": call["id"], "content": long},
+        ]
+    request = {"model": model, "messages": messages, "tools": TOOLS, "stream": True}
+    return json.dumps(request, ensure_ascii=False).encode()
 
 
 def history() -> bytes:

@@ -28,7 +28,7 @@ FIELDS = set(_FIELD_NAMES.split())
 NUMBERS = ("top_p", "presence_penalty", "frequency_penalty", "temperature", "top_logprobs")
 CODES = {
     *("rate_limit_exceeded", "context_length_exceeded", "insufficient_quota"),
-    *("server_is_overloaded", "invalid_prompt", "server_error"),
+    *("invalid_prompt", "server_error"),
 }
 OFFICIAL_CODES = {"rate_limit_exceeded", "invalid_prompt", "server_error"}
 ONLY_BEFORE = {"error": "response.failed", "response.required_action": "response.completed"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reasoning_envelope import seal
-from dragoman.bridge.request.chat_messages import NO_OUTPUT
+from dragoman.bridge.cure.chat_history import NO_OUTPUT
+from dragoman.bridge.envelope import seal
 
 from .converting import Json, call, converted, image, of_input, output, refusal, said, thought, user
 
@@ -557,7 +557,7 @@ CONTENT = [{"type": "reasoning_text", "text": "plain"}]
         (reasoning(encrypted_content="gAAAAfoo", content=CONTENT, summary=SUMMARY), "plain"),
         (reasoning(encrypted_content=seal("sealed")[:-2], content=CONTENT), "plain"),
         (reasoning(encrypted_content=42, content=None, summary=SUMMARY), "short\n\ner"),
-        (reasoning(encrypted_content=None, content=None), ""),
+        (reasoning(encrypted_content=None, content=None), " "),
     ],
 )
 def test_reasoning_is_taken_from_the_envelope_then_content_then_summary(
@@ -570,7 +570,14 @@ def test_reasoning_is_taken_from_the_envelope_then_content_then_summary(
 @pytest.mark.parametrize("model", [K2, K3, "kimi-k2-thinking", "kimi-k2-0905-preview"])
 def test_every_kimi_message_with_calls_has_reasoning_content(model: str) -> None:
     made = of_input(user("x"), call("a"), output("a", "A"), model=model)
-    assert made.messages[1]["reasoning_content"] == ""
+    assert made.messages[1]["reasoning_content"] == " "
+
+
+def test_once_a_deepseek_message_has_reasoning_all_later_ones_do() -> None:
+    turns = [said("a"), user("y"), thought("hm"), said("b"), user("z"), said("c"), call("d")]
+    made = of_input(user("x"), *turns, output("d", "D"), user("!"), model="deepseek-v4-pro")
+    spoken = [m.get("reasoning_content") for m in made.messages if m["role"] == "assistant"]
+    assert spoken == [None, "hm", ""]
 
 
 def test_kimi_keeps_the_reasoning_of_answers_too() -> None:

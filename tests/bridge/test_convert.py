@@ -222,7 +222,12 @@ def test_k3_gets_an_effort_it_knows(effort: str, sent: str) -> None:
         ("kimi-for-coding", "kimi"),
         ("kimi-latest", "kimi"),
         ("LLM360/K2-Think", "other"),
-        ("deepseek-chat", "other"),
+        ("deepseek-chat", "deepseek"),
+        ("deepseek/deepseek-v4-flash", "deepseek"),
+        ("accounts/fireworks/models/deepseek-v3p2", "deepseek"),
+        ("deepseek-ai/DeepSeek-R1", "other"),
+        ("deepseek-v3-0324", "other"),
+        ("DeepSeek-R1-Distill-Qwen-32B", "qwen"),
         ("openai/gpt-oss-120b", "gpt-oss"),
         ("MiniMaxAI/MiniMax-M2.5", "minimax"),
         ("qwen3.6:27b", "qwen"),
@@ -356,7 +361,7 @@ def test_an_include_that_names_nothing_is_refused_by_its_place(include: Any) -> 
 @pytest.mark.parametrize("path", ["text.format", "text.verbosity", "reasoning.effort"])
 def test_a_nested_field_of_a_wrong_type_is_refused_by_its_path(path: str) -> None:
     outer, inner = path.split(".")
-    assert refusal({"model": "m", "input": "x", outer: {inner: 1}}).param == path
+    assert refusal({"model": "m", "input": "x", outer: {inner: []}}).param == path
 
 
 # ---------------------------------------------------------------- fuzz

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reasoning_envelope import open_sealed
+from dragoman.bridge.envelope import open_sealed
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence

@@ -288,3 +288,11 @@ def test_a_heartbeat_does_not_repeat_what_is_large(size: int) -> None:
     assert beat.keys() == last.keys()
     assert last["tools"][0]["description"] == tools[0]["description"]
     assert last["instructions"] == "Be brief."
+
+
+def test_what_many_log_probabilities_take_is_let_go_of_in_steps() -> None:
+    writer = new()
+    writer.start()
+    writer.prose("text", "two", [{}] * 5_000)
+    writer.complete(USAGE)
+    assert len([*writer.letting_go()]) >= 10

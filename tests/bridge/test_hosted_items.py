@@ -124,7 +124,6 @@ def test_it_belongs_to_the_reply_it_was_part_of() -> None:
         ({"type": "of_2030", "role": "developer", "content": "t"}, "system", "t"),
         ({"type": "of_2030", "role": "narrator", "content": "t"}, "user", "t"),
         ({"type": "flight_call", "output": "t"}, "assistant", "t"),
-        ({"type": "agent_message", "content": [{"type": "input_text", "text": "t"}]}, "user", "t"),
     ],
 )
 def test_an_unknown_item_leaves_its_text(item: Json, role: str, text: str) -> None:

@@ -15,6 +15,9 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.sse import Frame
 from fixtures.regenerate import NOW, chat_fixtures, request
+from tests.repair.formats.turns import DECLARED
+from tests.repair.test_native_calls import DEFECTS, meant
+from tests.repair.test_native_calls import stream as native_stream
 
 from .grammar import check
 from .replying import feed_body, new_reply
@@ -60,6 +63,15 @@ def test_after_a_fault_there_is_one_end(monkeypatch: pytest.MonkeyPatch, nth: in
     frames += pipeline.fail("A fault.")
     assert check(frames, OPENAI).response["status"] == "failed"
     assert pipeline.feed(b"data: [DONE]\n\n") + pipeline.close() == []
+
+
+@pytest.mark.parametrize("shape", DEFECTS)
+def test_a_native_call_that_carries_a_leak_is_one_item(shape: str) -> None:
+    reply = new_reply(Evidence())
+    repair = ChatStreamRepair(DECLARED, Policy(), Evidence(), NOW)
+    feed_body(reply, native_stream(DEFECTS[shape]), repair)
+    items = [(item["name"], json.loads(item["arguments"])) for item in reply.response["output"]]
+    assert items == meant(shape)
 
 
 def test_an_upstream_that_breaks_off_fails_the_turn() -> None:

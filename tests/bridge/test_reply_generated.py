@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.reasoning_envelope import open_sealed
+from dragoman.bridge.envelope import open_sealed
 from dragoman.bridge.responses.dialects import DIALECTS, Dialect
 
 from .grammar import CALLS

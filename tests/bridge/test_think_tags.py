@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.reply.think_tags import ThinkSplitter
 
 pieces_of_text = st.lists(
-    st.sampled_from(["<think>", "</think>", "<", "think", "/", ">", " ", "\n", "word", "é"]),
+    st.sampled_from(
+        [
+            *("<think>", "</think>", "</thinking>", "<thinking>", "<", "think", "/", ">", "`"),
+            *(" ", "\n", "\t", "word", "é"),
+        ]
+    ),
     max_size=14,
 )
 
@@ -27,11 +35,24 @@ def test_the_split_does_not_depend_on_the_cut(pieces: list[str]) -> None:
     assert split(pieces) == split([whole] if whole else []) == split(list(whole))
 
 
+def unopened(whole: str) -> str:
+    """A text without the first of its tags, if that is a closing one at its start or at the end of
+    a line, and not quoted."""
+    first = re.search("</?think(ing)?>", whole)
+    if first is None or first[0].startswith("<t"):
+        return whole
+    before, after = whole[: first.start()], whole[first.end() :]
+    if not before.strip():
+        return after.lstrip()
+    ends = re.match(r"[ \t\r]*(\n|\Z)", after) and not before.endswith("`")
+    return before + after if ends else whole
+
+
 @given(pieces_of_text)
 def test_the_split_is_what_the_tags_say(pieces: list[str]) -> None:
     whole = "".join(pieces)
     if not whole.lstrip().startswith("<think>"):
-        assert split(pieces) == ("", whole)
+        assert split(pieces) == ("", unopened(whole))
         return
     thought, close, rest = whole.lstrip().removeprefix("<think>").partition("</think>")
     thought = thought.lstrip()
@@ -51,3 +72,15 @@ def test_blanks_are_not_held_for_ever() -> None:
     splitter = ThinkSplitter()
     released = "".join(text for _ in range(1002) for _, text in splitter.feed(" "))
     assert released == " " * 1002
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("tag", ["</think>", "</thinking>"])
+def test_what_stands_before_a_closing_tag_alone_was_reasoning_if_that_was_asked_for(
+    tag: str, asked: bool
+) -> None:
+    splitter = ThinkSplitter()
+    pieces = splitter.whole(f"So it is.\n{tag}\n\nYes.", asked=asked)
+    assert pieces == [("reasoning" if asked else "text", "So it is."), ("text", "Yes.")]
+    for text in (f"`{tag}`", f"The tag {tag} ends it.", f"<think>{tag}"):
+        assert "".join(t for _, t in ThinkSplitter().whole(f"a {text}", asked=asked)) == f"a {text}"

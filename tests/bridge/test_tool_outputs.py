@@ -132,7 +132,6 @@ def test_a_string_that_is_no_image_is_the_tools_own_text(text: str) -> None:
     "value",
     [
         [{"type": "input_audio", "data": DATA, "format": "wav"}, TEXT],
-        [{"type": "encrypted_content", "encrypted_content": DATA}],
         [{"type": "audio", "data": DATA, "mimeType": "audio/wav"}],
         {"type": "resource", "resource": {"uri": "a", "blob": DATA}},
         {"deep": {"screenshot": URL}},

@@ -22,7 +22,9 @@ from openai import AsyncOpenAI
 MODELS = {"chat": OpenAIChatCompletionsModel, "responses": OpenAIResponsesModel}
 
 
-async def run(how: str, base_url: str, prompt: str) -> dict[str, Any]:
+async def run(
+    how: str, base_url: str, prompt: str, name: str = "kimi-k2.5", max_turns: int = 10
+) -> dict[str, Any]:
     api, mode = how.split(".")
     executed: list[str] = []
 
@@ -33,14 +35,14 @@ async def run(how: str, base_url: str, prompt: str) -> dict[str, Any]:
         return "from-the-tool"
 
     client = AsyncOpenAI(base_url=base_url, api_key="sk-test", max_retries=0, timeout=20)
-    model = MODELS[api]("kimi-k2.5", client)
+    model = MODELS[api](name, client)
     agent = Agent(name="tester", model=model, tools=[bash])
     if mode == "stream":
-        result = Runner.run_streamed(agent, prompt)
+        result = Runner.run_streamed(agent, prompt, max_turns=max_turns)
         async for _ in result.stream_events():
             pass
     else:
-        result = await Runner.run(agent, prompt)
+        result = await Runner.run(agent, prompt, max_turns=max_turns)
     return {"text": result.final_output, "executed": executed}
 
 
@@ -86,7 +88,7 @@ def main() -> None:
             if "prompts" in request:
                 result = asyncio.run(converse(how, base_url, request["prompts"]))
             else:
-                result = asyncio.run(run(how, base_url, request["prompt"]))
+                result = asyncio.run(run(how, base_url, **request))
         except Exception as error:
             result = {"error": f"{type(error).__name__}: {error}"}
             traceback.print_exc()

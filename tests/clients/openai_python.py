@@ -43,6 +43,24 @@ def chat_create_stream(client: OpenAI, request: dict[str, Any]) -> dict[str, Any
     return result
 
 
+def chat_loop(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:
+    """As hand-written loops do it: the reply goes into the next request, without its reasoning."""
+    messages, executed = list(request["messages"]), 0
+    ways = chat_create, chat_create_stream
+    while True:
+        result = ways[executed % 2](client, request | {"messages": messages})
+        if not result["calls"]:
+            return {"text": result["text"], "executed": executed}
+        calls = [
+            {"id": call.pop("id"), "type": "function", "function": call} for call in result["calls"]
+        ]
+        messages.append({"role": "assistant", "content": result["text"], "tool_calls": calls})
+        for call in calls:
+            output = {"role": "tool", "tool_call_id": call["id"], "content": "from-the-tool"}
+            messages.append(output)
+            executed += 1
+
+
 def chat_stream(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:
     with client.chat.completions.stream(**request) as stream:
         events = [event.type for event in stream]
@@ -200,6 +218,7 @@ JOBS: dict[str, Callable[[OpenAI, dict[str, Any]], dict[str, Any]]] = {
     "chat.create": chat_create,
     "chat.create stream": chat_create_stream,
     "chat.stream": chat_stream,
+    "chat.loop": chat_loop,
     "responses.create": responses_create,
     "responses.create stream": responses_create_stream,
     "responses.stream": responses_stream,

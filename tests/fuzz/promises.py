@@ -15,13 +15,14 @@ from dragoman.bridge.request.convert import Conversion, convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.headline import headline
+from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.summary import summarize
 from dragoman.notes import Evidence
 from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
-from dragoman.wire.errors import Refused, error_body, error_json
+from dragoman.wire.errors import Refused, error_json, http_error
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
@@ -198,7 +199,7 @@ def a_whole_reply_is_repaired_and_bridged(body: bytes, dialect: Dialect = OPENAI
 
 def an_error_is_told(status: int, body: bytes) -> None:
     """Whatever an upstream says with an error status, the client gets OpenAI's shape."""
-    error = json.loads(error_body(status, body, retry_after="7"))["error"]
+    error = json.loads(http_error(status, body, retry_after="7").body)["error"]
     assert error.keys() == {"message", "type", "param", "code"}
     assert isinstance(error["message"], str)
     assert error["message"]
@@ -207,7 +208,8 @@ def an_error_is_told(status: int, body: bytes) -> None:
 
 def a_headline_is_found(body: bytes) -> None:
     """What is told of a reply is one printable line, whatever is in it."""
-    line = headline("repair", summarize(body), Evidence())
+    seen = summarize(body)
+    line = headline(outcome_of(seen, Evidence()), "repair", seen, Evidence())
     assert line.isprintable() and len(line) < 2000
 
 

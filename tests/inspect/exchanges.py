@@ -31,6 +31,7 @@ def exchange(
     if job == "bridge":
         conversion = convert(chat, unsupported="drop", evidence=evidence)
         chat, sent = conversion.chat, dumps(conversion.chat)
+        evidence.request_left()
         reply = ReplyConverter(
             conversion.turn, dialect, evidence, response_id="resp_1", created_at=1, clock=float
         )
@@ -48,8 +49,17 @@ def exchange(
         came += len(frame.raw) if frame else 0
         steps.append(Step((len(steps) + 1) * FRAME_SECONDS, came, len(out)))
     timing = Timing(tuple(steps), steps[-1].at, FRAME_SECONDS)
-    told, calls = tuple(evidence.lines()), dict(evidence.calls)
-    return Exchange(job, request, sent, answer, out, told=told, calls=calls, timing=timing)
+    return Exchange(
+        job,
+        request,
+        sent,
+        answer,
+        out,
+        told_request=tuple(evidence.request_lines()),
+        told=tuple(evidence.reply_lines()),
+        calls=dict(evidence.calls),
+        timing=timing,
+    )
 
 
 def of_fixture(name: str) -> Exchange:

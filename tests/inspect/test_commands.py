@@ -82,6 +82,26 @@ def test_a_flow_is_replayed() -> None:
     assert line.startswith("reply: unchanged")
 
 
+def test_the_flows_of_a_conversation_are_shown_alone() -> None:
+    flows = [recorded() for _ in range(4)]
+    request = json.loads(flows[0].request.content or b"")
+    answer = {"role": "assistant", "content": "Yes."}
+    for flow, more in zip(
+        flows, ([], [answer], [answer], [answer | {"content": "No."}]), strict=True
+    ):
+        messages = [*request["messages"], *more]
+        flow.request.content = json.dumps(request | {"messages": messages}).encode()
+    flows[2].request.host = "elsewhere"
+    shown = view.View()
+    with taddons.context(shown, Commands(Stats())) as context:
+        shown.add(flows)
+        told = context.master.commands.execute(f"dragoman.chain @{flows[1].id}")
+        assert told[0].startswith("2 flows: ~meta chain_")
+        assert list(shown) == flows[:2]
+        context.master.commands.execute("dragoman.chain @focus")
+        assert list(shown) == [flows[0], flows[1], flows[3]]
+
+
 def test_counts_are_a_table_for_the_console_and_json_for_mitmweb() -> None:
     stats = Stats()
     stats.add(summary(first_token=1.0))

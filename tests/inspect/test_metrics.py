@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from mitmproxy import exceptions
 
+from dragoman.inspect.outcome import Outcome
 from dragoman.inspect.stats import Stats
+from dragoman.inspect.turn_figures import TurnFigures
 from dragoman.proxy.observe.metrics import Metrics
 from tests.inspect.test_stats import summary
 
@@ -50,33 +52,38 @@ def scrape(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 
 def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> None:
     stats.add(summary(forms={"native id": 2}, input_tokens=7, first_token=0.4))
-    stats.add(summary(failed="server_error", notes={"dropped": 3}, first_token=700.0))
+    turn = TurnFigures(1, 3, {"dsml": 2}, refused=1)
+    failed = Outcome("failed", "server_error")
+    stats.add(summary(outcome=failed, notes={"dropped": 3}, first_token=700.0, turn=turn))
     port = free_port()
     metrics.listen(port)
     found = scrape(port)
-    labels = {
-        "job": "repair",
-        "host": "api.example.com",
-        "model": "kimi-k2.5",
-        "streamed": "yes",
-        "outcome": "repaired",
-    }
+    model = {"host": "api.example.com", "model": "kimi-k2.5"}
+    labels = model | {"job": "repair", "streamed": "yes", "outcome": "repaired"}
     for name, wanted, value in (
         ("dragoman_flows_total", labels, 1),
         ("dragoman_repaired_calls_total", {"form": "native id"}, 2),
         ("dragoman_notes_total", {"what": "dropped"}, 3),
         ("dragoman_failures_total", {"reason": "server_error"}, 1),
-        ("dragoman_tokens_total", {"direction": "input"}, 7),
-        ("dragoman_first_token_seconds_bucket", {"le": "0.3"}, 0),
-        ("dragoman_first_token_seconds_bucket", {"le": "0.5"}, 1),
-        ("dragoman_first_token_seconds_bucket", {"le": "600.0"}, 1),
-        ("dragoman_first_token_seconds_bucket", {"le": "+Inf"}, 2),
-        ("dragoman_first_token_seconds_count", {}, 2),
-        ("dragoman_duration_seconds_sum", {}, 2.0),
+        ("dragoman_tokens_total", model | {"direction": "input"}, 7),
+        ("dragoman_tool_turns_total", model, 1),
+        ("dragoman_calls_total", model, 3),
+        ("dragoman_leaked_calls_total", model | {"format": "dsml"}, 2),
+        ("dragoman_refused_calls_total", model, 1),
+        ("dragoman_silent_turns_total", model, 0),
+        ("dragoman_first_token_seconds_bucket", model | {"le": "0.3"}, 0),
+        ("dragoman_first_token_seconds_bucket", model | {"le": "0.5"}, 1),
+        ("dragoman_first_token_seconds_bucket", model | {"le": "600.0"}, 1),
+        ("dragoman_first_token_seconds_bucket", model | {"le": "+Inf"}, 2),
+        ("dragoman_first_token_seconds_count", model, 2),
+        ("dragoman_duration_seconds_sum", model, 2.0),
     ):
         assert found[name, frozenset(wanted.items())] == value, name
     stats.add(summary(input_tokens=1))
-    assert scrape(port)["dragoman_tokens_total", frozenset({("direction", "input")})] == 8
+    assert (
+        scrape(port)["dragoman_tokens_total", frozenset((model | {"direction": "input"}).items())]
+        == 8
+    )
 
 
 def test_the_port_changes_with_the_option(metrics: Metrics) -> None:

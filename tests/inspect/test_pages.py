@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import CODEX
 from dragoman.inspect.exchange import Exchange, Step, Timing
-from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page
+from dragoman.inspect.outcome import RUNNING
+from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page, full_diff_page
+from dragoman.inspect.pages.frame_text import SAYS
 from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
@@ -35,10 +38,10 @@ def test_a_repaired_turn_at_a_look() -> None:
     page = turn_page(exchange)
     in_order(
         text(page),
-        "moonshotai/Kimi-K2.5-TEE · 2 calls · tool_calls",
+        "✓ 2 calls bash, read · moonshotai/Kimi-K2.5-TEE · tool_calls",
         "repaired",
         "── Repaired ",
-        "2 tools called in leaked tokens: bash, read",
+        "• 2 tools called in leaked tokens: bash, read",
         "── Reasoning ",
         "  │ I need to look at the headers first.",
         "── Call 1: bash · ",
@@ -47,20 +50,25 @@ def test_a_repaired_turn_at_a_look() -> None:
         "── Usage and timing ",
         "43,206 in · 133 out · ",
         "first byte 0.50 s · first token 1.00 s · longest silence 0.50 s",
+        "             total 20.50 s",
     )
-    assert max(len(line.text) for line in page) <= 100
+    assert max(len(line.text) for line in page[1:]) <= 78  # half of a window
     assert page[0].style == "highlight"
 
 
 def test_a_bridged_turn_at_a_look() -> None:
     in_order(
         text(turn_page(bridged(CODEX))),
-        "· 1 call · incomplete, waits for its calls ·",
+        "✓ 1 call apply_patch · some-org/chat-model · incomplete, waits for its calls ·",
         "bridged",
         "── Converted ",
+        "1 tool called in leaked tokens: apply_patch",
+        "── Request converted ",
         "dropped tool web_search",
         "── Call 1: apply_patch (custom) · ",
         "  *** Begin Patch\n  *** Add File: hello.txt\n",
+        "── Response ",
+        "id         resp_1",
         "Responses stream",
     )
 
@@ -75,8 +83,9 @@ def test_arguments_of_several_lines_are_shown_as_lines() -> None:
 def test_a_stream_that_still_runs_is_shown_as_far_as_it_has_come() -> None:
     exchange = of_fixture("kimi_specification")
     cut = exchange.client_reply.index(b"grep asm")
-    page = text(turn_page(replace(exchange, client_reply=exchange.client_reply[:cut])))
-    in_order(page, "not finished", "── Call 1: bash", "1 frame that cannot be read")
+    running = replace(exchange, client_reply=exchange.client_reply[:cut], outcome=RUNNING)
+    page = text(turn_page(running))
+    in_order(page, "… running · ", "── Call 1: bash", "1 frame that cannot be read")
 
 
 def test_choices_are_shown_apart() -> None:
@@ -99,8 +108,10 @@ def test_an_error_is_shown_whatever_its_shape(body: bytes, shown: str) -> None:
 
 
 def test_a_long_text_is_cut_with_a_count() -> None:
-    page = text(turn_page(same(sse([says("x" * 100_000)]))))
-    assert "… 34,464 characters are left out here …" in page
+    element = {"index": 0, "id": "c", "function": {"name": "bash", "arguments": "{}"}}
+    page = turn_page(same(sse([says("x" * 100_000), chunk({"tool_calls": [element]})])))
+    in_order(text(page), "── Call 1: bash", "── Text ", "… 34,464 characters are left out here …")
+    assert max(len(line.text) for line in page) <= 78
 
 
 def test_upstream_frames_are_numbered_timed_and_unchanged() -> None:
@@ -108,14 +119,16 @@ def test_upstream_frames_are_numbered_timed_and_unchanged() -> None:
     page = text(upstream_page(exchange))
     frames = exchange.upstream_reply.decode().split("\n\n")[:-1]
     for number, frame in enumerate(frames, 1):
-        assert f"{number:>6}{number * 0.5:>8.3f} s  {frame}\n" in f"{page}\n"
+        line = rf"^{number:>6}{number * 0.5:>8.3f} s  .{{{SAYS}}}  {re.escape(frame)}$"
+        assert re.search(line, page, re.MULTILINE)
+    assert ' "I need"  ' in page
 
 
 def test_every_line_of_an_upstream_frame_is_shown() -> None:
     page = text(upstream_page(same(b": hi\nevent: a\ndata: 1\ndata: 2\n\ndata: 3")))
     assert [line.strip() for line in page.split("\n")[2:]] == [
-        *("1            : hi", "event: a", "data: 1", "data: 2"),
-        "2            data: 3",
+        *("1".ljust(49) + ": hi", "event: a", "data: 1", "data: 2"),
+        "2".ljust(49) + "data: 3",
     ]
 
 
@@ -137,7 +150,9 @@ def test_every_frame_that_differs_is_shown_once_and_no_other() -> None:
 
 
 def test_frames_that_carry_the_same_text_stand_side_by_side() -> None:
-    says_ = [line.text[9:53].strip() for line in diff_page(bridged())[2:]]
+    lines = [line.text for line in full_diff_page(bridged())[2:]]
+    assert lines[0][7:17] == "   0.500 s"
+    says_ = [line[19 : 19 + SAYS].strip() for line in lines]
     at = says_.index('"A new file. "')
     assert says_[at : at + 6] == [
         '"A new file. "',
@@ -150,6 +165,9 @@ def test_frames_that_carry_the_same_text_stand_side_by_side() -> None:
     at = says_.index('"*** Begin P"')
     assert says_[at + 5 : at + 7] == ['"*** Begin P"', '"atch\\\\n*** A"']
     assert says_[-1] == "completed"
+    short = text(diff_page(bridged()))
+    assert '  "A new file. "' not in short
+    assert "  … 1 reworded frame …" in short
 
 
 def of_texts(texts: list[str], more: str = "") -> bytes:
@@ -169,7 +187,7 @@ def test_all_frames_are_shown_once_and_in_order(
     lines = [line.text for line in diff_page(exchange)[2:]]
     identical = sum(int(line.split()[1]) for line in lines if "identical" in line)
     for sign, texts in (("-", left), ("+", right)):
-        shown = [(int(line[1:7]), line[10:11]) for line in lines if line.startswith(sign)]
+        shown = [(int(line[1:7]), line[20:21]) for line in lines if line.startswith(sign)]
         expected = list(enumerate(texts, 1))
         assert shown == [numbered for numbered in expected if numbered in shown]
         assert left == right or len(shown) + identical == len(texts)
@@ -211,6 +229,10 @@ def test_a_bridged_request_says_what_was_asked_and_what_became_of_it() -> None:
         "web_search",
         "── Converted ",
         "• dropped tool web_search",
+        "── Before: what the client sent ",
+        "── 1 developer ",
+        "exec_command  apply_patch  tool_search  web_search",
+        "── After: what the upstream received ",
         "── 1 system ",
         "  You are a coding agent.",
         "── 4 assistant ",
@@ -223,6 +245,26 @@ def test_a_bridged_request_says_what_was_asked_and_what_became_of_it() -> None:
         "── Settings ",
         '"prompt_cache_key": "thread-1"',
     )
+
+
+def test_a_cured_request_says_what_was_changed_in_it() -> None:
+    user, temperature = {"role": "user", "content": "Hi."}, {"temperature": 0.2}
+    calls = [{"id": "functions.a:0", "function": {"name": "a", "arguments": "{}"}}]
+    said = {"role": "assistant", "content": "So.", "tool_calls": calls}
+    asked = {"model": "kimi-k3", "messages": [user, said], **temperature, "top_k": 1}
+    sent = asked | {"messages": [user, said | {"reasoning_content": "Hm."}]}
+    del sent["temperature"]
+    exchange = replace(
+        same(b"", request=json.dumps(asked).encode()),
+        upstream_request=json.dumps(sent).encode(),
+        told_request=("cured: put back remembered reasoning",),
+    )
+    page = text(request_page(exchange))
+    in_order(page, "chat request, cured", "── Cured ", "• cured: put back remembered reasoning")
+    in_order(page, "── Before: what the client sent ", "── 1 assistant ", '"temperature": 0.2')
+    in_order(page, "── After: what the upstream received ", "── 1 user", "  │ Hm.", '"top_k": 1')
+    assert (page.count("Hi."), page.count('"top_k"')) == (1, 1)
+    in_order(text(turn_page(exchange)), "── Request cured ", "remembered reasoning")
 
 
 def test_a_native_responses_request_is_readable_too() -> None:

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.inspect.outcome import Outcome
 from dragoman.inspect.stats import (
     BOUNDS,
     MAX_FLOW_KINDS,
+    MAX_MODELS,
     MAX_NAMES,
     OTHER,
     Stats,
@@ -35,10 +37,9 @@ def summary(**changes: Any) -> Summary:
         "host": "api.example.com",
         "model": "kimi-k2.5",
         "streamed": True,
-        "status": 200,
+        "outcome": Outcome("answered", "text"),
         "forms": {},
         "notes": {},
-        "failed": "",
         "input_tokens": None,
         "output_tokens": None,
         "first_token": None,
@@ -57,14 +58,17 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
     stats = Stats()
     stats.add(summary())
     stats.add(summary(forms={"native id": 2}, job="bridge", streamed=False))
-    stats.add(summary(failed="rate_limit_exceeded", status=200))
-    stats.add(summary(status=429, parsed=False))
+    stats.add(summary(outcome=Outcome("failed", "rate_limit_exceeded")))
+    stats.add(summary(outcome=Outcome("failed", "refused by Dragoman: x"), parsed=False))
+    stats.add(summary(outcome=Outcome("cut", "max tokens"), forms={"native id": 0}))
+    stats.add(summary(outcome=Outcome("empty", "no answer, no call")))
     rows = table(stats)
-    assert (rows["flows"], rows["streams"], rows["whole replies"]) == ("4", "3", "1")
+    assert (rows["flows"], rows["streams"], rows["whole replies"]) == ("6", "5", "1")
     assert (rows["clean"], rows["repaired"], rows["failed"]) == ("1", "1", "2")
+    assert rows["cut off"] == rows["no answer, no call"] == "1"
     assert (rows["bridged"], rows["calls repaired"]) == ("1", "2")
     assert rows["call read from: native id"] == "2"
-    assert rows["failure: rate_limit_exceeded"] == rows["failure: HTTP 429"] == "1"
+    assert rows["failure: rate_limit_exceeded"] == rows["failure: refused by Dragoman"] == "1"
     assert rows["no reply of an LLM"] == "1"
 
 
@@ -72,8 +76,10 @@ def test_tokens_add_up_and_unknown_ones_count_nothing() -> None:
     stats = Stats()
     for read, wrote in ((10, 2), (None, 3), (5, None), (-4, 0)):
         stats.add(summary(input_tokens=read, output_tokens=wrote))
+    stats.add(summary(host="other", model="m", input_tokens=4, first_token=1.0))
     rows = table(stats)
-    assert (rows["tokens in"], rows["tokens out"]) == ("15", "5")
+    assert (rows["tokens in"], rows["tokens out"]) == ("19", "5")
+    assert rows["other m"] == "flows 1 · tokens in 4 · tokens out 0 · first token p50 0.88 s"
 
 
 @given(st.lists(st.floats(0, 700), min_size=1, max_size=60))
@@ -81,7 +87,7 @@ def test_quantiles_are_right_to_a_bucket(times: list[float]) -> None:
     stats = Stats()
     for seconds in times:
         stats.add(summary(first_token=seconds))
-    found = stats.totals().first_token
+    found = stats.totals().times("first token")
     exact = sorted(times)[math.ceil(0.5 * len(times)) - 1]
     low = max((0.0, *(bound for bound in BOUNDS if bound < exact)))
     high = min((math.inf, *(bound for bound in BOUNDS if bound >= exact)))
@@ -96,7 +102,7 @@ def test_quantiles_are_right_to_a_bucket(times: list[float]) -> None:
 def test_a_time_that_is_none_is_not_counted(seconds: float | None) -> None:
     stats = Stats()
     stats.add(summary(first_token=seconds))
-    assert stats.totals().first_token.total == 0
+    assert stats.totals().times("first token").total == 0
     assert "first token" not in table(stats)
 
 
@@ -104,9 +110,11 @@ def test_memory_is_bounded_and_nothing_goes_uncounted() -> None:
     stats = Stats()
     for n in range(MAX_FLOW_KINDS * 3):
         names = {"host": f"host{n % 97}", "model": f"model{n}"}
-        stats.add(summary(**names, notes={f"note{n}": 1}, failed=f"code{n}"))
+        stats.add(summary(**names, notes={f"note{n}": 1}, outcome=Outcome("failed", f"code{n}")))
     totals = stats.totals()
     assert len(totals.flows) <= MAX_FLOW_KINDS + 6
+    assert len(totals.models) <= MAX_MODELS + 1
+    assert totals.count("flows") == MAX_FLOW_KINDS * 3
     assert max(len(totals.notes), len(totals.failures)) <= MAX_NAMES + 1
     for counts in (totals.flows, totals.notes, totals.failures):
         assert sum(counts.values()) == MAX_FLOW_KINDS * 3
@@ -134,7 +142,7 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
     tools = DeclaredTools({"bash": {}, "x" * 120: {}})
     namer = CallNamer(tools)
     namer.begin(KIMI_K2, CallRule("any"))
-    calls = CallBuilder(evidence, 0)
+    calls = CallBuilder(evidence, 0, tools)
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
         for start in namer.header(header_of(header, tools, arguments=True)) or ():
             calls.start(start)

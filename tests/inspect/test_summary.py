@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.inspect.exchange import Job
 from dragoman.inspect.headline import headline
+from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.summary import ReplySummary, summarize
 from dragoman.notes import Evidence
 from tests.repair.streams import chunk, sse
@@ -144,7 +146,14 @@ JSON_VALUES = st.recursive(
 def test_nothing_that_can_come_is_an_error(values: list[object], streamed: bool) -> None:
     lines = [v if isinstance(v, bytes) else json.dumps(v).encode() for v in values]
     body = b"".join(b"data: " + line + b"\n\n" for line in lines) if streamed else b"".join(lines)
-    assert headline("bridge", summarize(body), Evidence()).startswith("bridge")
+    seen = summarize(body)
+    line = headline(outcome_of(seen, Evidence()), "bridge", seen, Evidence())
+    assert " · bridge" in line
+
+
+def line(job: Job, seen: ReplySummary, evidence: Evidence, **known: Any) -> str:
+    """The headline of a flow that has ended."""
+    return headline(outcome_of(seen, evidence), job, seen, evidence, **known)
 
 
 def test_the_headline_of_the_readme() -> None:
@@ -155,21 +164,23 @@ def test_the_headline_of_the_readme() -> None:
         output_tokens=131,
         first_token=9,
     )
-    told = headline("bridge", seen, Evidence(), first=0.41)
-    assert told == "bridge · kimi-k2.5 · 2 calls (bash, read_file) · 131 tok · first 0.4 s"
+    told = line("bridge", seen, Evidence(), first=0.41)
+    assert told == "✓ 2 calls bash, read_file · bridge · kimi-k2.5 · 131 tok · first 0.4 s"
 
 
 def test_the_headline_tells_repaired_calls_from_others() -> None:
-    seen = ReplySummary(parsed=True, model="m", calls=("bash",))
-    told = headline("repair", seen, Evidence(calls=Counter({"bash": 1, "read": 1})))
-    assert told == "repair · m · 3 calls, 2 repaired (bash ×2, read)"
-    told = headline(
-        "repair", ReplySummary(), Evidence(calls=Counter({"bash": 1})), ended="HTTP 500"
-    )
-    assert told == "repair · 1 call repaired (bash) · failed: HTTP 500"
+    seen = ReplySummary(parsed=True, model="m", calls=("bash", "bash", "read"))
+    told = line("repair", seen, Evidence(calls=Counter({"bash": 1, "read": 1})))
+    assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired"
+    notes = Counter({("read", "read (dsml, plain name)"): 1, ("read", "bash (glm, a)"): 1})
+    told = line("repair", seen, Evidence(Counter({"bash": 1, "read": 1}), notes=notes))
+    assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired from dsml, glm"
+    # Calls of a reply that failed, or was cut, are among its figures.
+    cut = replace(seen, finishes=("length",))
+    assert line("bridge", cut, Evidence()) == "✂ max tokens · bridge · m · 3 calls bash ×2, read"
 
 
 def test_a_headline_names_a_few_calls_only() -> None:
     seen = ReplySummary(calls=tuple(f"tool{n}" for n in range(9)))
-    told = headline("watch", seen, Evidence())
-    assert told == "passed · 9 calls (tool0, tool1, tool2, tool3, tool4, 4 more)"
+    told = line("watch", seen, Evidence())
+    assert told == "✓ 9 calls tool0, tool1, tool2, tool3, tool4, 4 more · passed"

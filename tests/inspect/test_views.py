@@ -103,14 +103,14 @@ def test_times_that_are_none_are_left_out(
     damaged = {"steps": struct.pack("<3d", 0.5, number, 20.0), "ended": [number, 0.5]}
     made.metadata[KEY] |= {note: damaged[note]}
     text = shown(made.response, made)[0]
-    assert text.startswith("moonshotai/Kimi-K2.5-TEE · 2 calls") and "1.50 s" not in text
+    assert text.startswith("✓ 2 calls bash, read · ") and "1.50 s" not in text
     assert caplog.text == ""
 
 
 def test_a_watched_flow_is_shown_as_a_turn_and_its_request_as_a_conversation() -> None:
     made = flow()
     text, view = shown(made.response, made)
-    assert view == "LLM stream" and text.startswith("moonshotai/Kimi-K2.5-TEE · 2 calls")
+    assert view == "LLM stream" and text.startswith("✓ 2 calls bash, read · ")
     text, view = shown(made.request, made)
     assert view == "LLM request" and "── 1 system ──" in text
 

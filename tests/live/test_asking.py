@@ -297,7 +297,7 @@ def test_a_person_can_see_it(asked: Asked, tmp_path: Path) -> None:
         path = "/v1/responses?key=private-query"
         for host in chat, native:
             host.ask(REQUEST, KEY, path=path)
-        log = proxy.wait_for_log(f"{chat.name}/v1/chat/completions: bridge")
+        log = proxy.wait_for_log(f"{chat.name}/v1/chat/completions: .* · bridge")
         proxy.check_log()
     asking = [line for line in log.splitlines() if "asked whether" in line]
     assert "HTTP 404, so only Chat Completions: bridged from now on" in asking[0]

@@ -238,6 +238,16 @@ def test_unsupported_tools_are_dropped_on_record(bridge: Bridge) -> None:
     bridge.proxy.wait_for_log("dropped tool web_search")
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_client_is_told_what_it_did_not_get(bridge: Bridge, stream: bool) -> None:
+    assert bridge.ask("clean_text", REQUEST | {"stream": stream}).reply.header("x-dragoman") is None
+    tools = [*REQUEST["tools"], {"type": "web_search"}]
+    asked = {"tools": tools, "tool_choice": {"type": "web_search"}, "stream": stream}
+    reply = bridge.ask("clean_text", REQUEST | asked).reply
+    told = "dropped tool web_search x2; downgraded to auto tool_choice web_search"
+    assert reply.header("x-dragoman") == told
+
+
 def test_unsupported_tools_are_refused_if_the_user_says_so(start: Callable[..., Bridge]) -> None:
     bridge = start("dragoman_unsupported_tools=error")
     tools = [*REQUEST["tools"], {"type": "web_search"}]
@@ -328,17 +338,16 @@ def test_a_stream_that_ends_early_is_an_honest_failure(bridge: Bridge, at: int) 
     assert story.response["error"]["code"] == "server_error"
 
 
-DIALECT_CODES = dict.fromkeys(DIALECTS, "server_error") | {"codex": "server_is_overloaded"}
-
-
 def test_an_error_in_the_stream_fails_the_response(bridge: Bridge) -> None:
     error = {"message": "Engine overloaded", "type": "engine_overloaded_error"}
     frames = fixture_bytes("clean_text").split(b"\n\n")[:3]
     body = b"\n\n".join([*frames, b"data: " + json.dumps({"error": error}).encode(), b""]) + b"\n"
-    for dialect, code in DIALECT_CODES.items():
+    for dialect in DIALECTS:
         story = bridge.ask(Reply(body), REQUEST, ("x-dragoman-dialect", dialect)).story(dialect)
-        assert story.events[-2]["code"] == "server_is_overloaded"
-        assert story.response["error"]["code"] == code
+        assert story.events[-2]["code"] == "rate_limit_exceeded"
+        told = story.response["error"]
+        assert told["code"] == "rate_limit_exceeded"
+        assert told["message"] == "Engine overloaded. Please try again in 5s."
 
 
 # HTTP errors of the upstream.
@@ -377,7 +386,7 @@ ERRORS: dict[str, tuple[Reply, str, str | None]] = {
     "500 list": (json_reply([{"error": {"message": "boom", "code": 500}}], 500), "boom", None),
     "500 empty": (Reply(b"", "application/json", 500), "500", None),
     "502 stream": (Reply(b'data: {"error": "x"}\n\n', "text/event-stream", 502), "x", None),
-    "529 null": (json_reply(None, 529), "529", "server_is_overloaded"),
+    "529 null": (json_reply(None, 529), "529", "rate_limit_exceeded"),
 }
 
 
@@ -391,7 +400,16 @@ def test_http_errors_keep_their_status_and_get_the_one_shape(
     error = exchange.error(int(name[:3]))
     assert message in error["message"]
     assert error["code"] == code
-    assert exchange.reply.header("retry-after") == dict(upstream_reply.headers).get("retry-after")
+    wait = "5" if code == "rate_limit_exceeded" else None
+    assert exchange.reply.header("retry-after") == dict(upstream_reply.headers).get(
+        "retry-after", wait
+    )
+
+
+def test_a_context_overflow_that_is_sent_as_401_is_told_as_what_it_is(bridge: Bridge) -> None:
+    error = {"message": "k3-256k supports only 256K context", "type": "access_terminated_error"}
+    told = bridge.ask(json_reply({"error": error}, 401)).error(400)
+    assert told["code"] == "context_length_exceeded"
 
 
 def test_a_404_of_a_bridged_request_is_told_as_it_is(bridge: Bridge) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.server import Reply, Upstream
+from fixtures.server import FOLDER, Reply, Upstream
 from tests.live import wire
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import JSON, REQUEST, WHOLE, Bridge
@@ -85,7 +85,7 @@ def test_a_chat_request_is_bridged_as_the_conversation_it_means(
         *("system", "user", "assistant", "tool"),
     ]
     assert chat["messages"][2]["tool_calls"][0]["id"] == "functions.read:0"
-    assert chat["messages"][2]["reasoning_content"] == ""
+    assert chat["messages"][2]["reasoning_content"] == " "
     assert chat["messages"][3] == {
         "role": "tool",
         "tool_call_id": "functions.read:0",
@@ -361,3 +361,47 @@ def test_other_addresses_of_a_bridged_host_pass(bridge: Bridge, path: str) -> No
 def test_a_host_whose_base_path_looks_like_it_is_bridged(bridge: Bridge) -> None:
     exchange = bridge.ask("clean_text", path="/v1/conversations/responses")
     assert exchange.story().response["status"] == "completed"
+
+
+# What today's clients and hosts want.
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bridge_moonshot_schema", "bridge_deepseek_reasoning", "bridge_codex_agent_task"),
+        *("bridge_codex_compacted", "bridge_codex_changed_effort", "bridge_codex_left_out_parts"),
+    ],
+)
+def test_a_request_arrives_as_its_fixture_says(bridge: Bridge, name: str) -> None:
+    body = json.loads((FOLDER / name / "request.json").read_bytes())
+    chat = json.loads((FOLDER / name / "chat.json").read_bytes())
+    assert sent(bridge, body, stream=True) == chat | STREAMED
+
+
+STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_summary_comes_back_as_one_item_that_the_next_turn_opens(
+    bridge: Bridge, stream: bool
+) -> None:
+    body = json.loads((FOLDER / "bridge_codex_compaction_trigger" / "request.json").read_bytes())
+    exchange = bridge.ask("clean_text", body | {"stream": stream})
+    (item,) = (exchange.story().response if stream else exchange.json)["output"]
+    assert item["type"] == "compaction"
+    chat = sent(bridge, {"input": [item, {"role": "user", "content": "Go on."}]})
+    plain = bridge.ask("clean_text", {**REQUEST, "stream": False}).json
+    text = plain["output"][0]["content"][0]["text"]
+    assert chat["messages"][0]["content"].endswith(text)
+
+
+def test_a_patch_in_a_heredoc_comes_back_as_the_patch(bridge: Bridge) -> None:
+    patch = "*** Begin Patch\n*** Delete File: a\n*** End Patch\n"
+    arguments = json.dumps({"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{patch}EOF\n"]})
+    function = {"name": "apply_patch", "arguments": arguments}
+    element = {"index": 0, "id": "functions.apply_patch:0", "function": function}
+    reply = Reply(sse([chunk({"tool_calls": [element]}), chunk({}, "tool_calls")]))
+    tool = {"type": "custom", "name": "apply_patch"}
+    (item,) = bridge.ask(reply, REQUEST | {"tools": [tool]}).story().response["output"]
+    assert (item["type"], item["input"]) == ("custom_tool_call", patch)

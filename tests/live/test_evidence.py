@@ -114,10 +114,11 @@ def test_a_bridged_turn_is_saved_as_the_client_and_as_the_upstream_saw_it(
     assert b"response.completed" in exchange.client_reply
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
     assert re.match(
-        r"bridge · kimi-k2\.5 · 2 calls repaired \(bash, read\) · \d+ tok · first 0\.\d s$",
+        r"✓ 2 calls bash, read · bridge · kimi-k2\.5 · 2 repaired from kimi_k2 · \d+ tok · "
+        r"first 0\.\d s$",
         flow.comment,
     )
-    assert flow.marked == ":left_right_arrow:"
+    assert flow.marked == ":hammer_and_wrench:"
     assert exchange.options["dragoman_dialect"] == "openai"
 
 
@@ -141,7 +142,8 @@ def test_what_came_before_a_break_is_saved(saved: Saved) -> None:
     assert fixture_bytes(LEAKING).startswith(exchange.upstream_reply)
     assert len(exchange.upstream_reply) > 5000
     assert exchange.client_reply.startswith(reply.body)
-    assert flow.comment.endswith("failed: connection broken")
+    assert flow.comment.startswith("✗ connection broken · ")
+    assert flow.marked == ":x:"
 
 
 def test_a_compressed_stream_is_saved_readable(saved: Saved) -> None:
@@ -159,7 +161,8 @@ def test_a_stream_that_is_not_converted_is_saved_too(saved: Saved) -> None:
     _question, flow = saved.flows()
     assert flow.response is not None
     assert flow.response.content == body
-    assert flow.comment.startswith("clean")
+    assert flow.comment.startswith("✓ ")
+    assert " · clean" in flow.comment
     assert exchanged(flow).job == "repair"
 
 
@@ -176,8 +179,21 @@ def test_a_request_that_is_refused_is_told(plain_upstream: Upstream, tmp_path: P
     request = {**RESPONSES, "background": True}
     assert saved.chat.ask(LEAKING, path="/v1/responses", request=request).status == 400
     (flow,) = saved.flows()
-    assert flow.comment == "bridge · failed: HTTP 400"
+    assert flow.comment.startswith("✗ refused by Dragoman: 'background' needs")
     assert any("background" in line for line in exchanged(flow).told)
+
+
+def test_a_failure_of_a_repaired_host_leaves_a_line(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
+    for name in ("clean_text", "clean_http_error", "clean_error_frame"):
+        chat.ask(name)
+    log = chat.proxy.wait_for_log(r"clean_error_frame/\S*: ✗ server_error · repair · ")
+    assert re.search(
+        r"clean_http_error/\S*: ✗ rate_limit_reached_error · repair · \S+ · HTTP 429", log
+    )
+    assert "clean_text/v1/chat/completions: " not in log
 
 
 def test_no_more_is_kept_than_the_option_allows(plain_upstream: Upstream, tmp_path: Path) -> None:

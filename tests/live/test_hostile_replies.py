@@ -257,7 +257,7 @@ def test_many_names_make_a_short_log(both: Both) -> None:
     got = both.repaired(sse([*calls, LAST])).body
     assert len(read(got).calls) == 2000
     assert len(calls_of(both.ended(sse([*calls, LAST])))) == 2000
-    log = both.proxy.wait_for_log("bridge .*2000 calls repaired")
+    log = both.proxy.wait_for_log("✓ 2000 calls .* · bridge · .*2000 repaired")
     assert len(log) < 50_000
 
 

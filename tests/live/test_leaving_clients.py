@@ -124,7 +124,7 @@ def has_left(upstream: Upstream, key: str) -> bool:
 def test_the_request_upstream_is_cancelled(chat: Chat, job: str, moment: str, http2: bool) -> None:
     key = leave(chat, job, moment, http2=http2)
     eventually(lambda: has_left(chat.upstream, key), "the upstream is told")
-    log = chat.proxy.wait_for_log(f"key={key};.*: {job} .*")
+    log = chat.proxy.wait_for_log(f"key={key};.*: ✗ client left · {job}")
     (line,) = [line for line in log.splitlines() if f"key={key};" in line]
     assert "Client disconnected" in line or "stream reset by client (CANCEL)" in line
     assert "crashed" not in log

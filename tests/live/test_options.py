@@ -136,7 +136,7 @@ def chat(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Chat:
     return Chat(plain_upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
 
 
-@pytest.mark.parametrize("option", ["dragoman_repair", "dragoman_bridge"])
+@pytest.mark.parametrize("option", ["dragoman_repair", "dragoman_bridge", "dragoman_cure"])
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_that_is_no_filter_is_refused_with_what_to_write(
     chat: Chat, option: str, word: str

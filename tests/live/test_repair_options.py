@@ -107,6 +107,23 @@ def test_dragoman_repair_chooses_flows(chat: Chat, value: str, repaired: bool) -
         assert (b'"tool_calls"' in whole.body) == repaired
 
 
+DSML = (
+    '<｜DSML｜tool_calls><｜DSML｜invoke name="bash">'
+    '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>'
+    "</｜DSML｜invoke></｜DSML｜tool_calls>"
+)
+
+
+def test_dragoman_formats_says_what_is_looked_for(chat: Chat) -> None:
+    chunks = [chunk({"content": text}) for text in re.split(r"(?<=>)", DSML)]
+    stream = sse([{**each, "model": "m"} for each in [*chunks, chunk({}, "stop")]])
+    for formats, called in (("auto", ["bash"]), ("glm,dsml", ["bash"]), ("kimi_k2, qwen", [])):
+        assert chat.control("options", dragoman_formats=formats).status == 200
+        reply = chat.ask(stream, request=REQUEST | {"model": "m"})
+        assert names(read(reply.body)) == called
+        assert (reply.body == stream) == (not called)
+
+
 class AnyPath(Upstream):
     """Leaks on every path."""
 
@@ -184,24 +201,26 @@ def test_the_evidence_of_a_repair_is_one_log_line_and_a_comment(
         chat.ask("kimi_cut_off")
         chat.ask("kimi_whole_message", request={**REQUEST, "stream": False})
         chat.ask("kimi_specification", ";abort=7000;cut=event")
-        log = proxy.wait_for_log(r"kimi_specification;abort=7000\S*: repair")
+        log = proxy.wait_for_log(r"kimi_specification;abort=7000\S*: ✗ connection broken")
         proxy.check_log()
-    lines = [line for line in log.splitlines() if "repair ·" in line]
+    lines = [line for line in log.splitlines() if " · repair" in line]
     first, counter, cut_off, whole, aborted = lines
     assert "made_up" in first
     assert re.search(
-        r"repair · kimi · 1 call repaired \(bash\) · first \d\.\d s; "
+        r"✓ 1 call bash · repair · kimi · 1 repaired from kimi_k2 · first \d\.\d s; "
         r"read bash \(kimi_k2, native id\)$",
         first,
     )
     assert "inferred from its arguments" in counter
     assert "closed a call that the stream cut off" in cut_off
     assert "kimi_whole_message" in whole
-    assert "1 call repaired (bash)" in whole
+    assert "✓ 1 call bash" in whole
     assert "abort=7000" in aborted
     comments = comments_in(tmp_path / "flows")
-    assert re.match(r"repair · kimi · 1 call repaired \(bash\) · first \d\.\d s$", comments[0])
-    assert re.match(r"clean · \S+ · \d+ tok · first \d\.\d s$", comments[1])
+    assert re.match(
+        r"✓ 1 call bash · repair · kimi · 1 repaired from kimi_k2 · first \d\.\d s$", comments[0]
+    )
+    assert re.match(r"✓ text · clean · \S+ · \d+ tok · first \d\.\d s$", comments[1])
     for secret in PRIVATE:
         assert secret not in log
         assert secret not in "".join(comments)

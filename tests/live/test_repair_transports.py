@@ -210,7 +210,7 @@ def test_a_client_that_leaves_early_leaves_no_fault(chat: Chat) -> None:
         got = b""
         while b'"bash"' not in got:
             got += connection.recv(4096)
-    chat.proxy.wait_for_log(r"hold=20\S*: repair · \S+ · 1 call")
+    chat.proxy.wait_for_log(r"hold=20\S*: ✗ client left · repair · \S+ · 1 call")
 
 
 def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_the_connection(chat: Chat) -> None:

@@ -6,14 +6,17 @@ import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mitmproxy import http
-from mitmproxy.io import FlowReader
+from mitmproxy.io import FlowReader, FlowWriter
 from mitmproxy.test import tflow
 
+from dragoman.inspect.replay import normal
 from dragoman.proxy.observe.recorder import exchange_of
 from fixtures.server import Reply, Upstream
+from tests.live import wire
 from tests.live.chat import Chat, fixture_bytes
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.test_evidence import LEAKING, RESPONSES, Saved
@@ -21,6 +24,7 @@ from tests.repair.streams import read
 from tests.waiting import eventually
 
 OTHERS = ROOT / "tests" / "live" / "others.py"
+REPLAYER = ROOT / "tests" / "live" / "replayer.py"
 
 
 @pytest.fixture
@@ -77,27 +81,79 @@ def test_a_stream_without_a_body_is_a_failed_response(
     saved.flows()
 
 
-def test_a_client_replay_is_a_turn_of_its_own(plain_upstream: Upstream, tmp_path: Path) -> None:
+def test_a_bridged_flow_that_is_replayed_from_a_file_is_bridged_again(
+    plain_upstream: Upstream, tmp_path: Path
+) -> None:
+    """Without the store that had a part of its conversation."""
     saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_bridge=~u /v1/responses")
-    bridged(saved.chat)
-    flow, *_ = saved.flows()
-    assert flow.comment.startswith("bridge")
+    first = bridged(saved.chat)
+    previous = json.loads(first.rpartition(b"data: ")[2])["response"]["id"]
+    request = {**RESPONSES, "previous_response_id": previous}
+    headers = (("x-dragoman-dialect", "codex"),)
+    codex = saved.chat.ask(LEAKING, path="/v1/responses?a=b", request=request, headers=headers)
+    *_, flow = saved.flows()
+    assert "continued with 4 items from the store" in told_of(flow)
+    with (tmp_path / "one").open("wb") as file:
+        FlowWriter(file).add(flow)
     again = tmp_path / "again"
     make_confdir(tmp_path / "conf2")
-    arguments = "--client-replay", str(tmp_path / "flows"), "-w", str(again)
-    with Mitmdump(tmp_path / "conf2", *arguments) as proxy:
-        proxy.wait_for_log("repair · ")
+    arguments = "--client-replay", str(tmp_path / "one"), "-w", str(again)
+    with Mitmdump(tmp_path / "conf2", *arguments, "--set", "dragoman_store=off") as proxy:
+        proxy.wait_for_log(" · bridge · .*; bridged: it was when it ran first")
         proxy.check_log()
     with again.open("rb") as file:
         (replayed,) = FlowReader(file).stream()
     assert isinstance(replayed, http.HTTPFlow)
-    exchange = exchange_of(replayed)
+    exchange, before = exchange_of(replayed), exchange_of(flow)
+    assert exchange is not None and before is not None
+    assert exchange.job == "bridge"
+    assert exchange.client_path.endswith("/v1/responses?a=b")
+    assert exchange.client_request == before.client_request
+    assert exchange.upstream_request == before.upstream_request
+    assert normal(exchange.client_reply) == normal(codex.body)
+    assert b"response.required_action" in exchange.client_reply
+    assert replayed.comment.startswith("✓ 2 calls bash, read · bridge")
+
+
+def told_of(flow: http.HTTPFlow) -> tuple[str, ...]:
+    exchange = exchange_of(flow)
     assert exchange is not None
-    assert exchange.job == "repair"
-    assert replayed.comment.startswith("repair · ")
-    assert replayed.marked == ":wrench:"
-    assert exchange.client_reply == replayed.response.content  # type: ignore[union-attr]
-    assert exchange.upstream_reply == fixture_bytes(LEAKING)
+    return exchange.told_request
+
+
+def test_a_person_replays_edits_and_reverts_a_bridged_flow(
+    plain_upstream: Upstream, confdir: Path
+) -> None:
+    arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
+    with Mitmdump(confdir, *arguments, scripts=(ADDON, REPLAYER)) as proxy:
+        first = bridged(Chat(plain_upstream, proxy))
+
+        def ask(path: str, body: bytes = b"") -> Any:
+            return json.loads(wire.exchange(f"{proxy.url}{path}", body).body)
+
+        def sent() -> list[Any]:
+            return [json.loads(r.body) for r in plain_upstream.requests[asked:]]
+
+        asked = len(plain_upstream.requests)
+        original = ask("/replay")
+        eventually(lambda: "✓" in ask("/replayer")["comment"])
+        assert sent() == [json.loads(original["sent"])]
+        replayed = ask("/replayer")
+        assert normal(replayed["received"].encode()) == normal(first)
+        assert replayed["path"].endswith("/chat/completions")
+        edited = json.loads(original["sent"]) | {"temperature": 0.5}
+        for body in (json.dumps(edited).encode(), b""):  # once more without another edit
+            ask("/replay", body)
+            eventually(lambda: "✓" in ask("/replayer")["comment"])
+            assert sent()[-1] == edited
+            assert normal(ask("/replayer")["received"].encode()) == normal(first)
+        reverted = ask("/revert")
+        assert reverted["sent"] == original["sent"]
+        assert reverted["received"].encode() == first
+        ask("/replay")
+        eventually(lambda: "✓" in ask("/replayer")["comment"])
+        assert sent()[-1] == sent()[0]
+        proxy.check_log()
 
 
 def test_a_flow_that_the_user_kills_is_told(plain_upstream: Upstream, confdir: Path) -> None:
@@ -105,7 +161,7 @@ def test_a_flow_that_the_user_kills_is_told(plain_upstream: Upstream, confdir: P
     with Mitmdump(confdir, *arguments, scripts=(ADDON, OTHERS)) as proxy:
         chat = Chat(plain_upstream, proxy)
         chat.ask(LEAKING, ";cut=event;pace=0.05", path="/killed/v1/chat/completions")
-        proxy.wait_for_log(r"killed\S*: repair · .*failed: connection broken")
+        proxy.wait_for_log(r"killed\S*: ✗ connection broken · repair")
         proxy.check_log()
 
 

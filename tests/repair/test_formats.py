@@ -17,13 +17,13 @@ from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEvent, Text
-from dragoman.repair.formats import FormatChoice
+from dragoman.repair.formats import NAMES, FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.kimi_k2.format import KIMI_K2
 from dragoman.repair.formats.protocol import LeakFormat, MarkerMatch
 from dragoman.repair.pending import Policy
 from dragoman.wire.sse import Frame, split
-from tests.repair.streams import NOW, chunk, read, scanner_of, sse
+from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
 from tests.repair.test_scanner import BASH, SECTION, gist
 from tests.repair.turns import REQUEST
 
@@ -152,6 +152,7 @@ class Toy:
 TOY: LeakFormat = Toy()
 CHOICE = FormatChoice((KIMI_K2, TOY))
 BOTH = CHOICE.active("")
+DSML_LS = '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>'
 CALL = '[[call]]name=bash;command=echo "<x>" [b][[end]]'
 MEANT = '[bash {"command":"echo \\"<x>\\" [b]"}]'
 
@@ -232,3 +233,49 @@ def test_of_two_markers_the_first_counts() -> None:
         assert (found.name, found.start) == (name, 2)
     ends = itertools.chain(("[", "[[ca"), ("<", "<|tool_c"))
     assert [BOTH.unfinished(f"a {end}") for end in ends] == [1, 4, 1, 8]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "replied", "names"),
+    [
+        ("auto", "moonshotai/Kimi-K3", "", "kimi_k2 kimi_k3"),
+        ("auto", "openai/gpt-5.5", "", "kimi_k2 kimi_k3"),
+        ("auto", "accounts/fireworks/models/deepseek-v4", "", "kimi_k2 kimi_k3 dsml deepseek"),
+        ("auto", "z-ai/glm-5.2:free", "router/auto", "kimi_k2 kimi_k3 glm"),
+        ("auto", "Qwen/Qwen3-Coder-480B", "", "kimi_k2 kimi_k3 hermes qwen"),
+        ("auto", "openai/gpt-oss-120b", "", "kimi_k2 kimi_k3 harmony"),
+        ("auto", "gpt-5.5", "MiniMaxAI/MiniMax-M2", "kimi_k2 kimi_k3 minimax_m2 minimax_m3"),
+        ("auto", "my-model", "", " ".join(NAMES)),
+        ("auto", "meta/llama-4", "kimi-k3", " ".join(NAMES)),
+        ("all", "kimi-k3", "", " ".join(NAMES)),
+        ("mistral, DSML", "kimi-k3", "glm-5", "dsml mistral"),
+    ],
+)
+def test_the_formats_that_are_looked_for(words: str, asked: str, replied: str, names: str) -> None:
+    choice = FormatChoice.of(words)
+    assert choice is not None
+    active = choice.active(asked, replied)
+    assert list(dict.fromkeys(each.name for each in active)) == names.split()
+    assert FormatChoice.of(choice.words) == choice
+    assert choice.active(asked, replied) is active
+
+
+@pytest.mark.parametrize("words", ["", "auto,all", "kimi", "kimi_k2,", "kimi_k2 dsml"])
+def test_what_names_no_formats_is_no_choice(words: str) -> None:
+    assert FormatChoice.of(words) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "replied", "called"),
+    [("glm-5", None, 0), ("glm-5", "deepseek-v4", 1), ("glm-5", "x", 0), ("x", None, 1)],
+)
+def test_the_model_that_a_reply_names_adds_formats(
+    asked: str, replied: str | None, called: int
+) -> None:
+    leak = f'<｜DSML｜invoke name="bash">{DSML_LS}</｜DSML｜invoke>'
+    named = {"model": replied} if replied else {}
+    chunks = [chunk({"role": "assistant"}), *(chunk({"content": text}) for text in leak)]
+    stream = sse([{**each, "model": ""} | named for each in [*chunks, chunk({}, "stop")]])
+    out = read(repaired := repair(stream, REQUEST | {"model": asked}))
+    assert len(out.calls) == called
+    assert called or repaired == stream

@@ -19,7 +19,7 @@ from tests.live.mitmdump import ADDON, ROOT, Mitmdump
 
 HOST = "https://api.moonshot.ai"
 SCRIPTS = (ADDON, ROOT / "tests" / "live" / "reroute.py")
-COLUMNS = ("path", "status", "comment", "size", "time")
+COLUMNS = ("path", "comment", "status", "size", "time")
 """Of the flow list.  mitmweb shows no comments there unless it is told to."""
 _URL = re.compile(r"Web server listening at (\S+)")
 _CHAT: dict[str, Any] = json.loads((FOLDER / "kimi_specification" / "request.json").read_bytes())

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from fixtures.server import FOLDER
-from tests.web.mitmweb import Mitmweb, ask
+from tests.live import wire
+from tests.web.mitmweb import HOST, Mitmweb, ask
 from tests.web.screen import Screen
 
 pytestmark = pytest.mark.slow
@@ -44,6 +47,24 @@ def test_replay_finds_nothing_changed(screen: Screen, flow: str) -> None:
     lines = json.loads(screen.run(f"dragoman.replay {flow}"))
     assert lines
     assert all("unchanged" in line for line in lines)
+
+
+def test_a_conversation_is_shown_alone(finished: Mitmweb, screen: Screen) -> None:
+    body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
+    url = f"{HOST}/clean_text/v1/chat/completions"
+    assert wire.exchange(url, body, proxy=finished.url).complete
+    rows = screen.page.locator(".flow-table tbody tr:has(td)")
+    expect(rows).to_have_count(3)
+    screen.run("dragoman.chain @focus")
+    expect(rows).to_have_count(2)
+    screen.run("view.filter.set ''")
+    expect(rows).to_have_count(3)
+
+
+def test_stats_are_a_view_as_well(screen: Screen) -> None:
+    screen.open("key=repair")
+    screen.choose("LLM statistics")
+    expect(screen.text).to_contain_text(re.compile(r"flows +\d"))
 
 
 def test_export_writes_a_fixture(screen: Screen, tmp_path: Path) -> None:

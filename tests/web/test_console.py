@@ -46,7 +46,7 @@ def test_a_stream_grows_in_the_console_and_is_signed(console: Console) -> None:
     console.press("Tab")
     screen = console.wait_for("Comment:")
     assert re.search(
-        r"Comment: bridge · kimi-k2\.5 · 2 calls[^(]* \(bash, read\) · 133 tok · first 0\.\d s",
+        r"Comment: ✓ 2 calls bash, read · bridge · kimi-k2\.5 · 2 repaired · 133 tok · first 0\.\d",
         screen,
     )
     console.press("q")

@@ -40,7 +40,7 @@ def test_make_web_gives_a_mitmweb_with_traffic_until_it_is_interrupted(browser: 
         rows = screen.page.locator(".flow-table tbody tr:has(td)")
         expect(rows).to_have_count(len(demo.TRAFFIC) + 1)
         expect(screen.comment("clean_native_tools")).to_contain_text("clean · ")
-        expect(screen.comment(demo.RUNNING[1])).to_contain_text("bridge · ")
+        expect(screen.comment(demo.RUNNING[1])).to_contain_text("… running · bridge · ")
         screen.page.close()
     finally:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: mitmweb gets it, too

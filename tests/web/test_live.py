@@ -22,7 +22,8 @@ PACE = 0.06
 """Seconds between the 40 events of the fixture."""
 OF_ANY_FLOW = 8
 """What mitmweb is told at the beginning and the end of any flow, and a little more."""
-MARKS = {"repair": "🔧", "bridge": "↔"}
+MARKS = {"repair": ["⏳", "🔧"], "bridge": ["↔", "🛠"]}
+"""From the moment of interception, and once a call was repaired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +97,15 @@ def test_the_text_grows_in_the_stream_view(watched: Watched) -> None:
 
 def test_the_flow_is_commented_and_marked_while_it_runs(watched: Watched) -> None:
     assert all(sight.comment for sight in watched.running[len(watched.running) // 2 :])
-    signed = [sight for sight in watched.running if sight.marker]
-    assert signed
-    assert {sight.marker.strip("\ufe0f") for sight in signed} == {MARKS[watched.job]}
-    assert all(sight.comment.startswith(f"{watched.job} · ") for sight in signed)
+    marks = [sight.marker.strip("\ufe0f") for sight in watched.running if sight.marker]
+    assert list(dict.fromkeys(marks)) == MARKS[watched.job]
+    comments = [sight.comment for sight in watched.running if sight.comment]
+    assert all(comment.startswith(f"… running · {watched.job}") for comment in comments[:-1])
 
 
 def test_the_comment_says_at_the_end_what_became_of_it(watched: Watched) -> None:
     assert re.fullmatch(
-        rf"{watched.job} · \S*[Kk]imi-[Kk]2\.5\S* · 2 calls[^(]* \(bash, read\)"
+        rf"✓ 2 calls bash, read · {watched.job} · \S*[Kk]imi-[Kk]2\.5\S* · 2 repaired"
         r" · 133 tok · first \d\.\d s",
         watched.ended.comment,
     )

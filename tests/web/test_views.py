@@ -116,7 +116,7 @@ def test_the_request_view_shows_the_conversation(finished: Mitmweb, look: Look, 
 def test_the_comment_tab_holds_the_headline(finished: Mitmweb, look: Look) -> None:
     screen = look(finished)
     screen.open(SENT["bridge"], "Comment")
-    expect(screen.page.locator(".flow-detail")).to_contain_text("bridge · kimi-k2.5 · 2 calls")
+    expect(screen.page.locator(".flow-detail")).to_contain_text("✓ 2 calls bash, read · bridge")
 
 
 def test_a_clean_flow_is_not_marked(finished: Mitmweb, look: Look) -> None:

@@ -101,6 +101,13 @@ SHAPES: dict[str, list[Any]] = {
         calls(call(1, B[:3], name="weather", call_id="y")),
         calls(call(1, B[3:], call_id="y2")),
     ],
+    "another id and another index in every delta": [
+        calls(call(0, "", name="echo", call_id="x")),
+        calls(call(1, A[:3], name="", call_id="x2")),
+        calls(call(2, A[3:], name="", call_id="x3")),
+        calls(call(3, B[:3], name="weather", call_id="y")),
+        calls(call(4, B[3:], name="", call_id="y2")),
+    ],
     "empty id and name later": [
         calls(call(0, A[:3], name="echo", call_id="x")),
         calls(call(0, A[3:], name="", call_id="")),

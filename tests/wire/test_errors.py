@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -17,16 +18,15 @@ from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.chat_end import has_ended
-from dragoman.wire.errors import error_body, error_json, stream_error
+from dragoman.wire.errors import error_json, http_error, stream_error
 
 from ..bridge.replying import Run, chunk, ended, run, run_body, run_bytes, sse, text
 
 CONTEXT = "context_length_exceeded"
 QUOTA = "insufficient_quota"
 RATE = "rate_limit_exceeded"
-BUSY = "server_is_overloaded"
 PROMPT = "invalid_prompt"
-NEAREST = {CONTEXT: PROMPT, QUOTA: RATE, BUSY: "server_error"}
+NEAREST = {CONTEXT: PROMPT, QUOTA: RATE}
 """For the codes that only Codex knows, those of the API's own list."""
 
 # (status, what the upstream says, the code it means), from the hosts' documents and reports.
@@ -45,9 +45,13 @@ SAID: list[tuple[int, dict[str, Any], str | None]] = [
     (429, {"message": "m", "type": "rate_limit_reached_error"}, RATE),
     (429, {"message": "max organization concurrency: 1, please try again after 1 seconds"}, RATE),
     (429, {"message": "slow"}, RATE),
-    (429, {"message": "m", "type": "engine_overloaded_error"}, BUSY),
-    (503, {"message": "The engine is currently overloaded, please try again later"}, BUSY),
-    (529, {"message": "m"}, BUSY),
+    (429, {"message": "m", "type": "engine_overloaded_error"}, RATE),
+    (503, {"message": "The engine is currently overloaded, please try again later"}, RATE),
+    (529, {"message": "m"}, RATE),
+    (401, {"message": "k3-256k supports only 256K context"}, CONTEXT),
+    (503, {"message": "m", "code": "slow_down"}, RATE),
+    (429, {"message": "m", "code": "credit_balance_exhausted"}, QUOTA),
+    (429, {"message": "m", "code": "organization_spend_limit_exceeded"}, QUOTA),
     (400, {"message": "The request was rejected because it was considered high risk"}, PROMPT),
     (400, {"message": "m", "code": "content_policy_violation"}, PROMPT),
     (401, {"message": "Invalid Authentication", "code": "invalid_api_key"}, "invalid_api_key"),
@@ -84,6 +88,10 @@ SAID: list[tuple[int, dict[str, Any], str | None]] = [
 ]
 
 
+def http_body(status: int, body: bytes, retry_after: str = "") -> bytes:
+    return http_error(status, body, retry_after=retry_after).body
+
+
 def shapes(said: dict[str, Any]) -> list[Any]:
     """The ways in which hosts wrap what they say."""
     return [
@@ -101,7 +109,7 @@ def test_every_shape_of_an_http_error_becomes_the_one_shape(
     status: int, said: dict[str, Any], code: str | None
 ) -> None:
     for value in shapes(said):
-        told = json.loads(error_body(status, json.dumps(value).encode()))
+        told = json.loads(http_body(status, json.dumps(value).encode()))
         assert told.keys() == {"error"}
         error = told["error"]
         assert error.keys() == {"message", "type", "param", "code"}
@@ -134,7 +142,7 @@ def test_every_shape_of_an_http_error_becomes_the_one_shape(
     ],
 )
 def test_a_message_is_found_where_hosts_put_it(body: bytes, message: str) -> None:
-    assert json.loads(error_body(502, body))["error"]["message"] == message
+    assert json.loads(http_body(502, body))["error"]["message"] == message
 
 
 @pytest.mark.parametrize(
@@ -150,22 +158,57 @@ def test_a_message_is_found_where_hosts_put_it(body: bytes, message: str) -> Non
     ],
 )
 def test_a_missing_type_follows_the_status(status: int, kind: str) -> None:
-    assert json.loads(error_body(status, b"{}"))["error"]["type"] == kind
+    assert json.loads(http_body(status, b"{}"))["error"]["type"] == kind
 
 
 def test_the_wait_is_told_in_words_codex_reads() -> None:
     body = b'{"error": {"message": "Slow down."}}'
-    error = json.loads(error_body(429, body, retry_after="1.5"))["error"]
+    error = json.loads(http_body(429, body, retry_after="1.5"))["error"]
     assert error["message"] == "Slow down. Please try again in 1.5s."
-    dated = json.loads(error_body(429, body, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"))
+    dated = json.loads(http_body(429, body, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"))
     assert dated["error"]["message"] == "Slow down."
     said = b'{"error": {"message": "Please try again in 20s."}}'
-    assert json.loads(error_body(429, said, retry_after="9"))["error"]["message"].count("try") == 1
+    assert json.loads(http_body(429, said, retry_after="9"))["error"]["message"].count("try") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "given", "wait"),
+    [
+        (429, "Slow down.", "", "5"),
+        (429, "Slow down.", "7", "7"),
+        (429, "max organization concurrency: 1, please try again after 1 seconds", "", "1"),
+        (429, "Rate limit reached, try again in 350ms", "", "1"),
+        (429, "Rate limit reached. Please retry in 2m.", "", "120"),
+        (503, "The engine is currently overloaded, please try again later", "", "5"),
+        (429, "You exceeded your current quota, please check your plan", "", ""),
+        (429, "Insufficient balance", "9", "9"),
+        (500, "boom", "", ""),
+    ],
+)
+def test_who_meets_a_limit_hears_when_to_ask_again(
+    status: int, message: str, given: str, wait: str
+) -> None:
+    body = json.dumps({"error": {"message": message}}).encode()
+    error = http_error(status, body, retry_after=given)
+    assert (error.status, error.retry_after) == (status, wait)
+    assert json.loads(error.body)["error"]["message"].startswith(message.rstrip("."))
+    told = stream_error({"error": {"message": message, "code": status}})
+    assert told is not None and (told.code == RATE) == (wait != "" and given != "9")
+    found = re.search(r"(?i)try again in\s*(\d+(?:\.\d+)?)\s*(s|ms|seconds?)", told.message)
+    assert bool(found) == (told.code == RATE)
+
+
+def test_a_context_that_is_too_long_is_no_matter_of_authentication() -> None:
+    """As JSON and as plain text."""
+    for body in (b'{"error":{"message":"k3-256k supports only 256K context"}}', b"prompt too long"):
+        error = http_error(401, body)
+        assert (error.status, json.loads(error.body)["error"]["code"]) == (400, CONTEXT)
+    assert http_error(401, b'{"error":{"message":"Invalid key"}}').status == 401
 
 
 def test_a_long_message_is_cut() -> None:
     body = json.dumps({"error": {"message": "x" * 100_000}}).encode()
-    assert len(error_body(500, body)) < 3000
+    assert len(http_body(500, body)) < 3000
 
 
 def test_a_refusal_has_the_same_shape() -> None:
@@ -183,7 +226,7 @@ def test_a_refusal_has_the_same_shape() -> None:
 def test_an_error_in_the_stream_fails_the_turn_with_a_code_that_its_client_knows(
     dialect: Dialect, status: int, said: dict[str, Any], code: str | None
 ) -> None:
-    wanted = code if code in {CONTEXT, QUOTA, RATE, BUSY, PROMPT} else None
+    wanted = code if code in {CONTEXT, QUOTA, RATE, PROMPT} else None
     for value in shapes({"code": status} | said)[:3]:
         got = run([text("a"), value], dialect)
         told = got.response["error"]
@@ -215,7 +258,7 @@ def in_a_choice(error: Any, *, whole: bool) -> Run:
     ("error", "code", "message"),
     [
         ({"code": 502, "message": "Provider lost"}, "server_error", "Provider lost"),
-        ({"code": 429, "message": "Slow down"}, RATE, "Slow down"),
+        ({"code": 429, "message": "Slow"}, RATE, "Slow. Please try again in 5s."),
         ({"code": 400, "message": "Prompt is too long"}, CONTEXT, "Prompt is too long"),
         ({"code": "insufficient_quota", "message": "Pay"}, QUOTA, "Pay"),
         ("Provider lost", "server_error", "Provider lost"),
@@ -309,7 +352,7 @@ json_values = st.recursive(
 @given(st.integers(400, 599), json_values | st.binary(max_size=30), st.text(max_size=6))
 def test_any_error_body_becomes_the_one_shape(status: int, value: Any, retry: str) -> None:
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
-    error = json.loads(error_body(status, body, retry_after=retry))["error"]
+    error = json.loads(http_body(status, body, retry_after=retry))["error"]
     assert error["message"] and isinstance(error["message"], str)
     assert error["type"] and isinstance(error["type"], str)
     assert error["code"] is None or isinstance(error["code"], str)

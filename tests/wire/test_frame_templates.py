@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,8 +18,15 @@ from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.chunk_templates import text_of
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
-from dragoman.wire.frame_templates import MAX_KNOWN, MAX_MISSES, TemplateCache, learn, of_our_own
-from dragoman.wire.json_codec import dumps
+from dragoman.wire.frame_templates import (
+    MAX_KNOWN,
+    MAX_MISSES,
+    VARIED,
+    TemplateCache,
+    learn,
+    of_our_own,
+)
+from dragoman.wire.json_codec import dumps, quoted
 from dragoman.wire.sse import Frame, FrameSplitter, encode
 from fixtures.regenerate import chat_fixtures, upstream
 from tests.bridge.replying import new_reply
@@ -32,6 +40,12 @@ POLICIES = st.sampled_from([POLICY, Policy(text="field"), Policy(finish="keep")]
 
 
 METADATA = st.sampled_from([{}, {"system_fingerprint": "fp"}, {"model": "kimi"}])
+DIFFERING: list[Callable[[int], dict[str, Any]]] = [
+    lambda _: {},
+    lambda at: {"created": at},
+    lambda at: {"obfuscation": "x" * (at % 9), "created": at // 3},
+    lambda at: {"usage": {"prompt_tokens": 1, "completion_tokens": at} if at % 7 else None},
+]
 BESIDES: list[dict[str, Any]] = [
     {},
     {},
@@ -121,7 +135,7 @@ def test_a_stream_that_changes_in_every_chunk_teaches_nothing() -> None:
     patterns: TemplateCache[None] = TemplateCache()
     for number in range(MAX_MISSES):
         assert patterns.wanted
-        raw = json.dumps({"obfuscation": str(number), "content": "word"}).encode()
+        raw = json.dumps({"other": str(number), "content": "word"}).encode()
         assert patterns.match(encode(raw)) is None
         patterns.learn(encode(raw), "word", 1, any_text, None)
     assert not patterns.wanted
@@ -175,8 +189,9 @@ def test_the_short_way_leads_where_the_long_way_does(
     # A field goes on for some pieces, as one does in a stream.
     lasts = 1 + len(pieces) // len(fields)
     besides = st.lists(st.sampled_from(BESIDES), min_size=1, max_size=4)
+    varied = data.draw(st.sampled_from(DIFFERING))
     chunks = [
-        chunk(dict.fromkeys(fields[at // lasts], piece) | more) | metadata
+        chunk(dict.fromkeys(fields[at // lasts], piece) | more) | metadata | varied(at)
         for at, (piece, more, metadata) in enumerate(
             zip(
                 pieces,
@@ -233,22 +248,31 @@ def test_the_short_way_is_the_usual_one() -> None:
 
 
 def _with(number: int, delta: dict[str, Any], ignored: str) -> dict[str, Any]:
-    value = {"created": number, "obfuscation": "xY3" * (number % 5)}[ignored]
+    counts = {"prompt_tokens": 5, "total_tokens": 5 + number, "details": {"cached_tokens": number}}
+    value = {"created": number, "obfuscation": "xY3" * (number % 5), "usage": counts}[ignored]
     return {**chunk(delta), ignored: value}
 
 
-@pytest.mark.parametrize("ignored", ["created", "obfuscation"])
-def test_what_the_bridge_ignores_may_differ_in_every_chunk(ignored: str) -> None:
+@pytest.mark.parametrize(
+    ("bridge", "varied"),
+    # Repair makes two chunks of one that has a usage.
+    [(bridge, name) for name in VARIED for bridge in (False, True) if bridge or name != "usage"],
+)
+def test_what_says_nothing_may_differ_in_every_chunk(bridge: bool, varied: str) -> None:
     texts = [f'w{number} "created": {number} \\' for number in range(100)]
-    for field in ("content", "reasoning"):
-        stream = sse([_with(number, {field: text}, ignored) for number, text in enumerate(texts)])
+    begin = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "'
+    leaked = [begin, *(quoted(text).decode()[1:-1] for text in texts), '"}<|tool_call_end|>']
+    said = [("content", texts), ("reasoning", texts)] if bridge else []
+    said += [("content", leaked), ("reasoning", leaked)] if varied != "usage" else []
+    for field, pieces in said:
+        stream = sse([_with(number, {field: text}, varied) for number, text in enumerate(pieces)])
         fitted = []
         real = TemplateCache.match
         counting = lambda self, frame: fitted.append(real(self, frame)) or fitted[-1]  # noqa: E731, B023
         with mock.patch.object(TemplateCache, "match", counting):
-            short = through(stream, bridge=True)
+            short = through(stream, bridge=bridge)
         assert sum(text is not None for text in fitted) > 90
-        assert short == the_long_way(stream, bridge=True)
+        assert short == the_long_way(stream, bridge=bridge)
 
 
 SCALARS = st.binary(max_size=6) | st.sampled_from(
@@ -260,8 +284,9 @@ SCALARS = st.binary(max_size=6) | st.sampled_from(
 def test_an_ignored_value_that_is_none_does_not_fit(name: str, value: bytes, text: str) -> None:
     """Nor does one that would be read as something else."""
     learned = encode(dumps({name: 1, "choices": [{"delta": {"content": "word"}}]}))
-    known: TemplateCache[None] = TemplateCache(("created", "obfuscation"))
-    known.learn(learned, "word", 1, text_of, None)
+    known: TemplateCache[None] = TemplateCache()
+    for _ in range(MAX_KNOWN + 1):  # until it is clear that something differs in each
+        known.learn(learned, "word", 1, text_of, None)
     between = b"," + dumps({"choices": [{"delta": {"content": text}}]})[1:]
     frame = encode(
         b'{"' + name.encode() + b'":', value.replace(b"\n", b"").replace(b"\r", b""), between

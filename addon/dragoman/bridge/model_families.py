@@ -22,6 +22,30 @@ _KIMI_TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{2,63}")
 
 
 @dataclass(frozen=True, slots=True)
+class Refusals:
+    """What the hosts of a family answer 400 to, and `cure` puts right."""
+
+    missing_reasoning: str | None = None
+    """What is sent for reasoning that is not known, to hosts that refuse an assistant's message
+    with calls without its reasoning; None for others."""
+    schemas: bool = False
+    """Schemas outside Moonshot's subset (`cure.moonshot_schema`)."""
+    empty_messages: bool = False
+    """Messages and parts without text."""
+    broken_history: bool = False
+    """Calls without outputs, outputs without calls, calls without ids, and arguments that are
+    not the text of a JSON object."""
+    developer_role: bool = False
+    """The role ``developer``, or worse: Kimi's templates have no header for it, or drop it."""
+
+
+_NOTHING = Refusals()
+_MOONSHOT = Refusals(" ", True, True, True, True)
+"""A blank is accepted in every report, an empty string not: pi#4178."""
+_DEEPSEEK = Refusals("", broken_history=True, developer_role=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """One row: how a model family wants its requests."""
 
@@ -34,13 +58,14 @@ class Family:
     """`conversation`: ``functions.<name>:<n>``, n counting all calls from 0 (K2 reads
     the name out of the id and goes silent on foreign ones); `message`: ``<name>:<n>``
     counting within one assistant message (K3)."""
-    reasoning: Literal["calls", "always", "never"] = "calls"
-    """Which assistant messages carry ``reasoning_content``.  `always`: each whose
-    reasoning is known, and each with calls, empty if need be (Kimi answers 400
-    "reasoning_content is missing in assistant tool call message").  `calls`: those with
-    calls whose reasoning is known: there DeepSeek, GLM, MiniMax and Qwen want it, while
-    on plain answers their templates drop it and DeepSeek R1 answered 400.  `never`:
-    OpenAI's own, which refuse the field."""
+    reasoning: Literal["calls", "known", "all", "never"] = "calls"
+    """Which assistant messages carry ``reasoning_content``, beside those that are refused without
+    it (`Refusals.missing_reasoning`).  `known`: each whose reasoning is known.  `all`: these, and
+    every one after the first that has it (DeepSeek V4: "must be passed back").  `calls`: those
+    with calls whose reasoning is known: there GLM, MiniMax and Qwen want it, while on plain
+    answers their templates drop it and DeepSeek R1 answered 400.  `never`: OpenAI's own, which
+    refuse the field."""
+    refuses: Refusals = _NOTHING
     forced_tool_choice: bool = True
     """Whether ``tool_choice`` may be ``required`` or name a function."""
     sampling: bool = True
@@ -61,17 +86,50 @@ class Family:
     refuses the request (Qwen's template: "System message must be at the beginning.";
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
 
+    def call_id(self, name: str, number: int, position: int) -> str:
+        """The id of a call of this function, the so-many-th of its conversation and of its message,
+        from 0; empty if any will do."""
+        match self.call_ids:
+            case "conversation":
+                return f"functions.{name}:{number}"
+            case "message":
+                return f"{name}:{position}"
+            case "kept":
+                return ""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether there is anything in a chat request that its hosts refuse."""
+        return self.refuses != _NOTHING or not (self.forced_tool_choice and self.sampling)
+
+    def thinks(self, request: Mapping[str, Any]) -> bool:
+        """Whether the model thinks when it is asked so."""
+        off = self.thinking_off
+        return off is None or any(request.get(name) != value for name, value in off.items())
+
     def effort(self, asked: str) -> str:
         """The effort nearest to the one asked for that the family knows, of two the greater.
         One that nobody knows is left for the host to judge."""
-        if asked in self.efforts or not self.efforts or asked not in _SCALE:
+        place = _place(asked)
+        if asked in self.efforts or not self.efforts or place is None:
             return asked
-        place = _SCALE.index(asked)
         return min(reversed(self.efforts), key=lambda known: abs(_SCALE.index(known) - place))
 
 
 _SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """All efforts of the Responses API, in rising order."""
+
+
+def _place(effort: str) -> float | None:
+    """The place of an effort on the scale.  A number is one, or a percentage."""
+    if effort in _SCALE:
+        return _SCALE.index(effort)
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,9})?", effort):
+        return None
+    number, last = float(effort), len(_SCALE) - 1
+    return number if number <= last else min(number, 100) * last / 100
+
+
 _LOW_TO_HIGH = ("low", "medium", "high")
 """What Moonshot's own client sends to K2 models, and all that gpt-oss takes."""
 
@@ -82,7 +140,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi",
         re.compile(r"k3(?![0-9])"),
         call_ids="message",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -94,7 +153,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi",
         re.compile(r"k2[.p_-]?[56](?![0-9])"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -107,7 +167,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi",
         re.compile(r"k2[.p_-]?[7-9](?![0-9])"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -119,7 +180,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi",
         re.compile(r"thinking"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         tool_name=_KIMI_TOOL_NAME,
         efforts=_LOW_TO_HIGH,
@@ -129,7 +191,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi",
         re.compile(r"k2|moonshot-v1"),
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         tool_name=_KIMI_TOOL_NAME,
         thinking_off={},
     ),
@@ -137,7 +200,8 @@ _FAMILIES: tuple[Family, ...] = (
         "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
         "kimi",
         call_ids="conversation",
-        reasoning="always",
+        reasoning="known",
+        refuses=_MOONSHOT,
         forced_tool_choice=False,
         sampling=False,
         tool_name=_KIMI_TOOL_NAME,
@@ -151,7 +215,19 @@ _FAMILIES: tuple[Family, ...] = (
     Family(
         "qwen",
         "qwen",
+        # Alibaba's host: "developer is not one of ['system', 'assistant', …]".
+        refuses=Refusals(developer_role=True),
         system_messages="start",
+    ),
+    Family(
+        "deepseek",  # V4 and what its makers call by no number; V3.2, the first that is alike
+        "deepseek",
+        re.compile(r"^(?!.*(?:r1|v2|v3(?![.p_-]?[2-9])|coder|distill))"),
+        reasoning="all",
+        refuses=_DEEPSEEK,
+        # "Thinking mode does not support this tool_choice": it thinks unless it is told not to.
+        forced_tool_choice=False,
+        thinking_off={"thinking": {"type": "disabled"}},
     ),
     Family(
         "gpt-oss",

@@ -21,6 +21,8 @@ class Tool:
     name: str
     namespace: str | None = None
     """Set for a function declared inside a namespace; returned beside `name`."""
+    encrypted: bool = False
+    """Whether the client expects encrypted arguments, and is to be told that they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +37,9 @@ class TurnContext:
     """Whether the client asked for a stream (the body's ``stream``, absent: no)."""
     tools: Mapping[str, Tool]
     """The tools by the function name they have upstream."""
+    thinks: bool = False
+    """Whether the client asked for reasoning."""
     estimate: int = 0
     """Tokens that the upstream is sent, for one that does not count them."""
+    summary: bool = False
+    """Whether the reply is a summary of the conversation, to be returned as one item."""

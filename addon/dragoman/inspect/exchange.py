@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .outcome import Outcome
+
 Job = Literal["watch", "repair", "bridge"]
 """What was to be done with a flow: nothing (its reply passes as it comes), repair, or the
 bridge (which repairs as well)."""
@@ -47,17 +49,21 @@ class Exchange:
     client_request: bytes
     """As the client sent it."""
     upstream_request: bytes
-    """As the upstream received it; the same but for bridged flows."""
+    """As the upstream received it; the same but for bridged flows and cured requests."""
     upstream_reply: bytes
     """As the upstream sent it, with a `gap` where bytes are missing."""
     client_reply: bytes
     """As the client received it, with a `gap` where bytes are missing."""
+    client_path: str = ""
+    """Of a bridged flow: the path, with its query, that the client sent."""
     upstream_missing: int = 0
     """Bytes of the upstream's reply that were not kept."""
     client_missing: int = 0
     """Bytes of the client's reply that were not kept."""
     unfinished: bool = False
     """Whether the flow still runs, or its record ended before it did."""
+    outcome: Outcome | None = None
+    """How the turn ended; None if that was not recorded."""
     status: int = 200
     """Of the reply that the client received."""
     upstream_status: int = 200
@@ -66,8 +72,10 @@ class Exchange:
     """That header of the reply, which the message of an error repeats."""
     error: str = ""
     """How a connection broke off, in mitmproxy's words; empty: none did."""
+    told_request: tuple[str, ...] = ()
+    """What was dropped from the request, renamed …: lines of the flow's evidence."""
     told: tuple[str, ...] = ()
-    """What was repaired, dropped, renamed …: the lines of the flow's evidence."""
+    """What was repaired in the reply, dropped …: the other lines."""
     calls: Mapping[str, int] = field(default_factory=dict)
     """Tool calls that repair found, by name."""
     timing: Timing | None = None

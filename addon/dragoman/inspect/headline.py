@@ -1,63 +1,62 @@
-"""One line that says what became of a flow: ``bridge · kimi-k2.5 · 2 calls (bash) · …``."""
+"""One line that says what became of a flow: ``✓ 2 calls bash, read · bridge · kimi-k2.5 · …``.
+
+How it ended comes first (`outcome`), then what was to be done, the model, the figures.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from ..notes import Evidence, printable
 from .exchange import Job
+from .outcome import Outcome, calls_of, listed
 from .summary import ReplySummary
-
-MAX_NAMES = 5
-"""Names of calls that a headline lists."""
+from .turn_figures import leaked_calls
 
 
 def headline(
+    outcome: Outcome,
     job: Job,
     seen: ReplySummary,
     evidence: Evidence,
     *,
     model: str = "",
     first: float | None = None,
-    ended: str = "",
+    status: int = 200,
 ) -> str:
     """The headline of a flow that may still run.
 
     `model` is what the request asked for, `first` the seconds from the request to the
-    first token, `ended` how the flow ended if not well.
+    first token.
     """
-    return " · ".join(_parts(job, seen, evidence, model=model, first=first, ended=ended))
+    figures = _figures(outcome, seen, evidence, first, status)
+    line = (str(outcome), _done(job, outcome, evidence), printable(model) or seen.model, *figures)
+    return printable(" · ".join(filter(None, line)), 1000)
 
 
-def _parts(
-    job: Job, seen: ReplySummary, evidence: Evidence, *, model: str, first: float | None, ended: str
-) -> Iterator[str]:
+def _done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
     if job == "bridge":
-        yield "bridge"
-    elif job == "watch":
-        yield "passed"
-    else:
-        clean = evidence.empty and not ended and not seen.failed
-        yield "clean" if clean else "repair"
-    if model or seen.model:
-        yield printable(model) or seen.model
-    if seen.calls or evidence.calls:
-        yield _calls(seen, evidence)
+        return "bridge"
+    cured = ["cured"] if evidence.of_request else []
+    if job == "watch":
+        return "".join(cured) or "passed"
+    if evidence.reply_lines() or evidence.calls or outcome.ending != "answered":
+        return ", ".join([*cured, "repair"])
+    return "".join(cured) or "clean"
+
+
+def _figures(
+    outcome: Outcome, seen: ReplySummary, evidence: Evidence, first: float | None, status: int
+) -> Iterator[str]:
+    if status >= 400 and outcome.what != f"HTTP {status}":
+        yield f"HTTP {status}"
+    calls = calls_of(seen, evidence)
+    if calls and outcome.ending != "answered":
+        yield listed(calls)
+    if evidence.calls:
+        leaked = ", ".join(sorted(leaked_calls(evidence)))
+        yield f"{evidence.calls.total()} repaired" + (f" from {leaked}" if leaked else "")
     if seen.output_tokens is not None:
         yield f"{seen.output_tokens} tok"
     if first is not None:
         yield f"first {first:.1f} s"
-    if ended or seen.failed:
-        yield f"failed: {ended or seen.failed}"
-
-
-def _calls(seen: ReplySummary, evidence: Evidence) -> str:
-    names = Counter(seen.calls) + evidence.calls
-    total, repaired = names.total(), evidence.calls.total()
-    count = f"{total} call{'' if total == 1 else 's'}"
-    if repaired:
-        count += " repaired" if repaired == total else f", {repaired} repaired"
-    listed = [f"{name} ×{n}" if n > 1 else name for name, n in names.most_common(MAX_NAMES)]
-    more = [f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
-    return f"{count} ({', '.join(listed + more)})"

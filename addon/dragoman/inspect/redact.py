@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from ..bridge.reasoning_envelope import open_sealed, seal
+from ..bridge.envelope import open_sealed, seal
 from ..repair.formats import BEGINNINGS, MARKERS
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.sse import Frame, is_event_stream, split

@@ -82,14 +82,16 @@ def replay(exchange: Exchange) -> Replay:
     reply = exchange.upstream_reply
     if exchange.job == "bridge":
         return _bridged(exchange)
+    # What was remembered when a request was cured is not at hand.
+    request = exchange.upstream_request
     if exchange.job == "watch" or exchange.status != 200:
-        return Replay((reply,), exchange.client_request)
-    request = _value(exchange.client_request)
-    tools = drained(reading_tools(request, native=is_responses_request(request)))
+        return Replay((reply,), request)
+    asked = _value(request)
+    tools = drained(reading_tools(asked, native=is_responses_request(asked)))
     if is_event_stream(reply):
-        return Replay(_repaired(exchange, tools), exchange.client_request)
+        return Replay(_repaired(exchange, tools), request)
     whole = drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW))
-    return Replay((whole,), exchange.client_request)
+    return Replay((whole,), request)
 
 
 def _value(body: bytes) -> object:

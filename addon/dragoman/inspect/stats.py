@@ -8,29 +8,35 @@ are; latencies are counted in buckets, and names beyond a limit count as ``other
 from __future__ import annotations
 
 import math
+import operator
 import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 from ..notes import Evidence, printable
 from .exchange import Job
+from .outcome import Ending, Outcome
+from .turn_figures import TurnFigures
 
 MAX_NAMES = 64
 """Different names of one kind (hosts, models, notes, reasons of failure)."""
 MAX_FLOW_KINDS = 1024
 """Different combinations of names that flows are counted by."""
+MAX_MODELS = 256
+"""Different combinations of a host and a model that have figures of their own."""
 OTHER = "other"
+TOKENS_IN, TOKENS_OUT = "tokens in", "tokens out"
 BOUNDS = (
     *(0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5),
     *(10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0),
 )
 """Seconds up to which each bucket of a histogram counts; one more has no limit."""
 
-Outcome = Literal["clean", "repaired", "failed"]
+Result = Literal["clean", "repaired"] | Ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +47,11 @@ class Summary:
     host: str
     model: str
     streamed: bool
-    status: int
-    """Of the reply that the client received; 0: none."""
+    outcome: Outcome
     forms: Mapping[str, int]
     """Repaired calls by the form of their header."""
     notes: Mapping[str, int]
     """How often something else was done, by what it was."""
-    failed: str
-    """Why the flow failed: a code; empty: it did not."""
     input_tokens: int | None
     output_tokens: int | None
     first_token: float | None
@@ -58,12 +61,14 @@ class Summary:
     """Seconds from the request to the end of the reply."""
     parsed: bool
     """Whether the reply was one of an LLM, as far as it could be read."""
+    turn: TurnFigures = field(default_factory=TurnFigures)
 
     @property
-    def outcome(self) -> Outcome:
-        if self.failed or not 200 <= self.status < 400:
-            return "failed"
-        return "repaired" if self.forms else "clean"
+    def result(self) -> Result:
+        """What the flow is counted as: only an answer or a call is clean, or repaired."""
+        if self.outcome.ending == "answered":
+            return "repaired" if self.forms else "clean"
+        return self.outcome.ending
 
 
 def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
@@ -89,6 +94,10 @@ class Histogram:
     sum: float = 0.0
     longest: float = 0.0
 
+    def __add__(self, other: Histogram) -> Histogram:
+        counts = tuple(map(operator.add, self.counts, other.counts))
+        return Histogram(counts, self.sum + other.sum, max(self.longest, other.longest))
+
     @property
     def total(self) -> int:
         return sum(self.counts)
@@ -113,7 +122,21 @@ class FlowKind:
     host: str
     model: str
     streamed: bool
-    outcome: Outcome
+    outcome: Result
+
+
+Time = Literal["first token", "longest silence", "duration"]
+TIMES: tuple[Time, ...] = get_args(Time)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFigures:
+    """What is counted of one model at one host."""
+
+    counts: Mapping[str, int]
+    """By what was counted: ``tokens in``, ``tokens out``."""
+    times: Mapping[Time, Histogram]
+    turns: TurnFigures = field(default_factory=TurnFigures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +147,18 @@ class Totals:
     forms: Mapping[str, int]
     notes: Mapping[str, int]
     failures: Mapping[str, int]
-    input_tokens: int
-    output_tokens: int
+    models: Mapping[tuple[str, str], ModelFigures]
+    """By host and model."""
     unread: int
     """Replies that were none of an LLM."""
-    first_token: Histogram
-    longest_silence: Histogram
-    duration: Histogram
+
+    def count(self, what: str) -> int:
+        """One of `ModelFigures.counts`, of all models."""
+        return sum(figures.counts.get(what, 0) for figures in self.models.values())
+
+    def times(self, what: Time) -> Histogram:
+        """One of `ModelFigures.times`, of all models."""
+        return sum((figures.times[what] for figures in self.models.values()), Histogram())
 
     def flows_where(self, **wanted: object) -> int:
         """How many flows have all these members of their `FlowKind`."""
@@ -150,18 +178,21 @@ class Totals:
             ["bridged", str(self.flows_where(job="bridge"))],
             ["repaired", str(self.flows_where(outcome="repaired"))],
             ["clean", str(self.flows_where(outcome="clean"))],
+            ["cut off", str(self.flows_where(outcome="cut"))],
+            ["no answer, no call", str(self.flows_where(outcome="empty"))],
             ["failed", str(self.flows_where(outcome="failed"))],
             ["no reply of an LLM", str(self.unread)],
-            ["tokens in", str(self.input_tokens)],
-            ["tokens out", str(self.output_tokens)],
+            *([what, str(self.count(what))] for what in (TOKENS_IN, TOKENS_OUT)),
             ["calls repaired", str(sum(self.forms.values()))],
         ]
         rows += _listed("call read from", self.forms)
         rows += _listed("note", self.notes)
         rows += _listed("failure", self.failures)
-        rows += _times("first token", self.first_token)
-        rows += _times("longest silence", self.longest_silence)
-        return rows + _times("duration", self.duration)
+        for what in TIMES:
+            rows += _times(what, self.times(what))
+        for (host, model), figures in self.models.items():
+            rows += _of_model(f"{host} {model}".rstrip(), figures)
+        return rows
 
 
 def _listed(what: str, counts: Mapping[str, int]) -> list[list[str]]:
@@ -174,6 +205,27 @@ def _times(what: str, times: Histogram) -> list[list[str]]:
         return []
     parts = [("p50", times.quantile(0.5)), ("p95", times.quantile(0.95)), ("max", times.longest)]
     return [[what, " · ".join(f"{name} {seconds:.2f} s" for name, seconds in parts)]]
+
+
+def _of_model(name: str, figures: ModelFigures) -> list[list[str]]:
+    """A row for a model: its counts, and how long one usually waits for its first token."""
+    parts = [f"{what} {count}" for what, count in figures.counts.items()]
+    if (first := figures.times["first token"]).total:
+        parts.append(f"first token p50 {first.quantile(0.5):.2f} s")
+    if figures.turns.turns:
+        parts += _in_words(figures.turns)
+    return [[name, " · ".join(parts)]]
+
+
+def _in_words(turns: TurnFigures) -> list[str]:
+    leaked = ", ".join(f"{count} {name}" for name, count in sorted(turns.leaked.items()))
+    return [
+        f"turns with tools {turns.turns}",
+        f"calls {turns.calls}",
+        f"leaked {sum(turns.leaked.values())}" + (f" ({leaked})" if leaked else ""),
+        f"refused arguments {turns.refused}",
+        f"no answer, no call {turns.silent}",
+    ]
 
 
 def aligned(rows: Iterable[list[str]]) -> str:
@@ -222,6 +274,29 @@ class _Times:
         return Histogram(tuple(self.counts), self.sum, self.longest)
 
 
+@dataclass(slots=True)
+class _Model:
+    """The figures of one model at one host, which grow."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    times: dict[Time, _Times] = field(default_factory=lambda: {what: _Times() for what in TIMES})
+    turns: TurnFigures = field(default_factory=TurnFigures)
+
+    def add(self, flow: Summary) -> None:
+        self.counts["flows"] += 1
+        self.counts[TOKENS_IN] += max(0, flow.input_tokens or 0)
+        self.counts[TOKENS_OUT] += max(0, flow.output_tokens or 0)
+        self.times["first token"].add(flow.first_token)
+        self.times["longest silence"].add(flow.longest_silence)
+        self.times["duration"].add(flow.duration)
+        self.turns += flow.turn
+
+    def frozen(self) -> ModelFigures:
+        times = {what: times.frozen() for what, times in self.times.items()}
+        counts = MappingProxyType(dict(self.counts))
+        return ModelFigures(counts, MappingProxyType(times), self.turns)
+
+
 class Stats:
     """Adds flows up; may be read from any thread."""
 
@@ -230,43 +305,41 @@ class Stats:
         self._flows: Counter[FlowKind] = Counter()
         self._hosts, self._models = _Names(), _Names()
         self._forms, self._notes, self._failures = _Names(), _Names(), _Names()
-        self._input_tokens = self._output_tokens = self._unread = 0
-        self._first_token, self._silence, self._duration = _Times(), _Times(), _Times()
+        self._figures: dict[tuple[str, str], _Model] = {}
+        self._unread = 0
 
     def add(self, flow: Summary) -> None:
         """Count a flow, once, at its end."""
         with self._lock:
-            self._add_kind(flow)
+            host, model = self._hosts.add(flow.host), self._models.add(flow.model)
+            self._add_kind(flow, host, model)
+            self._figures_of(host, model).add(flow)
             self._forms.add_all(flow.forms)
             self._notes.add_all(flow.notes)
-            if flow.outcome == "failed":
-                self._failures.add(flow.failed or f"HTTP {flow.status}")
-            self._input_tokens += max(0, flow.input_tokens or 0)
-            self._output_tokens += max(0, flow.output_tokens or 0)
+            if flow.outcome.ending == "failed":
+                self._failures.add(flow.outcome.reason)
             self._unread += not flow.parsed
-            self._first_token.add(flow.first_token)
-            self._silence.add(flow.longest_silence)
-            self._duration.add(flow.duration)
 
-    def _add_kind(self, flow: Summary) -> None:
-        host, model = self._hosts.add(flow.host), self._models.add(flow.model)
-        kind = FlowKind(flow.job, host, model, flow.streamed, flow.outcome)
+    def _add_kind(self, flow: Summary, host: str, model: str) -> None:
+        kind = FlowKind(flow.job, host, model, flow.streamed, flow.result)
         if kind not in self._flows and len(self._flows) >= MAX_FLOW_KINDS:
-            kind = FlowKind(flow.job, OTHER, OTHER, flow.streamed, flow.outcome)
+            kind = replace(kind, host=OTHER, model=OTHER)
         self._flows[kind] += 1
+
+    def _figures_of(self, host: str, model: str) -> _Model:
+        if (host, model) not in self._figures and len(self._figures) >= MAX_MODELS:
+            host = model = OTHER
+        return self._figures.setdefault((host, model), _Model())
 
     def totals(self) -> Totals:
         """Everything counted so far."""
         with self._lock:
+            models = {name: model.frozen() for name, model in self._figures.items()}
             return Totals(
                 MappingProxyType(dict(self._flows)),
                 MappingProxyType(dict(self._forms.counts)),
                 MappingProxyType(dict(self._notes.counts)),
                 MappingProxyType(dict(self._failures.counts)),
-                self._input_tokens,
-                self._output_tokens,
+                MappingProxyType(models),
                 self._unread,
-                self._first_token.frozen(),
-                self._silence.frozen(),
-                self._duration.frozen(),
             )

@@ -2,19 +2,21 @@
 
 A reply of ten thousand events must not cost ten thousand times reading JSON when it
 ends.  So only lines that can matter are read: the first until one carries a token, those
-that name a call, and the last that hold usage.  What is looked for is found by searching
-bytes; text cannot be mistaken for it, because JSON escapes the quotes of text.  The readers
-of a whole reply (`reader`) read these lines as if they were all.
+that name a call, the first with an answer, and the last that hold usage and the finish
+reason.  What is looked for is found by searching bytes; text cannot be mistaken for it,
+because JSON escapes the quotes of text.  The readers of a whole reply (`reader`) read these
+lines as if they were all.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from ..notes import printable
+from ..wire.chat_end import TAIL, is_done
 from ..wire.chat_text import let_go
 from ..wire.errors import ErrorObject, read_error, unlisted
 from ..wire.json_codec import Json, NotJson, loads
@@ -22,15 +24,23 @@ from ..wire.json_slices import reading
 from ..wire.slices import Slices, drained
 from ..wire.sse import is_event_stream
 from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
-from .parse.values import ParsedReply, string
+from .parse.values import ParsedChoice, ParsedReply, Prose, string
 
 MAX_FIRST_LINES = 64
 """Lines that are read in search of the first token."""
 MAX_CALLS = 1000
 """Lines naming a call that are read."""
+MAX_ANSWERS = 256
+"""Lines that are read in search of one that is no blank; further ones, and those that are too
+long, are taken for such."""
 MAX_LINE = 1024 * 1024
 """Bytes of a line that is read."""
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
+_ANSWER = re.compile(
+    rb'"(?:content|refusal)"\s*:\s*(?:"[^"]|\[)|"response\.(?:output_text|refusal)\.delta"'
+)
+_TERMINAL = re.compile(rb"event: ?response\.(completed|incomplete|failed|cancelled)")
+_MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 _LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
@@ -50,7 +60,15 @@ class ReplySummary:
     first_token: int | None = None
     """Bytes of the body up to the end of the first line that carries a token."""
     failed: str = ""
-    """The code or type of the error that the body reports."""
+    """The code or type of the error that the upstream reports."""
+    refused: str = ""
+    """The same of the error that the client received, where that is another body."""
+    finishes: tuple[str, ...] = ()
+    """The finish reason of each choice, or the status of a response, as far as they came."""
+    answered: bool = False
+    """Whether there is any text for the user, blanks aside."""
+    early: bool = False
+    """Whether it is a stream without its end."""
 
 
 def summarize(body: bytes, tail: bytes = b"") -> ReplySummary:
@@ -59,6 +77,25 @@ def summarize(body: bytes, tail: bytes = b"") -> ReplySummary:
     `tail` is the end of a body of which `body` is only the beginning.
     """
     return drained(summarizing(body, tail))
+
+
+def summarizing_both(
+    upstream: tuple[bytes, bytes], client: tuple[bytes, bytes]
+) -> Slices[ReplySummary]:
+    """A look at what the client received, with the figures and the error of the upstream;
+    each is a body and its tail."""
+    came = yield from summarizing(*upstream)
+    if client == upstream:
+        return came
+    left = yield from summarizing(*client)
+    return replace(
+        came,
+        model=came.model or left.model,
+        calls=left.calls,
+        refused=left.failed,
+        finishes=left.finishes,
+        answered=left.answered,
+    )
 
 
 def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
@@ -86,9 +123,19 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
         parsed = parsed or bool(error) or _is_ours(value)
         if start not in fed:
             reader.feed(value)
-        if reader.usage is not counted:
+        if reader.usage is not counted and any(choice.finish for choice in reader.choices):
             break
-    return _glance(reader, error, parsed=parsed, first_token=first)
+    seen = _glance(reader, error, parsed=parsed, first_token=first)
+    finishes = seen.finishes or _last_event(tail or body)
+    early = parsed and not (finishes or is_done((tail or body)[-TAIL:]))
+    answered = seen.answered or _holds_answer(body) or _holds_answer(tail)
+    return replace(seen, finishes=finishes, early=early, answered=answered)
+
+
+def model_asked(request: bytes) -> str:
+    """The model that a request asks for, found by its bytes: for a reply that names none."""
+    found = _MODEL.search(request[:MAX_LINE])
+    return printable(found[1].decode("utf-8", "replace")) if found else ""
 
 
 def _glance(
@@ -108,7 +155,35 @@ def _glance(
         output_tokens=usage.output if usage else None,
         first_token=first_token,
         failed=_code(error) if error else "",
+        finishes=tuple(choice.finish for choice in seen.choices if choice.finish),
+        answered=any(map(_answers, seen.choices)),
     )
+
+
+def _answers(choice: ParsedChoice) -> bool:
+    said = (part for part in choice.parts if isinstance(part, Prose) and part.kind != "reasoning")
+    return any(prose.text.strip() for prose in said)
+
+
+def _holds_answer(body: bytes) -> bool:
+    """Whether a line holds text for the user."""
+    end = -1
+    for number, match in enumerate(_ANSWER.finditer(body)):
+        if match.start() < end:
+            continue
+        start, end = _line_at(body, match.start())
+        value, line = _value(body[start:end]), ObjectReader()
+        if value is not None and line.feed(value) and any(map(_answers, line.choices)):
+            return True
+        if number > MAX_ANSWERS or end - start > MAX_LINE:
+            return True
+    return False
+
+
+def _last_event(body: bytes) -> tuple[str, ...]:
+    """The end of a response whose last event is too long to be read."""
+    found = _TERMINAL.match(body, max(0, body.rfind(b"event:")))
+    return (found[1].decode(),) if found else ()
 
 
 def _whole(body: bytes) -> Slices[ReplySummary]:

@@ -1,14 +1,14 @@
 """The mitmproxy addon: which flows are Dragoman's, and what happens to them when.
 
-The hooks decide and delegate.  A flow to ``…/chat/completions`` is repaired, and one to
-``…/responses``, which is bridged as well where the host speaks only Chat Completions, as
-`chat_only_hosts` finds out; every other flow is left alone, except that event
-streams are streamed.  Flows that are loaded from a file come by as well; they are not
-`live`, and stay as they are.
+The hooks decide and delegate.  A flow to ``…/chat/completions`` is cured and repaired, one to
+``…/responses`` is repaired, or bridged where its host speaks only Chat Completions, which
+`chat_only_hosts` finds out; every other flow is left alone, except that event streams are
+streamed.  Flows loaded from a file come by as well; they are not `live`, and stay.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 from collections.abc import Iterable
@@ -22,22 +22,25 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .. import __version__
+from ..inspect.outcome import REFUSED, Ending, Outcome
 from . import error_responses, options
 from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
 from .flows.bridge_flow import BridgeFlow
+from .flows.cure_flow import CureFlow
 from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
 from .observe import views
-from .observe.commands import Commands
+from .observe.commands import Commands, ProxyCommands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
-from .observe.recorder import recorder_of
+from .observe.recorder import client_request_of, recorder_of
 from .routes import (
     ResponsesRoute,
     beside,
     is_chat,
+    is_replayed,
     is_responses,
     is_upgrade,
     responses_route,
@@ -70,16 +73,18 @@ class Dragoman:
         self._witness = FlowMonitor()
         self._repair = RepairFlow(self._witness, breaks=not LAYER_MISSING)
         self._bridge = BridgeFlow(self._witness, holds=not LAYER_MISSING)
+        self._cure = CureFlow(self._witness, self._bridge.archive)
         self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._witness.stats)
         self_test = SelfTest()
-        self.addons = [Commands(self._witness.stats, self._hosts, self_test), self_test]
+        commands = Commands(self._witness.stats), ProxyCommands(self._hosts, self_test)
+        self.addons = [*commands, self_test]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
         options.declare(loader)
         options.take_over(ctx.options.deferred)
-        views.install()
+        views.install(views.statistics(self._witness.stats))
         if LAYER_MISSING:
             logger.warning(
                 "No heartbeats while an upstream is silent, no last word when its connection "
@@ -119,18 +124,23 @@ class Dragoman:
         """From now on mitmproxy refuses invalid options, and shows why."""
         self._running = True
         logger.info(
-            "Dragoman %s: repair %s, bridge %s (%d hosts known), responses kept in %s",
+            "Dragoman %s: repair %s, cure %s, bridge %s (%d hosts known), responses kept in %s",
             __version__,
             ctx.options.dragoman_repair,
+            ctx.options.dragoman_cure,
             ctx.options.dragoman_bridge,
             len(self._hosts.listed()),
             self._bridge.archive.place,
         )
+        # A collection of everything stops all streams, for some 50 ms only for what mitmproxy
+        # and its libraries have made at the start; none of that is ever garbage.
+        gc.freeze()
 
     def done(self) -> None:
         """mitmproxy ends, or the script is loaded anew.  Streams still run: what they have to
         keep is kept until the process ends."""
         self._metrics.stop()
+        gc.unfreeze()
 
     def client_connected(self, client: Client) -> None:
         """A client has come."""
@@ -160,11 +170,11 @@ class Dragoman:
         for name in set(flow.request.headers):
             if name.lower().startswith(bridge_turn.OWN_HEADERS):
                 del flow.request.headers[name]
-        ours = self._converts(flow) or self._refuses(flow)
+        again = is_replayed(flow) and client_request_of(flow) is not None
+        ours = again or self._converts(flow) or self._refuses(flow)
         if ours or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
-            flow.request.stream = False
-        elif self._may_convert(flow):
+        if self.needs_whole(flow, request=True):
             flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -174,6 +184,11 @@ class Dragoman:
             return
         if is_question(flow):
             return
+        asked = client_request_of(flow) if is_replayed(flow) else None
+        if asked is not None and is_chat(flow.request):
+            dialect = self._asked.pop(flow, "")
+            if await self._bridge.convert_again(flow, asked, self.settings, dialect):
+                return
         address = responses_route(flow.request)
         if address is not None and self._bridge.recall.runs(flow.request, address):
             await self._answer(flow, address)
@@ -181,6 +196,7 @@ class Dragoman:
         if is_chat(flow.request):
             if self._repairs(flow):
                 self._witness.of(flow, "repair")
+            await self._cure.send(flow, self.settings)
             return
         why = await self._why_bridged(flow, address)
         if flow.error is not None:
@@ -191,10 +207,10 @@ class Dragoman:
             elif is_responses(flow.request):
                 self._witness.of(flow, "watch")
         elif is_upgrade(flow.request):
-            self._witness.of(flow, "bridge").evidence.note("refused:", "a WebSocket")
+            self._witness.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif (part := unserved(flow.request)) is not None:
-            self._witness.of(flow, "bridge").evidence.note("refused:", part)
+            self._witness.of(flow, "bridge").evidence.note(REFUSED, part)
             flow.response = error_responses.not_bridged(part)
         elif address is not None and self._is_ours(address):
             if address.generates:
@@ -212,7 +228,9 @@ class Dragoman:
             if flow.killable:
                 flow.kill()
             return
-        flow.comment = flow.comment or "answered from the stored responses"
+        ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
+        outcome = Outcome(ending, "answered from the stored responses")
+        flow.comment = flow.comment or str(outcome)
 
     # The response
 
@@ -234,11 +252,11 @@ class Dragoman:
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
             return
-        repairable = self._is_repairable(flow)
-        if repairable:
+        repairable, reader = self._is_repairable(flow), self._cure.reader(flow)
+        if repairable or reader:
             await self._repair.read(flow)
-        if repairable and self._repair.streams(flow, response):
-            if not self._repair.stream(flow, response, self.settings):
+        if (repairable or reader) and self._repair.streams(flow, response):
+            if not self._repair.stream(flow, response, self.settings, reader):
                 self._repair.pass_on(flow, response)
         elif repairable and self._repair.collects(flow, response):
             response.stream = False
@@ -253,10 +271,12 @@ class Dragoman:
                 await in_slices(stream.reading(), flow)
             except ClientLeft:
                 logger.info("%s: the client has left before its reply was read", name_of(flow))
+            await self._cure.keep(flow)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
         """The reply to a bridged flow is about to end: a hook of our own, see `http_stream`."""
         await self._bridge.keep_stream(flow)
+        await self._cure.keep(flow)
 
     async def response(self, flow: http.HTTPFlow) -> None:
         """Convert or repair a reply that was not streamed, and tell of any."""
@@ -277,10 +297,11 @@ class Dragoman:
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
         elif self._refuses_upgrade(flow, response):
-            self._witness.of(flow, "watch").evidence.note("refused:", "a WebSocket")
+            self._witness.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif self._is_repairable(flow):
             await self._repair.whole(flow, response, self.settings)
+        await self._cure.end_reply(flow, response)
         self._witness.close(flow, await self._witness.look(flow))
 
     def error(self, flow: http.HTTPFlow) -> None:
@@ -288,6 +309,7 @@ class Dragoman:
         if question := self._hosts.question(flow):
             question.ended()
         self._bridge.forget(flow)
+        self._cure.forget(flow)
         self._witness.close(flow)
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
@@ -318,9 +340,8 @@ class Dragoman:
         return _asks_a_model(flow.request) if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
-        return (
-            flow.response is not None and flow.response.status_code == 200 and self._repairs(flow)
-        )
+        response = flow.response
+        return response is not None and response.status_code == 200 and self._repairs(flow)
 
     async def _why_bridged(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> str:
         """Why this request is the bridge's, in words; nothing if it is not."""
@@ -385,8 +406,8 @@ class Dragoman:
     def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
         """Whether this request, or the response to it, is read or converted as a whole."""
         if request:
-            ours = self._converts(flow) or self._refuses(flow)
-            return ours or self._may_convert(flow) or self._repairs(flow)
+            ours = self._converts(flow) or self._refuses(flow) or self._may_convert(flow)
+            return ours or self._repairs(flow) or self._cure.wants(flow, self.settings)
         response = flow.response
         if response is None:
             return False

@@ -76,6 +76,12 @@ _OPTIONS = (
         "for hosts known or found to speak only that, '~all' for a reverse proxy, or 'off'.",
     ),
     (
+        "dragoman_cure",
+        "auto",
+        "Which chat completions requests to make acceptable to their hosts: a flow filter, 'auto' "
+        "for all to models whose hosts are known to refuse some, or 'off'.",
+    ),
+    (
         "dragoman_dialect",
         "auto",
         "The dialect of bridged streams: 'auto' (codex for Codex, else openai), 'openai', "
@@ -178,6 +184,8 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     bridge: FlowTest | None = None
     """A user's filter; None stands for ``auto``."""
+    cure: FlowTest | None = None
+    """A user's filter; None stands for ``auto``."""
     dialect: str = "auto"
     unsupported: Literal["drop", "error"] = "drop"
     heartbeat: float = 5.0
@@ -207,6 +215,7 @@ class Settings:
             repair=_flow_test("dragoman_repair", options.dragoman_repair),
             policy=policy,
             bridge=_flow_test("dragoman_bridge", options.dragoman_bridge),
+            cure=_flow_test("dragoman_cure", options.dragoman_cure),
             dialect=options.dragoman_dialect,
             unsupported=cast(Literal["drop", "error"], options.dragoman_unsupported_tools),
             heartbeat=_seconds("dragoman_heartbeat", options.dragoman_heartbeat),

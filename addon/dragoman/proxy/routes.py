@@ -82,6 +82,12 @@ def is_chat(request: http.Request) -> bool:
     return request.method == "POST" and path.endswith("/chat/completions")
 
 
+def is_replayed(flow: http.HTTPFlow) -> bool:
+    """Whether mitmproxy sends the request of this flow again: without a client, and without the
+    stream layer of ours that would end or break off a reply."""
+    return flow.is_replay == "request"
+
+
 def is_responses(request: http.Request) -> bool:
     """Whether this asks for a response of the Responses API."""
     address = responses_route(request)

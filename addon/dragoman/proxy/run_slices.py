@@ -1,8 +1,8 @@
 """Long work on mitmproxy's event loop: a few milliseconds at a time, others in between.
 
 Not in a thread: a thread that reads JSON holds the interpreter's lock, and costs each other
-stream more than slices do.  Python's collector does not look at everything meanwhile: work
-makes millions of objects, and a look at them takes tenths of a second.
+stream more than slices do.  Python's collector does not look at everything meanwhile, nor right
+afterwards: work makes millions of objects, and a look at them takes tenths of a second.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from ..wire.slices import Slices
 T = TypeVar("T")
 SLICE = 0.005
 """Seconds; what waits meanwhile waits for so long, and for what one step takes more."""
-_NEVER = 1_000_000
-"""Collections of the middle generation until one of everything: while work is done."""
+_RARELY = 500
+"""Collections of the middle generation until one of everything, while work is done: more than
+the largest request needs, and a bound for work that never pauses."""
+_AFTERWARDS = 1.0
+"""Seconds after work until collections are as usual: then its result has been sent."""
 
 
 class ClientLeft(Exception):  # noqa: N818 - the name says what has happened
@@ -55,7 +58,7 @@ def _has_left(flow: http.HTTPFlow) -> bool:
 
 
 class _Collections:
-    """Those of everything, put off while any work is done."""
+    """Those of everything, put off while any work is done, and shortly after."""
 
     def __init__(self) -> None:
         self._works = 0
@@ -64,13 +67,16 @@ class _Collections:
     def __enter__(self) -> None:
         if not self._works:
             young, middle, self._usual = gc.get_threshold()
-            gc.set_threshold(young, middle, _NEVER)
+            gc.set_threshold(young, middle, _RARELY)
         self._works += 1
 
     def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().call_later(_AFTERWARDS, self._over)
+
+    def _over(self) -> None:
         self._works -= 1
         if not self._works:
-            young, middle, _never = gc.get_threshold()
+            young, middle, _rarely = gc.get_threshold()
             gc.set_threshold(young, middle, self._usual)
 
 

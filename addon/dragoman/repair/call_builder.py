@@ -12,10 +12,14 @@ from typing import Any
 
 from ..notes import Evidence
 from .call_namer import LITERAL
+from .declared_tools import DeclaredTools
 from .events import CallEnd, CallStart
 
 Delta = dict[str, Any]
 
+MAX_CHECKED = 64 * 1024
+"""Characters of arguments that are compared with the schema of their tool: longer ones are
+texts to be written to a file, which every schema takes."""
 MAX_INDEX = 2**31
 """An index of a call beyond this is none."""
 
@@ -23,28 +27,38 @@ MAX_INDEX = 2**31
 class CallBuilder:
     """Builds the calls of one choice.  `now` (seconds) only serves to make ids."""
 
-    def __init__(self, evidence: Evidence, now: int) -> None:
+    def __init__(self, evidence: Evidence, now: int, tools: DeclaredTools) -> None:
         self._evidence = evidence
+        self._tools = tools
         self._now = now
         self._next_index = 0
         self._native: dict[int, int] = {}
         self._ids: set[str] = set()
         self._repaired_ids: set[str] = set()
+        self._renumbers = False
         self._index = 0
         self._empty = True
+        self._name = ""
+        self._arguments: list[str] = []
+        """Those of the open call, up to a limit."""
+        self._size = 0
         self.repaired = 0
 
     def native_index(self, index: int) -> int:
         """The index the client sees for a call that the upstream numbered `index`: that
-        very one, unless calls out of repair came before it."""
+        very one, unless calls out of repair came before it, or it was made to `renumber`."""
         if index not in self._native:
-            if not self.repaired:
+            if not (self.repaired or self._renumbers):
                 self._native[index] = index
                 self._next_index = max(self._next_index, index + 1)
             else:
                 self._native[index] = self._next_index
                 self._next_index += 1
         return self._native[index]
+
+    def renumber(self) -> None:
+        """The upstream has numbered what is no call: those to come are counted on."""
+        self._renumbers = True
 
     def native_id(self, call_id: object, index: int) -> object:
         """The id the client sees for a call of the upstream's own: another one if a call
@@ -73,6 +87,7 @@ class CallBuilder:
         """A call begins."""
         self.repaired += 1
         self._empty = True
+        self._name, self._arguments, self._size = call.name, [], 0
         self._index = self._next_index
         self._next_index += 1
         self._evidence.call(call.name)
@@ -86,7 +101,14 @@ class CallBuilder:
     def arguments(self, text: str) -> list[Delta]:
         """The next piece of the open call's arguments."""
         self._empty = False
+        self.passed(text)
         return [{"index": self._index, "function": {"arguments": text}}]
+
+    def passed(self, text: str) -> None:
+        """A piece of the open call's arguments, which is written elsewhere."""
+        if self._size <= MAX_CHECKED:
+            self._size += len(text)
+            self._arguments.append(text)
 
     def end(self, end: CallEnd) -> list[Delta]:
         """The open call ends."""
@@ -94,7 +116,15 @@ class CallBuilder:
             self._evidence.note("closed a call that the stream cut off")
         elif not end.valid:
             self._evidence.note("passed on arguments that are not JSON")
+        if not end.cut and (not end.valid or self._refused()):
+            self._evidence.refused += 1
+        self._arguments = []
         return self.arguments("{}") if self._empty and not end.cut else []
+
+    def _refused(self) -> bool:
+        if self._size > MAX_CHECKED:
+            return False
+        return self._tools.refuses(self._name, "".join(self._arguments))
 
     def _id(self, wanted: str) -> str:
         call_id = wanted

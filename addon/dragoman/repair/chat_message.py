@@ -21,6 +21,7 @@ from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
 from .formats import at_markers
+from .native_calls import NativeCalls
 from .pending import Policy, fields_of, finish_after, note_piece
 from .pipeline import RepairPipeline
 from .scanner import Scanner
@@ -47,7 +48,10 @@ def repairing_body(
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
             scanner = Scanner(tools, rules, formats)
-            touched |= yield from _MessageRepair(choice, scanner, policy, evidence, now).run()
+            calls = CallBuilder(evidence, now, tools)
+            natives = NativeCalls(tools, calls, formats, evidence)
+            repair = _MessageRepair(choice, scanner, calls, policy, evidence, natives=natives)
+            touched |= yield from repair.run()
         yield
     repaired = (yield from writing(reply)) if touched else None
     yield from let_go(reply)
@@ -79,16 +83,19 @@ class _MessageRepair:
         self,
         choice: dict[str, Any],
         scanner: Scanner,
+        calls: CallBuilder,
         policy: Policy,
         evidence: Evidence,
-        now: int,
+        *,
+        natives: NativeCalls,
     ) -> None:
         self._choice = choice
         self._message: dict[str, Any] = choice["message"]
         self._policy = policy
         self._evidence = evidence
-        self._calls = CallBuilder(evidence, now)
+        self._calls = calls
         self._scanner = scanner
+        self._natives = natives
         self._texts: dict[tuple[str, ...], list[str]] = {}
         self._new_calls: list[dict[str, Any]] = []
         self._arguments: list[str] = []
@@ -102,9 +109,12 @@ class _MessageRepair:
         message = self._message
         native = message.get("tool_calls")
         native = native if isinstance(native, list) else []
+        calls = []
         for index, call in enumerate(native):
             self._calls.native_index(index)
             self._calls.native_id(call.get("id") if isinstance(call, dict) else None, index)
+            calls.append(self._natives.clean(call))
+            self._touched |= calls[-1] is not call
             yield
         end = 0
         for passage in passages(message):
@@ -121,7 +131,7 @@ class _MessageRepair:
             return False
         self._cut = self._cut or self._scanner.cut_in_header
         self._end_call()
-        self._write([*native, *self._new_calls])
+        self._write([*calls, *self._new_calls])
         return True
 
     def _place(self, pieces: list[ScanEvent]) -> None:

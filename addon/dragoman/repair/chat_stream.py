@@ -20,7 +20,7 @@ from ..wire.errors import read_error
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame
-from .chunk_templates import ChunkTemplate, one_text, text_of
+from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
 from .chunk_writer import chunk_like
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -60,11 +60,15 @@ class ChatStreamRepair:
         self._gave_up = False
         self._open_ended = False
 
+    def leave_all(self) -> None:
+        """Let everything pass as it comes."""
+        self._gave_up = True
+
     def ignores(self, raw: bytes) -> bool:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
-        if not self._named and b'"model"' in raw:
+        if not self._named and raw.find(b'"model"') >= 0:
             self._take_name(raw)
         if not (self._prefilter.resting and self._prefilter.passes(raw)):
             return False
@@ -97,15 +101,18 @@ class ChatStreamRepair:
             self._read(frame)
         else:
             text, known = fitting
-            known.meaning.channel.last_chunk = known.meaning.chunk
-            if (more := self._continuing(text, known.meaning)) is not None:
+            known.meaning.channel.latest = frame
+            if (more := self._continuing(frame, text, known)) is not None:
                 return [more]
             self._read_fitting(frame, text, known)
         self._settle()
         return self._waiting.take()
 
-    def _continuing(self, text: str, like: ChunkTemplate) -> Frame | None:
+    def _continuing(
+        self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
+    ) -> Frame | None:
         """The short way for a frame like the one before, if all it says is more of the same."""
+        like = known.meaning
         channel = like.channel
         if like.written is None or like.call != channel.open_call or self._waiting:
             return None
@@ -113,7 +120,9 @@ class ChatStreamRepair:
             return None
         if (given := channel.takes(text)) is None:
             return None
-        return Frame(like.written.around(quoted(given)))
+        if like.call:
+            channel.calls.passed(given)
+        return written_as(known, frame, quoted(given))
 
     def _read_fitting(self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]) -> None:
         """Take in a frame that says this text and nothing else, as it fits a template."""
@@ -126,7 +135,7 @@ class ChatStreamRepair:
         self._waiting.add(PendingFrame(frame, [part]))
         out = self._let_out()
         if not self._waiting:
-            known.meaning = like.now(text, before, part, out)
+            known.meaning = like.now(known.pattern, text, before, part, out)
 
     def _read(self, frame: Frame) -> None:
         """Take in any other.  One that says one text and nothing else is remembered."""
@@ -136,7 +145,7 @@ class ChatStreamRepair:
         self._let_out()
         if taken and said and not self._waiting:
             channel = taken.parts[0].channel
-            like = ChunkTemplate(channel, said.fields, channel.last_chunk)
+            like = ChunkTemplate(channel, said.fields)
             self._templates.learn(frame, said.text, len(said.fields), text_of, like)
 
     def _let_out(self) -> list[Frame]:
@@ -171,7 +180,10 @@ class ChatStreamRepair:
     def release(self) -> list[Frame]:
         """After a fault: everything that has not left, as it came where that is possible."""
         held = [(channel.last_chunk, channel.held_text) for channel in self._channels]
-        return self._waiting.flush([chunk_like(like, {"content": t}) for like, t in held if t])
+        frames = [chunk_like(like, {"content": text}) for like, text in held if text]
+        natives = [(channel.last_chunk, channel.natives.flush()) for channel in self._channels]
+        frames += [chunk_like(like, {"tool_calls": calls}) for like, calls in natives if calls]
+        return self._waiting.flush(frames)
 
     def _give_up(self) -> None:
         """Let everything out as it came, and all that comes after it."""
@@ -210,7 +222,7 @@ class ChatStreamRepair:
             channel = self._channels.of_choice(value, position)
             if channel is not None:
                 if len(taken.frame.raw) <= MAX_LIKE:
-                    channel.last_chunk = {**chunk, "choices": [value]}
+                    channel.latest = {**chunk, "choices": [value]}
                 taken.parts.append(self._take_in_choice(channel.part(position), value))
 
     def _take_in_choice(self, part: PendingPart, value: dict[str, Any]) -> PendingPart:
@@ -218,7 +230,7 @@ class ChatStreamRepair:
         self._scan(part, passages(delta))
         natives = delta.get("tool_calls")
         if isinstance(natives, list) and natives:
-            part.natives = [channel.calls.native(native) for native in natives]
+            part.natives = channel.natives.take(natives)
             part.changed |= part.natives != natives
         part.finish = value.get("finish_reason")
         if part.finish:  # some hosts send "" for none
@@ -237,6 +249,9 @@ class ChatStreamRepair:
         if self._passed.skipped:
             for channel in self._channels:
                 channel.scanner.passed_unread()
+        if self._passed.hold_calls:
+            for channel in self._channels:
+                channel.natives.passed()
         for channel, fields, text in self._passed.read(self._channels.of_choice):
             channel.passed(fields, text)
 

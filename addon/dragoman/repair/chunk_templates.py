@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..wire.chat_text import CONTENT, Passage, passages, without_text
-from ..wire.frame_templates import FrameTemplate, of_our_own
+from ..wire.frame_templates import (
+    FrameTemplate,
+    KnownTemplate,
+    LooseFrame,
+    LooseTemplate,
+    of_our_own,
+)
 from ..wire.sse import Frame
 from .chunk_writer import says_nothing
 from .pending import PendingFrame, PendingPart, delta_of
@@ -24,22 +30,40 @@ class ChunkTemplate:
     channel: TextChannel
     fields: tuple[str, ...]
     """Those that carry the text."""
-    chunk: dict[str, Any]
-    """One of them, see `TextChannel.last_chunk`."""
     call: int = 0
-    written: FrameTemplate | None = None
+    written: FrameTemplate | LooseFrame | None = None
     """What takes the place of a frame that only goes on with the arguments of `call` (see
     `TextChannel.open_call`), or if that is 0 with text that is moved to ``content``."""
 
-    def now(self, text: str, before: int, part: PendingPart, out: list[Frame]) -> ChunkTemplate:
-        """What is known now that a frame that said `text` was made into `out`; `part` is all
-        of it, and `before` the call that was open before it."""
+    def now(
+        self,
+        pattern: FrameTemplate | LooseTemplate,
+        text: str,
+        before: int,
+        part: PendingPart,
+        out: list[Frame],
+    ) -> ChunkTemplate:
+        """What is known now that a frame that fits `pattern` and said `text` was made into
+        `out`; `part` is all of it, and `before` the call that was open before it."""
         member, told = _only_delta(part) if len(out) == 1 else ("", "")
         call = self.channel.open_call
         # What a format makes of a text may be another text, but never one that was held.
         if call == before and told and (call or told == text):
-            return replace(self, call=call, written=of_our_own(out[0], member, told))
+            written = of_our_own(out[0], member, told)
+            if written is not None and isinstance(pattern, LooseTemplate):
+                return replace(self, call=call, written=LooseFrame.of(written, pattern.names))
+            return replace(self, call=call, written=written)
         return self if self.written is None else replace(self, written=None)
+
+
+def written_as(known: KnownTemplate[ChunkTemplate], frame: Frame, literal: bytes) -> Frame:
+    """What takes the place of a frame that fits, with this JSON string as its text."""
+    written, pattern = known.meaning.written, known.pattern
+    if isinstance(written, LooseFrame):
+        assert isinstance(pattern, LooseTemplate)
+        return Frame(written.around(literal, pattern.values_in(frame.raw)))
+    assert written is not None
+    return Frame(written.around(literal))
 
 
 def one_text(waiting: PendingFrame) -> Passage | None:

@@ -82,11 +82,14 @@ class DeclaredTools:
     def __bool__(self) -> bool:
         return bool(self._schemas)
 
+    @property
+    def names(self) -> AbstractSet[str]:
+        """Those of the tools."""
+        return self._schemas.keys()
+
     def schema_of(self, name: str) -> object:
-        """The schema of the arguments of the tool that is meant by this name; None if there
-        is none."""
-        found = name if name in self else self.longest_suffix(name) or self.alike(name)
-        return self._schemas.get(found) if found else None
+        """The schema of the arguments of a declared tool; None if there is no such tool."""
+        return self._schemas.get(name)
 
     def meant_by(self, arguments: str) -> str | None:
         """The one tool whose schema accepts the whole argument object; of several whose
@@ -107,6 +110,16 @@ class DeclaredTools:
         if len(accepting) > 1:
             accepting = [n for n in accepting if value.keys() <= _properties(self._schemas[n])]
         return accepting[0] if len(accepting) == 1 else None
+
+    def refuses(self, name: str, arguments: str) -> bool:
+        """Whether arguments are no JSON, or such as the schema of this tool refuses."""
+        try:
+            value = loads(arguments or "{}")
+            return name in self and not accepts(self._schemas[name], value, Steps())
+        except NotJson:
+            return True
+        except OutOfSteps:
+            return False
 
     def called_by(self, call_id: str) -> str | None:
         """The tool of the call in the history that has this id."""

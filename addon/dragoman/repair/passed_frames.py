@@ -105,6 +105,11 @@ class PassedFrames:
         self._size += len(raw)
         return self._size > MAX_KEPT
 
+    @property
+    def hold_calls(self) -> bool:
+        """Whether deltas of calls may be among them."""
+        return self.skipped or any(b'"tool_calls"' in piece for piece in self._pieces)
+
     def read(self, channel_of: ChannelOf) -> Iterator[PassedText]:
         """What they said, once: texts of a channel, and the fields in which they stand.
         `skipped` then speaks of those to come."""

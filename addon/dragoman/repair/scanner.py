@@ -149,6 +149,9 @@ class Scanner:
         if code is self._code:
             return []
         self._end_quoted(whole=True)
+        if (parser := self._calls.parser) is not None and parser.whole:
+            parser.end()
+            self._run()
         if self._calls.parser is None:
             self._end_text()
             self._fresh = True

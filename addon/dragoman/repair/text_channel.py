@@ -17,11 +17,14 @@ from ..notes import Evidence
 from ..wire.chat_delta import choice_index
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import CONTENT, Passage, Span, by_field, text_of_fields
+from ..wire.json_codec import loads
+from ..wire.sse import Frame
 from .call_builder import CallBuilder
 from .call_rule import rules_for
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
 from .formats.active import ActiveFormats
+from .native_calls import NativeCalls
 from .pending import PendingPart, Policy, fields_of, finish_after, note_piece
 from .scanner import Scanner
 
@@ -38,10 +41,12 @@ class TextChannel:
 
     scanner: Scanner
     calls: CallBuilder
+    natives: NativeCalls
     policy: Policy
     evidence: Evidence
-    last_chunk: dict[str, Any]
-    """The latest that spoke of it, if it is not too large: chunks that are added are like it."""
+    latest: dict[str, Any] | Frame
+    """The latest chunk that spoke of it, if it is not too large; or its frame, if it has not been
+    read, and speaks of nothing else."""
     fields: tuple[str, ...] = ()
     """Those that carry the text now."""
     end: int = 0
@@ -57,6 +62,14 @@ class TextChannel:
     """Those that were decided since then."""
 
     # What is asked
+
+    @property
+    def last_chunk(self) -> dict[str, Any]:
+        """The latest: chunks that are added are like it."""
+        latest = self.latest
+        if isinstance(latest, Frame):
+            latest = self.latest = loads(latest.data or b"")
+        return latest
 
     @property
     def open_call(self) -> int:
@@ -77,7 +90,8 @@ class TextChannel:
     @property
     def resting(self) -> bool:
         """Whether a frame without any text needs no repair as far as this goes."""
-        return self.scanner.between and (self.finished or not self.calls.repaired)
+        certain = self.scanner.between and self.natives.resting
+        return certain and (self.finished or not self.calls.repaired)
 
     # What frames say
 
@@ -111,6 +125,7 @@ class TextChannel:
 
     def finish(self, part: PendingPart, reason: object) -> None:
         """A frame says why the text has ended."""
+        part.add_calls(self.natives.flush())
         self._place(part, self.scanner.close(whole=is_whole(reason)))
         cut = self.cut or self.scanner.cut_in_header
         part.finish = finish_after(reason, self.calls.repaired > 0, cut, self.policy)
@@ -121,6 +136,7 @@ class TextChannel:
         self, part: PendingPart, end: Callable[[Scanner], list[ScanEvent]]
     ) -> list[dict[str, Any]]:
         """The reply ends, well or not: the last deltas, for which there is no frame."""
+        part.add_calls(self.natives.flush())
         self._place(part, end(self.scanner))
         for open_part in self.open_parts:
             open_part.open = False
@@ -234,9 +250,11 @@ class Channels:
             if len(self._channels) >= MAX_CHANNELS:
                 return None
             rules = rules_for(self._tools, self._model)
+            calls = CallBuilder(self._evidence, self._now, self._tools)
             self._channels[key] = TextChannel(
                 Scanner(self._tools, rules, self._formats),
-                CallBuilder(self._evidence, self._now),
+                calls,
+                NativeCalls(self._tools, calls, self._formats, self._evidence),
                 self._policy,
                 self._evidence,
                 {"object": "chat.completion.chunk", "choices": [{"index": index}]},

@@ -23,6 +23,11 @@ def tool_of(name: str, tools: DeclaredTools) -> str | None:
     return tools.longest_suffix(name) or fitting(name, tools)
 
 
+def schema_for(name: str, tools: DeclaredTools) -> object:
+    """The schema of the arguments of that tool; None if there is none."""
+    return tools.schema_of(tool_of(name, tools) or name)
+
+
 def fitting(name: str, tools: DeclaredTools) -> str | None:
     """The declared tool behind separators that were lost, doubled or swapped."""
     without_prefix = _PREFIX.sub("", name, count=1)

@@ -14,6 +14,8 @@ deltas mixed.  Which call a delta belongs to is decided here and nowhere else:
   and brings none itself, begins a call if arguments follow.  If none do, nobody can tell
   a call without arguments from a host that repeats the name in every delta, and it is no
   call: what a model did not mean must not run;
+- a delta without a name at an index of its own continues the latest call, whatever its id,
+  as long as the arguments of that are not complete;
 - a name that is not declared, and with the next delta's name is or begins a declared one,
   was cut over the two.
 """
@@ -223,10 +225,11 @@ class CallAssembler:
             return None if shared else same_id
         if there is not None:
             return there
+        latest = self._all[-1] if self._all else None
         begins = delta.id or delta.name or delta.arguments.startswith("{")
         if delta.index is not None and begins:
-            return None
-        return self._all[-1] if self._all else None
+            return latest if latest is not None and _completes(delta, latest) else None
+        return latest
 
     def _continues_name(self, delta: CallDelta, call: Call) -> bool:
         """Whether the delta brings more of a name that was cut."""
@@ -241,6 +244,11 @@ class CallAssembler:
 def _shares_id(delta: CallDelta, call: Call) -> bool:
     """Whether a delta at an index of its own is the head of a call with the id of `call`."""
     return bool(delta.name) and (call.whole if call.fragments else not delta.arguments)
+
+
+def _completes(delta: CallDelta, call: Call) -> bool:
+    """Whether a delta at an index of its own brings more of the arguments of `call`."""
+    return bool(delta.arguments and call.name) and not (delta.name or call.whole)
 
 
 def _other_id(delta: CallDelta, call: Call) -> bool:

@@ -68,7 +68,7 @@ def choice_index(value: Json, position: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DeltaText:
-    """All that a chunk says, if that is one text."""
+    """All that a chunk says besides its usage, if that is one text."""
 
     what: Literal["content", "reasoning", "arguments"]
     text: str
@@ -76,12 +76,14 @@ class DeltaText:
     """In how many fields the text stands."""
     index: int | None = None
     """Of the call whose arguments go on."""
+    counts: bool = False
+    """Whether its chunk has a usage."""
 
 
 def only_text(chunk: Any) -> DeltaText | None:
-    """What a chunk says that says nothing but a text; None for any other."""
+    """What a chunk says that says nothing but a text and a usage; None for any other."""
     choices = chunk.get("choices") if isinstance(chunk, dict) else None
-    if not isinstance(choices, list) or len(choices) != 1 or chunk.get("usage"):
+    if not isinstance(choices, list) or len(choices) != 1:
         return None
     (choice,) = choices
     if not isinstance(choice, dict) or choice.get("index", 0) != 0:

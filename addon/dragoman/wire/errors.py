@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import islice
+from math import ceil
 from typing import Any
 
 from .json_codec import NotJson, dumps, loads
@@ -74,9 +75,9 @@ _SERVER_ERRORS = range(500, 600)
 
 # What upstreams say, and the code that makes clients do the right thing.  Codex compacts
 # on context_length_exceeded, waits on rate_limit_exceeded, gives up on insufficient_quota,
-# server_is_overloaded and invalid_prompt, and retries anything else.  The first match
-# counts, and what passes by itself comes before what does not: a message about a rate
-# limit names tokens and the page of the billing settings.
+# invalid_prompt and server_is_overloaded (though an overload passes), and retries anything else.
+# The first match counts, and what passes by itself comes before what does not: a message about a
+# rate limit names tokens and the page of the billing settings.
 _KNOWN = tuple(
     _Known(code, frozenset(statuses), re.compile(words, re.IGNORECASE))
     for code, statuses, words in (
@@ -84,28 +85,30 @@ _KNOWN = tuple(
             "rate_limit_exceeded",
             [429, *_SERVER_ERRORS],
             r"rate[ _-]?limit|too[ _]many[ _]requests|\b(rpm|tpm|tpd)\b|throttl"
-            r"|(tokens|requests) per (min|day)|max organization concurrency",
+            r"|(tokens|requests) per (min|day)|max organization concurrency"
+            r"|slow[ _]down|flex_unavailable",
         ),
         (
             "insufficient_quota",
             [402, 403, 429],
             r"insufficient[ _](quota|balance|funds|credits?)|exceeded_current_quota"
             r"|exceeded your current quota|quota[ _](exceeded|exhausted)|out of (credits|quota)"
-            r"|billing_(not_active|hard_limit_reached)|arrear|please (recharge|top up)",
+            r"|billing_(not_active|hard_limit_reached)|arrear|please (recharge|top up)"
+            r"|credit_balance|spend[ _]limit",
         ),
         (
             "context_length_exceeded",
-            [400, 413, 422, 500],
+            [400, 401, 413, 422, 500],  # 401: Kimi's coding plan, for a model of less context
             r"context_length_exceeded|context[ _-](length|window|size|limit)"
             r"|exceed\w* (the )?(model('s)? )?(max\w* |token )+(limit|length|context)"
             r"|(prompt|input)( \([^()]{0,60}\))?( (is|was|text|length|token count))*"
             r" too (long|large|many tokens)|(prompt|input)_too_(long|large)|tokens_limit_reached"
             r"|request (is |was )?too large for|too many (input )?tokens"
             r"|exceeds the maximum number of tokens|reduce the length|max_seq_len"
-            r"|maximum (input|prompt|sequence) length",
+            r"|maximum (input|prompt|sequence) length|supports? only .{1,30}context",
         ),
         (
-            "server_is_overloaded",
+            "rate_limit_exceeded",
             [429, *_SERVER_ERRORS],
             r"overloaded|at capacity|over capacity|server is busy|temporarily out of capacity",
         ),
@@ -133,7 +136,7 @@ _FINAL_STATUSES = frozenset({400, 405, 413, 415, 422, 451})
 _CODES_BY_STATUS = {
     402: "insufficient_quota",
     429: "rate_limit_exceeded",
-    529: "server_is_overloaded",
+    529: "rate_limit_exceeded",
 }
 _OFFICIAL_CODES = frozenset({"rate_limit_exceeded", "server_error", "invalid_prompt"})
 """Of the codes above those that the API lists for a response that failed."""
@@ -146,12 +149,18 @@ _TYPES = {
     "context_length_exceeded": "invalid_request_error",
     "insufficient_quota": "insufficient_quota",
     "rate_limit_exceeded": "rate_limit_error",
-    "server_is_overloaded": "server_error",
     "invalid_prompt": "invalid_request_error",
     "server_error": "server_error",
 }
 _TYPES_BY_STATUS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
-_WAIT = re.compile(r"try again in|retry after", re.IGNORECASE)
+_WAIT = re.compile(r"try again in\s*\d+(\.\d+)?\s*(s|ms|seconds?)\b", re.IGNORECASE)
+"""The words in which Codex looks for a wait."""
+_WAIT_OTHERWISE = re.compile(
+    r"(?:again|retry|wait|resets?)\D{0,20}?(\d{1,5}(?:\.\d{1,3})?)\s*(ms|s|m|h)", re.IGNORECASE
+)
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+_SOME_SECONDS = 5
+"""The wait before a request is sent again to a host that names none."""
 
 
 def error_json(
@@ -166,21 +175,38 @@ def error_json(
     return dumps({"error": error})
 
 
-def error_body(status: int, body: bytes, *, retry_after: str = "") -> bytes:
-    """An upstream's HTTP error, whatever its shape, as a Responses client reads it.
+@dataclass(frozen=True, slots=True)
+class HttpError:
+    """An HTTP error as a Responses client reads it."""
 
-    `retry_after` is the value of that header: Codex takes the wait from the message.
-    The status stays what it was.
+    status: int
+    body: bytes
+    retry_after: str
+    """The value of that header; empty for none."""
+
+
+def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
+    """An upstream's HTTP error, whatever its shape; `retry_after` is the value of that header.
+
+    Codex sends a request that was refused by a limit again only if it is told when.  The status
+    stays what it was, but for a 401 that is no matter of authentication.
     """
     said = said_by(_value(body))
     code = _classify(said, status)
     message = said.message or f"The upstream answered with HTTP {_status_name(status)}."
-    return error_json(
+    if status == 401 and code == "context_length_exceeded":
+        status = 400
+    if code == "rate_limit_exceeded" and not retry_after:
+        header = said.retry_after or _wait_in(said.message) or str(_SOME_SECONDS)
+    else:
+        header = retry_after
+    told = error_json(
         _with_wait(message, code, retry_after),
         type=said.type or _TYPES_BY_STATUS.get(status) or _type(status),
         param=said.param,
         code=code or said.code or None,
     )
+    return HttpError(status, told, header)
 
 
 def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
@@ -195,7 +221,8 @@ def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
     if code is None:
         code = "invalid_prompt" if said.status in _FINAL_STATUSES else "server_error"
     message = said.message or "The upstream reported an error without a message."
-    message = _with_wait(message, code, said.retry_after)
+    wait = said.retry_after or _wait_in(message) or str(_SOME_SECONDS)
+    message = _with_wait(message, code, wait)
     return UpstreamError(message, said.type or _TYPES[code], code, said.param)
 
 
@@ -297,6 +324,14 @@ def _classify(said: ErrorObject, status: int) -> str | None:
             if known.means(said.message, status):
                 return known.code
     return _CODES_BY_STATUS.get(status)
+
+
+def _wait_in(message: str) -> str:
+    """The seconds that a message says one should wait, as a whole number; empty if none."""
+    found = _WAIT_OTHERWISE.search(message)
+    if found is None:
+        return ""
+    return str(max(1, ceil(float(found[1]) * _SECONDS[found[2].lower()])))
 
 
 def _with_wait(message: str, code: str | None, retry_after: str) -> str:

@@ -69,37 +69,49 @@ class FrameTemplate:
         return b"".join((self.head, literal, self.between, literal, self.tail))
 
 
+VARIED = ("created", "obfuscation", "usage")
+"""Members of a chunk that some hosts fill anew in every chunk, and that say nothing, or count."""
+_INTEGER = rb"(?:0|[1-9][0-9]{0,15})"
 _SCALAR = rb'(?:0|[1-9][0-9]{0,15}|"[A-Za-z0-9+/=_-]*")'
-"""A value that may stand where another did: both are whole JSON values, whatever is around."""
+"""A value that may stand where another did: both are whole JSON values, whatever is around, and
+spelled as `dumps` does."""
+_COUNT = rb'(?:"[a-z_]+":[ ]?(?:[0-9]+|null)(?:,[ ]?)?)'
+_COUNTS = rb'\{(?:"[a-z_]+":[ ]?\{' + _COUNT + rb"*\}(?:,[ ]?)?|" + _COUNT + rb")+\}"
+"""A usage, of which only the numbers may differ."""
+_IN_COUNTS = re.compile(rb"(?<=[: ])[0-9]+(?=[,}])")
 
 
 @dataclass(frozen=True, slots=True)
 class LooseTemplate:
-    """A frame without its text, and without the values of members that its reader ignores."""
+    """A frame without its text, and without the values of `VARIED` members."""
 
     whole: re.Pattern[bytes]
+    names: tuple[bytes, ...]
+    """Those members, in their order."""
 
     @classmethod
-    def of(cls, frame: Frame, pattern: FrameTemplate, ignored: tuple[str, ...]) -> LooseTemplate:
-        """`pattern`, which was learned from `frame`, without the `ignored` members of its
+    def of(cls, frame: Frame, pattern: FrameTemplate) -> LooseTemplate | FrameTemplate:
+        """`pattern`, which was learned from `frame`, without the values of these members of its
         chunk.  One whose name stands there once alone is no member of anything else."""
-        once = [name for name in ignored if frame.raw.count(b'"%b"' % name.encode()) == 1]
+        once = [name for name in VARIED if frame.raw.count(b'"%b"' % name.encode()) == 1]
         chunk = loads(frame.data or b"") if once else {}
-        names = b"|".join(re.escape(name.encode()) for name in once if name in chunk)
-        member = re.compile(rb'("(?:' + names + rb')":[ ]?)' + _SCALAR + rb"(?=[,}])")
+        member = _members([name for name in once if name in chunk])
+        if member is None:
+            return pattern
+        names: list[bytes] = []
 
         def loose(part: bytes) -> bytes:
-            if not names:
-                return re.escape(part)
-            pieces = member.split(part)  # every second one is a member's name
-            return b"".join(
-                re.escape(piece) + (_SCALAR if place % 2 else b"")
-                for place, piece in enumerate(pieces)
-            )
+            pieces, values = _taken_apart(member, part, names)
+            expression = re.escape(pieces[0])
+            for value, piece in zip(values, pieces[1:], strict=True):
+                expression += b"(" + _like(value) + b")" + re.escape(piece)
+            return expression
 
-        again = b"" if pattern.between is None else loose(pattern.between) + rb"\1"
-        text = rb'("[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")'
-        return cls(re.compile(loose(pattern.head) + text + again + loose(pattern.tail)))
+        head = loose(pattern.head)
+        again = b"" if pattern.between is None else loose(pattern.between) + b"(?P=text)"
+        text = rb'(?P<text>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")'
+        whole = head + text + again + loose(pattern.tail)
+        return cls(re.compile(whole), tuple(names)) if names else pattern
 
     def text_in(self, raw: bytes) -> str | None:
         """As `FrameTemplate.text_in`."""
@@ -107,11 +119,80 @@ class LooseTemplate:
         if found is None:
             return None
         try:
-            string = found[1].decode()
+            string = found["text"].decode()
             text, end = scanstring(string, 1)
         except ValueError:  # of either
             return None
         return text if end == len(string) else None
+
+    def values_in(self, raw: bytes) -> dict[bytes, bytes]:
+        """The values of the members in a frame that fits."""
+        found = self.whole.fullmatch(raw)
+        assert found is not None
+        at = self.whole.groupindex["text"] - 1
+        values = found.groups()
+        return dict(zip(self.names, values[:at] + values[at + 1 :], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class LooseFrame:
+    """A frame of our own, without its text and without the values of `VARIED` members."""
+
+    pieces: tuple[bytes, ...]
+    names: tuple[bytes, ...]
+    """Of what stands between the pieces; ``text`` is the text's."""
+
+    @classmethod
+    def of(cls, template: FrameTemplate, names: tuple[bytes, ...]) -> LooseFrame | None:
+        """`template`, which `dumps` has written, without the values of members with these names;
+        None if one of them does not stand there once."""
+        member = _members([name.decode() for name in names])
+        assert member is not None and template.between is None
+        found: list[bytes] = []
+        head, _ = _taken_apart(member, template.head, found)
+        found.append(b"text")
+        tail, _ = _taken_apart(member, template.tail, found)
+        whole = template.head + template.tail
+        once = all(whole.count(b'"%b"' % name) == 1 for name in names)
+        if not once or sorted(found) != sorted((*names, b"text")):
+            return None
+        return cls((*head, *tail), tuple(found))
+
+    def around(self, literal: bytes, values: dict[bytes, bytes]) -> bytes:
+        """The frame with this JSON string and these values in it."""
+        out = [self.pieces[0]]
+        for name, piece in zip(self.names, self.pieces[1:], strict=True):
+            out += (literal if name == b"text" else values[name], piece)
+        return b"".join(out)
+
+
+def _members(names: list[str]) -> re.Pattern[bytes] | None:
+    """Matches a member with one of these names, up to its value, and the value."""
+    any_name = "|".join(map(re.escape, names)).encode()
+    value = b"(" + _SCALAR + b"|" + _COUNTS + b")"
+    expression = rb'"(' + any_name + rb')":[ ]?' + value + rb"(?=[,}])"
+    return re.compile(expression) if names else None
+
+
+def _taken_apart(
+    member: re.Pattern[bytes], part: bytes, names: list[bytes]
+) -> tuple[list[bytes], list[bytes]]:
+    """The values of members in a part of a frame, and the pieces around them.  The `names` of
+    the members are added."""
+    pieces, values, begin = [], [], 0
+    for found in member.finditer(part):
+        names.append(found[1])
+        values.append(found[2])
+        pieces.append(part[begin : found.start(2)])
+        begin = found.end(2)
+    return [*pieces, part[begin:]], values
+
+
+def _like(value: bytes) -> bytes:
+    """Matches the values that may stand in the place of this one: of counts other counts."""
+    if not value.startswith(b"{"):
+        return _SCALAR
+    return _INTEGER.join(map(re.escape, _IN_COUNTS.split(value)))
 
 
 def of_our_own(frame: Frame, name: str, text: str) -> FrameTemplate | None:
@@ -173,15 +254,14 @@ class KnownTemplate(Generic[Meaning]):
 class TemplateCache(Generic[Meaning]):
     """What one stream has taught: some patterns, and whether to go on learning."""
 
-    __slots__ = ("_ignored", "_known", "_misses")
+    __slots__ = ("_known", "_misses", "_varies")
 
-    def __init__(self, ignored: tuple[str, ...] = ()) -> None:
-        """`ignored`: members of a chunk that its reader does not look at, and that some hosts
-        fill anew in every chunk."""
-        self._ignored = ignored
+    def __init__(self) -> None:
         self._known: list[KnownTemplate[Meaning]] = []
         """The one that fitted last is the first."""
         self._misses = 0
+        self._varies = False
+        """Whether `VARIED` members do differ in the frames of this stream."""
 
     def match(self, frame: Frame) -> tuple[str, KnownTemplate[Meaning]] | None:
         """The text of a frame that fits a pattern, and that; None if it has none."""
@@ -207,7 +287,7 @@ class TemplateCache(Generic[Meaning]):
         self._misses += 1
         pattern = learn(frame, text, times, reads)
         if pattern is not None:
-            varies = any(b'"%b"' % name.encode() in frame.raw for name in self._ignored)
-            known = LooseTemplate.of(frame, pattern, self._ignored) if varies else pattern
-            self._known.insert(0, KnownTemplate(known, meaning))
+            self._varies |= self._misses > MAX_KNOWN
+            learned = LooseTemplate.of(frame, pattern) if self._varies else pattern
+            self._known.insert(0, KnownTemplate(learned, meaning))
             del self._known[MAX_KNOWN:]

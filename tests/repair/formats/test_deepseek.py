@@ -37,6 +37,7 @@ TABLE = {
         f'{CB}bash{SEP}{{"command":"echo {CE}"}}{CE}.',
         f'[bash {{"command":"echo {CE}"}}].',
     ),
+    "ended by its marker": (f'{CB}bash{SEP}{{"command":"l{CE}.', '[bash {"command":"l?].'),
     "cut off": (f'{CSB}{CB}bash{SEP}{{"command":"l', '[bash {"command":"l…]'),
     "a stray token": (f"So {CSE} it is.", "So  it is."),
     "in code": (f"`{CSB}` and\n```\n{CSB}{V31}{CSE}\n```\n", "="),

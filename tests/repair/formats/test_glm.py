@@ -23,6 +23,7 @@ TABLE = {
     "several": (f"{BASH}\n{BASH}\nDone.", f"{MEANT * 2}\nDone."),
     "no line ends": (BASH.replace("\n", ""), MEANT),
     "no end of a value": (BASH.replace("</arg_value>\n", ""), MEANT),
+    "no end of a value, with a line end": (BASH.replace("</arg_value>", ""), MEANT),
     "no end of the call": (f"<tool_call>bash{LS}\n{BASH}", f"{SHORT}{MEANT}"),
     "no arguments": ("<tool_call>finish</tool_call>.", "[finish {}]."),
     "JSON": ('<tool_call>bash>{"command":"ls"}</tool_call>.', f"{SHORT}."),

@@ -41,6 +41,7 @@ TABLE = {
     "a preamble": ("<|channel|>commentary<|message|>I look.<|end|>", "I look."),
     "an answer in JSON": (f"<|channel|>final<|message|>{LS}<|return|>", LS),
     "thoughts cut off": ("<|channel|>analysis<|message|>I s", "«I s»"),
+    "ended by its token": (f"{CALL[:-10]}<|call|>.", '[bash {"command":"ls?].'),
     "cut off": (f"{CALL[:-12]}", '[bash {"command":"…]'),
     "stray tokens": ("So<|end|> it <|constrain|>is.<|return|>", "So it is."),
     "a user's message": ("<|start|>user<|message|>Hi", "="),

@@ -43,6 +43,7 @@ TABLE = {
         f'<tool_call>{{"name": "bash", "arguments": {QUOTED}}}</tool_call>',
         f"[bash {QUOTED}]",
     ),
+    "ended by its tag": (f"<tool_call>{OBJECT[:-4]}</tool_call>.", '[bash {"command": "l?].'),
     "cut off": (f"<tool_call>{OBJECT[:-6]}", '[bash {"command": …]'),
     "cut off after the name": ('<tool_call>{"name": "bash", "argu', "[bash …]"),
     "cut off before it": ('<tool_call>{"name": "ba', "="),

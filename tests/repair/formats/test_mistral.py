@@ -30,6 +30,10 @@ TABLE = {
     "a name alone": (f"[TOOL_CALLS]bash{LS}", MEANT),
     "brackets": ('[TOOL_CALLS]bash[ARGS]{"command": "[[ -f [TOOL_"}', None),
     "a quoted marker": ('[TOOL_CALLS]bash[ARGS]{"command": "[TOOL_CALLS]"}', None),
+    "ended by the next": (
+        f'[TOOL_CALLS]bash[ARGS]{{"command": "l[TOOL_CALLS]bash[ARGS]{LS}',
+        f'[bash {{"command": "l?]{MEANT}',
+    ),
     "cut off": ('[TOOL_CALLS]bash[ARGS]{"command": "l', '[bash {"command": "l…]'),
     "in code": (f"`[TOOL_CALLS]` and\n```\n[TOOL_CALLS][{OBJECT}]\n```\n", "="),
     "in prose": ("The token [TOOL_CALLS] begins a list [1] of {calls}.", "="),

@@ -30,6 +30,14 @@ TABLE = {
     ),
     "blanks in tags": (BASH.replace("=", " = "), MEANT),
     "no end of a parameter": (BASH.replace("</parameter>\n", ""), MEANT),
+    "a parameter that the tool has not": (
+        f"<function=bash>\n{LS.replace('ls', '<parameter=x>')}\n</function>",
+        '[bash {"command":"<parameter=x>"}]',
+    ),
+    "one that it has got, and half a tag": (
+        f"<function=bash>{LS.replace('ls', '<parameter=command> <parameter=')}</function>",
+        '[bash {"command":"<parameter=command> <parameter="}]',
+    ),
     "no end of the function": (f"<function=bash>{LS}</tool_call>.", f"{SHORT}."),
     "no end of the function, text": (f"<function=bash>{LS}\nDone.", f"{SHORT}\nDone."),
     "a call after one without its end": (f"<tool_call><function=bash>{LS}\n" * 2, SHORT * 2),

@@ -167,6 +167,13 @@ def test_an_argument_that_comes_twice_is_kept_once() -> None:
 def test_half_a_value_is_not_taken_for_a_whole_one() -> None:
     assert read(("a", "rm -rf /tmp"), kind=STRING, cut=True) == '{"a":"rm -rf /tmp'
     assert read(("a", "1"), ("b", "[1,"), cut=True) == '{"a":1,"b":[1,'
+    for required, wanted in (["a"], '{"a":1}'), (["b"], '{"a":1'):
+        arguments = TypedArguments({"required": required})
+        arguments.begin("a")
+        arguments.text("1")
+        arguments.end_value()
+        arguments.end(cut=True)
+        assert arguments.take()[0] == Arguments(wanted)
 
 
 def test_what_is_held_is_bounded() -> None:

@@ -54,7 +54,8 @@ def gist(events: list[ScanEvent]) -> str:
 
 def scanned(pieces: list[str], formats: ActiveFormats) -> str:
     """What a scanner makes of a text that comes in these pieces."""
-    scanner = scanner_of(DECLARED, "declared", formats)
+    # What is inferred from arguments is bounded for each request.
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", formats)
     events: list[ScanEvent] = []
     for piece in pieces:
         if (given := scanner.takes(piece)) is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
-from ...wire.frame_templates import LooseTemplate, learn
+from ...wire.frame_templates import learn
 from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import is_event
 from ...wire.sse import Frame, FrameSplitter
@@ -19,7 +19,8 @@ from .host_items import HostItems, HostText
 
 MAX_KEPT = 64 * 1024
 """Bytes that are kept unread."""
-_VARIES = ("sequence_number", "obfuscation")
+_VALUE = rb'(?:[0-9]+|"[A-Za-z0-9+/=_-]*")'
+_VARIES = re.compile(rb'("(?:sequence_number|obfuscation)":[ ]?)' + _VALUE)
 _MAX_TRIES = 16
 """Deltas of a text after which none is tried any more as a pattern of the others."""
 
@@ -104,8 +105,15 @@ class KeptFrames:
     def _learn(self, frame: Frame, delta: str) -> None:
         pattern = learn(frame, delta, 1, _delta_of)
         if pattern is not None:
-            self._one = LooseTemplate.of(frame, pattern, _VARIES).whole
-            self._run = re.compile(b"(?:" + self._one.pattern + b")++")
+            string = rb'("[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")'
+            one = _loose(pattern.head) + string + _loose(pattern.tail)
+            self._one, self._run = re.compile(one), re.compile(b"(?:" + one + b")++")
+
+
+def _loose(part: bytes) -> bytes:
+    """An expression of a part of a frame, whatever the values are that vary."""
+    pieces = map(re.escape, _VARIES.split(part))
+    return b"".join(piece + _VALUE * (place % 2) for place, piece in enumerate(pieces))
 
 
 def _delta_of(event: Any) -> str:

@@ -29,6 +29,11 @@ def reading_tools(request: object, *, native: bool) -> Slices[Tools]:
     return (yield from DeclaredTools.reading(request))
 
 
+def declared(tools: Tools) -> DeclaredTools:
+    """As repair asks for them."""
+    return tools.declared if isinstance(tools, RequestTools) else tools
+
+
 def stage_for(tools: Tools, policy: Policy, evidence: Evidence, now: int) -> StreamRepair:
     """The stage that repairs a streamed reply."""
     if isinstance(tools, RequestTools):

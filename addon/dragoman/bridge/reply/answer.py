@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...repair.chat_stream import ChatStreamRepair
-from ...wire.errors import error_body, error_json
+from ...wire.errors import error_json, http_error
 from ...wire.json_slices import writing
 from ...wire.slices import Slices
 from ...wire.sse import Frame
@@ -24,6 +24,8 @@ class Answer:
     body: bytes
     stream: bool = False
     """Whether the body is an event stream; otherwise it is JSON."""
+    retry_after: str = ""
+    """The value of that header of an error; empty for none."""
 
 
 def answering(
@@ -39,8 +41,9 @@ def answering(
     a `stream` or did not.  `retry_after` is that header of the upstream's."""
     if not 200 <= status < 300:
         # To follow a redirect, a client would send there what it sent here.
-        told = status if status >= 400 else 502
-        return Answer(told, error_body(status, body, retry_after=retry_after))
+        error = http_error(status, body, retry_after=retry_after)
+        told = error.status if status >= 400 else 502
+        return Answer(told, error.body, retry_after=error.retry_after)
     raws: list[bytes] = []
 
     def tell(frames: list[Frame]) -> None:

@@ -36,7 +36,8 @@ class CallEmitter:
         self._writer = writer
         self._begun = False
         """Whether the client has got any of the item's text."""
-        self._input = CustomInputReader() if tool.kind == "custom" else None
+        patch = tool.name == "apply_patch"
+        self._input = CustomInputReader(patch=patch) if tool.kind == "custom" else None
         self.opened = tool.kind in ("function", "custom")
         """Whether the client knows of the call."""
         if self.opened:

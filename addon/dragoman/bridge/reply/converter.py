@@ -18,6 +18,7 @@ upstream ends, the client gets exactly one terminal:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from ...notes import Evidence
@@ -41,8 +42,6 @@ from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer
 
 _NOTHING = "The upstream's answer held no part of a turn."
-_IGNORED = ("created", "obfuscation")
-"""Members of a chunk that say nothing to a client of the Responses API."""
 _NAMELESS = "The upstream called a tool without a name."
 
 MAX_TEXT = 16 * 1024 * 1024
@@ -76,13 +75,15 @@ class ReplyConverter:
         opened = snapshot(turn, response_id, created_at)
         self._writer = Writer(opened, dialect, clock=clock, prior=prior)
         self._line = OutputSequencer(turn, self._writer, evidence)
-        self._reader = DeltaReader(self._line, evidence)
+        self._reader = DeltaReader(self._line, evidence, thinks=turn.thinks)
         self._counts: Counts | None = None
+        self._counting: Frame | None = None
+        """A later frame with a usage, which has not been read: some hosts count in each."""
         self._choices = Choices(evidence)
         self._heard = False
         self._body_ended = False
         self._error: UpstreamError | None = None
-        self._patterns: TemplateCache[chat_delta.DeltaText] = TemplateCache(_IGNORED)
+        self._patterns: TemplateCache[chat_delta.DeltaText] = TemplateCache()
 
     @property
     def finished(self) -> bool:
@@ -240,6 +241,8 @@ class ReplyConverter:
             self._read_json(frame)
         else:
             text, known = fitting
+            if known.meaning.counts:
+                self._counting = frame
             self._reader.template(known.meaning, text)
 
     def _read_json(self, frame: Frame) -> None:
@@ -259,6 +262,7 @@ class ReplyConverter:
             return
         self._chunk(value, named=frame.is_error)
         if self._patterns.wanted and (said := chat_delta.only_text(value)) is not None:
+            said = replace(said, counts=bool(value.get("usage")))
             self._patterns.learn(frame, said.text, said.times, chat_delta.text_of, said)
 
     def _chunk(self, value: Any, *, named: bool) -> None:
@@ -280,6 +284,7 @@ class ReplyConverter:
         if not isinstance(value, dict):
             self._evidence.note("skipped", "event that is no chunk")
             return []
+        self._count()
         self._counts = counts(value) or self._counts
         choices = chat_delta.choices(value)
         listed = value.get("choices")
@@ -322,6 +327,8 @@ class ReplyConverter:
         self._reader.end_content()
         if self._line.nameless(cut=cut):
             self._fail(failure("server_error", _NAMELESS))
+        elif self._line.lacks_summary:
+            self._fail(failure("server_error", "The upstream wrote no summary."))
         else:
             yield from self._line.settling(cut=cut)
 
@@ -357,7 +364,14 @@ class ReplyConverter:
         self._line.abandon()
         self._writer.fail(error, self._usage())
 
+    def _count(self) -> None:
+        """Read the usage of what came before."""
+        if self._counting is not None:
+            self._counts = counts(loads(self._counting.data or b"null")) or self._counts
+            self._counting = None
+
     def _usage(self) -> dict[str, Any]:
+        self._count()
         found, estimated = usage(self._counts, self._turn.estimate, self._writer.characters)
         if estimated:
             self._evidence.note("estimated", "usage")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ...wire.json_codec import NotJson, loads
+from .patch_text import PatchText, patch_in
 
 _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _TAIL = re.compile(r"\s*\}\s*")
@@ -32,7 +33,9 @@ _HEAD_LIMIT = 200
 class CustomInputReader:
     """Argument fragments in, text of the input out."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patch: bool = False) -> None:
+        """`patch`: the input is one for `apply_patch`."""
+        self._patch = PatchText() if patch else None
         self._fragments: list[str] = []
         self._size = 0
         self._held = ""
@@ -43,6 +46,20 @@ class CustomInputReader:
 
     def feed(self, fragment: str) -> str:
         """The text that `fragment` completes."""
+        text = self._read(fragment)
+        return self._patch.feed(text) if self._patch and text else text
+
+    def close(self) -> str:
+        """The rest of the input, at the end of the arguments."""
+        rest = self._end()
+        if self._patch is None:
+            return rest
+        rest = self._patch.feed(rest) + self._patch.close()
+        if self._patch.wrapped and not self.odd:
+            self.odd = "wrapped patch"
+        return rest
+
+    def _read(self, fragment: str) -> str:
         if self._live and not self._ended:
             return self._string(self._held + fragment)
         self._fragments.append(fragment)
@@ -58,8 +75,7 @@ class CustomInputReader:
         self._fragments.clear()
         return self._string(joined[head.end() :])
 
-    def close(self) -> str:
-        """The rest of the input, at the end of the arguments."""
+    def _end(self) -> str:
         if not self._live:
             return self._other_form("".join(self._fragments))
         if not self._ended:
@@ -70,6 +86,9 @@ class CustomInputReader:
         return ""
 
     def _other_form(self, arguments: str) -> str:
+        if self._patch and (patch := patch_in(arguments)) is not None:
+            self.odd = "patch in another form"
+            return patch
         try:
             value = loads(arguments.strip() or "{}")
         except NotJson:

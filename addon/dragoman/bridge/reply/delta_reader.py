@@ -20,8 +20,10 @@ from .think_tags import SplitText, ThinkSplitter
 class DeltaReader:
     """Reads the deltas of one reply into its line."""
 
-    def __init__(self, line: OutputSequencer, evidence: Evidence) -> None:
+    def __init__(self, line: OutputSequencer, evidence: Evidence, *, thinks: bool) -> None:
+        """`thinks`: reasoning was asked for."""
         self._line = line
+        self._thinks = thinks
         self._evidence = evidence
         self._think = ThinkSplitter()
         self._moved = False
@@ -45,7 +47,7 @@ class DeltaReader:
         content = delta.get("content")
         if isinstance(content, str):
             if content:
-                self._content(content)
+                self._content(content, whole=whole)
         elif isinstance(content, list):
             self._parts(content)
         if refusal := chat_delta.text(delta.get("refusal")):
@@ -77,11 +79,12 @@ class DeltaReader:
         self._line.drop_logprobs()
         self._line.prose("reasoning", thought)
 
-    def _content(self, content: str) -> None:
+    def _content(self, content: str, *, whole: bool = False) -> None:
         if self._think.passive:
             self._line.text(content)
         else:
-            pieces = self._think.feed(content)
+            think = self._think
+            pieces = think.whole(content, asked=self._thinks) if whole else think.feed(content)
             if self._think.thinking or any(kind == "reasoning" for kind, _ in pieces):
                 self._line.drop_logprobs()
             self._pieces(pieces)
@@ -92,6 +95,9 @@ class DeltaReader:
             self._pieces(self._think.close())
 
     def _pieces(self, pieces: list[SplitText]) -> None:
+        if self._think.stray:
+            self._think.stray = False
+            self._evidence.note("dropped", "a closing tag of reasoning that was not opened")
         for kind, piece in pieces:
             if kind == "text":
                 self._line.text(piece)

@@ -61,11 +61,12 @@ class OutputSequencer:
         self._blank: list[str] = []
         self._logprobs: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
+        self._summary: list[str] | None = [] if turn.summary else None
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is open or waits."""
-        return not self._waiting and not self._blank
+        """Whether nothing is open, waits, or is still to come."""
+        return not self._waiting and not self._blank and not self.lacks_summary
 
     @property
     def half_written(self) -> bool:
@@ -81,6 +82,11 @@ class OutputSequencer:
         """Whether a call has come to its end without a name; `cut`: one that was cut has not."""
         calls = (piece for piece in self._waiting if isinstance(piece, Call))
         return any(not call.name and (call.whole or not cut) for call in calls)
+
+    @property
+    def lacks_summary(self) -> bool:
+        """Whether a summary was asked for and there is none."""
+        return self._summary is not None and not "".join(self._summary).strip()
 
     def text(self, text: str) -> None:
         """Text for the reader.  Blanks that would open a message wait for what follows:
@@ -127,6 +133,9 @@ class OutputSequencer:
 
     def call(self, delta: CallDelta, *, whole: bool, choice: int = 0) -> None:
         """A delta of a call; `whole` if it is all of one."""
+        if self._summary is not None:
+            self._evidence.note("dropped", "a call beside a summary")
+            return
         self.size += len(delta.arguments) + len(delta.id) + len(delta.name)
         self.size += PIECE if delta.id or delta.name else 0
         if choice not in self._calls:
@@ -171,6 +180,9 @@ class OutputSequencer:
         if self._annotations:
             self._evidence.note("dropped", "annotation without text", len(self._annotations))
             self._annotations = []
+        if self._summary is not None:
+            self._writer.compaction("".join(self._summary))
+            self._summary = None
         self._writer.close_item("incomplete" if cut else "completed")
 
     def letting_go(self) -> Slices[None]:
@@ -247,6 +259,9 @@ class OutputSequencer:
         return Tool("function", name)
 
     def _write(self, kind: Prose, text: str) -> None:
+        if self._summary is not None:
+            self._summary += [text] if kind == "text" else []
+            return
         if kind != self._kind:
             self.size += ITEM
             self._kind = kind

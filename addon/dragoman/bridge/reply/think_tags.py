@@ -1,17 +1,26 @@
 """Reasoning that an upstream leaves in the text: ``<think>…</think>`` at its start.
 
-Only the very start of a turn's content is looked at; the tag anywhere else is text.
-Held back is at most one tag and the blanks around it, which are no part of either
-side.  If the closing tag never comes, all of it was reasoning.
+The opening tag counts at the very start of a turn's content alone.  Held back is at most one tag
+and the blanks around it, which are no part of either side.  If the closing tag never comes, all
+of it was reasoning.
+
+A template may have written the opening tag itself, so that only the closing one is seen: the first
+tag of the text, at its start or at the end of a line.  It is taken out.  What stands before it was
+reasoning, if that was asked for; in a stream it has been sent as text by then.
 """
 
 from __future__ import annotations
 
 import enum
+import re
 from typing import Literal
 
 _OPEN = "<think>"
 _CLOSE = "</think>"
+_CLOSES = (_CLOSE, "</thinking>")
+_TAGS = (_OPEN, "<thinking>", *_CLOSES)
+_TAG = re.compile("|".join(_TAGS))
+_STRAY = re.compile(r"(?<!`)</think(?:ing)?>(?=[ \t\r]*(?:\n|\Z))")
 _BLANK_LIMIT = 1000
 """Blanks at the start after which no tag is expected any more."""
 
@@ -24,6 +33,8 @@ class _At(enum.Enum):
     THINKING = enum.auto()
     TEXT_BLANK = enum.auto()
     TEXT = enum.auto()
+    TEXT_ALONE = enum.auto()
+    """No tag is looked for any more."""
 
 
 class ThinkSplitter:
@@ -32,20 +43,34 @@ class ThinkSplitter:
     def __init__(self) -> None:
         self._at = _At.START
         self._held = ""
+        self._before = ""
+        """The character before what is held."""
+        self.stray = False
+        """Whether a closing tag without an opening one was taken out."""
 
     @property
     def passive(self) -> bool:
         """Whether everything from now on is text."""
-        return self._at is _At.TEXT
+        return self._at is _At.TEXT_ALONE
 
     @property
     def thinking(self) -> bool:
-        """Whether the opening tag was found, and nothing yet of the text behind the closing."""
-        return self._at not in (_At.START, _At.TEXT)
+        """Whether a tag was found, and nothing yet of the text behind the closing one."""
+        return self._at in (_At.THINKING, _At.THINKING_BLANK, _At.TEXT_BLANK)
+
+    def whole(self, text: str, *, asked: bool) -> list[SplitText]:
+        """The pieces of a text that came whole; `asked`: reasoning was asked for."""
+        first = _TAG.search(text) if self._at is _At.START else None
+        if first is None or not (stray := _STRAY.match(text, first.start())):
+            return self.feed(text)
+        self._at, self.stray = _At.TEXT_ALONE, True
+        before, after = text[: first.start()].strip(), text[stray.end() :].lstrip()
+        pieces: list[SplitText] = [("reasoning" if asked else "text", before), ("text", after)]
+        return [piece for piece in pieces if piece[1]]
 
     def feed(self, text: str) -> list[SplitText]:
         """The pieces that are certain now."""
-        if self._at is _At.TEXT:
+        if self._at is _At.TEXT_ALONE or (self._at is _At.TEXT and self._plain(text)):
             return [("text", text)]
         self._held += text
         pieces: list[SplitText] = []
@@ -58,7 +83,10 @@ class ThinkSplitter:
         held, self._held = self._held, ""
         blank = self._at in (_At.THINKING_BLANK, _At.TEXT_BLANK)
         thinking = self._at in (_At.THINKING, _At.THINKING_BLANK)
-        self._at = _At.TEXT
+        at, self._at = self._at, _At.TEXT_ALONE
+        if at is _At.TEXT and self._before != "`" and held.strip(" \t\r") in _CLOSES:
+            self.stray = True
+            held = held[held.index(">") + 1 :]
         if not held or (blank and not held.strip()):
             return []
         return [("reasoning" if thinking else "text", held)]
@@ -67,34 +95,70 @@ class ThinkSplitter:
         """Take what is certain off the held text; returns whether to look again."""
         match self._at:
             case _At.START:
-                return self._start(pieces)
+                return self._start()
             case _At.THINKING:
                 return self._thinking(pieces)
             case _At.THINKING_BLANK | _At.TEXT_BLANK:
                 self._held = self._held.lstrip()
                 if self._held:
                     thinking = self._at is _At.THINKING_BLANK
-                    self._at = _At.THINKING if thinking else _At.TEXT
+                    self._at = _At.THINKING if thinking else _At.TEXT_ALONE
                 return True
             case _At.TEXT:
+                self._text(pieces)
+            case _At.TEXT_ALONE:
                 pieces.append(("text", self._held))
                 self._held = ""
         return False
 
-    def _start(self, pieces: list[SplitText]) -> bool:
+    def _plain(self, text: str) -> bool:
+        """Whether no tag is in a text, or between it and what is held."""
+        if self._held or "<" in text:
+            return False
+        self._before = text[-1:] or self._before
+        return True
+
+    def _text(self, pieces: list[SplitText]) -> None:
+        """Text in which the first tag has not come."""
+        text = self._held
+        tag = _TAG.search(text)
+        if tag is None:
+            end = len(text) - _begun(text, *_TAGS)
+        elif tag[0] in _CLOSES and _open_line(text[tag.end() :]):
+            end = tag.start()
+        else:
+            self._at = _At.TEXT_ALONE
+            before = text[tag.start() - 1] if tag.start() else self._before
+            if before != "`" and _STRAY.match(text, tag.start()):
+                self.stray = True
+                text = text[: tag.start()] + text[tag.end() :]
+            end = len(text)
+        self._held = text[end:]
+        if end:
+            pieces.append(("text", text[:end]))
+            self._before = text[end - 1]
+
+    def _start(self) -> bool:
         text = self._held.lstrip()
         if text.startswith(_OPEN):
             self._at = _At.THINKING_BLANK
             self._held = text[len(_OPEN) :]
             return True
-        if not _OPEN.startswith(text) or len(self._held) > _BLANK_LIMIT:
-            pieces += self.close()
+        for close in _CLOSES:
+            if text.startswith(close):
+                self._at, self.stray = _At.TEXT_BLANK, True
+                self._held = text[len(close) :]
+                return True
+        begun = any(tag.startswith(text) for tag in (_OPEN, *_CLOSES))
+        if not begun or len(self._held) > _BLANK_LIMIT:
+            self._at = _At.TEXT
+            return True
         return False
 
     def _thinking(self, pieces: list[SplitText]) -> bool:
         thought, close, rest = self._held.partition(_CLOSE)
         if not close:
-            keep = _begun(self._held)
+            keep = _begun(self._held, _CLOSE)
             thought, rest = (
                 self._held[: len(self._held) - keep],
                 self._held[len(self._held) - keep :],
@@ -107,9 +171,12 @@ class ThinkSplitter:
         return bool(close)
 
 
-def _begun(text: str) -> int:
-    """How many characters at the end of `text` may be the start of the closing tag."""
-    for size in range(min(len(text), len(_CLOSE) - 1), 0, -1):
-        if _CLOSE.startswith(text[-size:]):
-            return size
-    return 0
+def _open_line(text: str) -> bool:
+    """Whether a line that has this after its tag may still end."""
+    return not text.strip(" \t\r") and len(text) <= _BLANK_LIMIT
+
+
+def _begun(text: str, *tags: str) -> int:
+    """How many characters at the end of `text` may be the start of one of the tags."""
+    at = text.rfind("<")
+    return len(text) - at if at >= 0 and any(tag.startswith(text[at:]) for tag in tags) else 0

@@ -38,6 +38,7 @@ from ..conversation import (
     ToolCall,
     ToolOutput,
 )
+from ..cure.chat_history import NO_OUTPUT, lost_call
 from ..model_families import Family
 from .content import merged
 from .input_items import Reader
@@ -47,8 +48,6 @@ from .validation import RequestObject, missing, wrong_type
 Message = dict[str, Any]
 _AnswerKey = tuple[str, str, bytes]
 
-NO_OUTPUT = "No output of this call was recorded."
-"""What a tool message says that stands in for a missing output."""
 _SEE_BELOW = "The output is in the next user message."
 _BREAK = "\n\n"
 """Stands between reasoning of several items in one message, and between what the system
@@ -288,8 +287,8 @@ class _Thread:
 
     def _carries_reasoning(self, reasoning: str, with_calls: bool) -> bool:
         match self._family.reasoning:
-            case "always":
-                return bool(reasoning) or with_calls
+            case "known" | "all":
+                return bool(reasoning)
             case "calls":
                 return bool(reasoning) and with_calls
             case "never":
@@ -313,15 +312,11 @@ class _Thread:
     def _upstream_id(self, called: ToolCall, position: int, taken: set[str]) -> str:
         """The call's id as the model's family wants it; unlike the others in its message."""
         number = self._calls_before + position
-        match self._family.call_ids:
-            case "conversation":
-                call_id = f"functions.{called.name}:{number}"
-            case "message":
-                call_id = f"{called.name}:{position}"
-            case "kept":
-                call_id = called.call_id or f"call_{number}"
-                while call_id in taken:
-                    call_id = f"{call_id}_{number}"
+        call_id = self._family.call_id(called.name, number, position)
+        if not call_id:
+            call_id = called.call_id or f"call_{number}"
+            while call_id in taken:
+                call_id = f"{call_id}_{number}"
         taken.add(call_id)
         if call_id != called.call_id:
             self._evidence.note("renamed", f"call ids for {self._family.name}")
@@ -357,8 +352,7 @@ def _answer_key(answer: ToolOutput) -> _AnswerKey:
 def _told_by_user(name: str, answer: ToolOutput) -> str | list[ContentPart]:
     """An output as a user's message; without the client's call id, which would teach a
     Kimi model to write such ids."""
-    what = f"an earlier call of {name}" if name else "an earlier tool call"
-    parts = [_remark(f"Output of {what}:")]
+    parts: list[ContentPart] = [{"type": "text", "text": lost_call(name)}]
     if answer.text:
         parts.append({"type": "text", "text": answer.text})
     return merged(parts + answer.media)

@@ -7,11 +7,14 @@ returned beyond text, or a developer said, comes back apart, for a user message.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.json_codec import dumps
 from ..conversation import ContentPart
-from .images import image_url
+from .images import image_url, is_ciphertext, without_data
 from .validation import RequestObject, label, missing, wrong_type
 
 _TEXT_FIELDS = {
@@ -21,8 +24,15 @@ _TEXT_FIELDS = {
     "refusal": "refusal",
     "reasoning_text": "text",
     "summary_text": "text",
+    "encrypted_content": "encrypted_content",
 }
 """The parts that are text, and the field it stands in."""
+ENCRYPTED = "[This part is encrypted for another provider, and cannot be read here.]"
+NO_AUDIO = "[Audio was left out: it cannot be sent from here.]"
+_TEXTS = ("text", "content", "output", "summary", "message", "refusal")
+"""The fields in which an item or a part may have its text."""
+_DEEPEST = 3
+"""Text further inside an unknown item is not looked for: an item, its parts, theirs."""
 
 
 def user_content(value: object, path: str, evidence: Evidence) -> str | list[ContentPart]:
@@ -39,7 +49,8 @@ def text_content(value: object, path: str, evidence: Evidence, *, joint: str) ->
         return value
     texts: list[str] = []
     for part in _parts(value, path):
-        text = _text(part)
+        text = stand_in(part, evidence)
+        text = _text(part) if text is None else text
         if text is None:
             evidence.note("dropped", f"part {label(part.get('type'))} of a text-only message")
         else:
@@ -55,7 +66,8 @@ def system_content(value: object, path: str, evidence: Evidence) -> tuple[str, l
     texts: list[str] = []
     media: list[ContentPart] = []
     for part in _parts(value, path):
-        text = _text(part)
+        text = stand_in(part, evidence)
+        text = _text(part) if text is None else text
         if text is not None:
             texts.append(text)
         elif isinstance(read := text_or_media(part), dict):
@@ -100,12 +112,42 @@ def _parts(value: object, path: str) -> list[RequestObject]:
 
 def _chat_part(part: RequestObject, evidence: Evidence) -> ContentPart | None:
     """None for one that is left out: Moonshot refuses empty text among media."""
-    if (text := _text(part)) is not None:
-        return {"type": "text", "text": text} if text else None
-    if (media := _media(part)) is not None:
+    text = stand_in(part, evidence)
+    text = _text(part) if text is None else text
+    if text is None and (media := _media(part)) is not None:
         return media
-    evidence.note("dropped", f"part {label(part.get('type'))}")
-    return None
+    if text is None:
+        text = text_of(part.values)
+        done = "sent as text" if text else "dropped"
+        evidence.note(done, f"part {label(part.get('type'))}")
+    return {"type": "text", "text": text} if text else None
+
+
+def stand_in(part: RequestObject, evidence: Evidence) -> str | None:
+    """The line in the place of a part that no chat upstream can read; None for any other."""
+    match part.get("type"):
+        case "encrypted_content" if is_ciphertext(part.get("encrypted_content")):
+            line = ENCRYPTED
+        case "input_audio" if part.get("audio_url") is not None:
+            line = NO_AUDIO
+        case _:
+            return None
+    evidence.note("left out", f"part {label(part.get('type'))}")
+    return line
+
+
+def text_of(value: Any, depth: int = 0) -> str:
+    """The text of an item or a part of any form, and of the parts in it."""
+    if isinstance(value, str):
+        return without_data(value)
+    if depth > _DEEPEST:
+        return ""
+    if isinstance(value, list):
+        texts = [text_of(part, depth) for part in value]
+        return "\n".join(text for text in texts if text)
+    if isinstance(value, Mapping):
+        return next(filter(None, (text_of(value.get(name), depth + 1) for name in _TEXTS)), "")
+    return ""
 
 
 def text_or_media(part: RequestObject) -> str | ContentPart | None:

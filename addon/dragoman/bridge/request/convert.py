@@ -16,12 +16,14 @@ from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.slices import Slices, drained
 from ...wire.usage import estimating
+from ..cure.chat_request import SAMPLING, curing
 from ..model_families import Family, family_of
 from ..turn_context import TurnContext
 from . import chat_messages
 from .chat_shapes import forming
 from .tool_choice import read_choice
 from .toolbox import Toolbox
+from .turn_items import SUMMARY_PROMPT, asks_for_summary, effort
 from .validation import RequestObject, label, missing, previous_not_found
 
 MAX_TOOLS = 20_000
@@ -84,16 +86,27 @@ def converting(
         raise Refused("'input' says nothing.", param="input")
     stream = request.boolean("stream") or False
     chat: dict[str, Any] = {"model": model, "messages": messages}
-    chat |= _tools(request, toolbox, evidence)
-    chat |= _text(request)
-    chat |= _limits_and_reasoning(request, family, evidence)
-    chat |= _settings(request, family, evidence)
+    if summary := asks_for_summary(request):
+        evidence.note("asked for a summary", "instead of the turn")
+        messages.append({"role": "user", "content": SUMMARY_PROMPT})
+    else:
+        chat |= _tools(request, toolbox, evidence)
+        chat |= _text(request)
+    asked = effort(request, earlier or ())
+    chat |= _limits_and_reasoning(request, asked, family, evidence)
+    chat |= _settings(request)
     if stream:
         chat |= {"stream": True, "stream_options": {"include_usage": True}}
+    accepted = yield from curing(chat, family)
+    chat = accepted.request
+    for note in accepted.notes:
+        evidence.note(*note)
     _record_ignored(request, evidence)
     echoed = {name: value for name, value in body.items() if name != "input"}
     size = yield from estimating(chat)
-    return Conversion(chat, TurnContext(echoed, model, stream, toolbox.table, size))
+    thinks = asked != "none" and (asked is not None or request.get("reasoning") is not None)
+    turn = TurnContext(echoed, model, stream, toolbox.table, thinks, size, summary)
+    return Conversion(chat, turn)
 
 
 def _check_sizes(request: RequestObject) -> None:
@@ -187,30 +200,24 @@ def _response_format(form: RequestObject) -> dict[str, Any] | None:
 
 
 def _limits_and_reasoning(
-    request: RequestObject, family: Family, evidence: Evidence
+    request: RequestObject, asked: str | None, family: Family, evidence: Evidence
 ) -> dict[str, Any]:
-    reasoning = request.object("reasoning")
-    effort = reasoning.string("effort") if reasoning is not None else None
     fields = _present({family.token_limit: request.integer("max_output_tokens")})
-    if effort == "none" and family.thinking_off is not None:
+    if asked == "none" and family.thinking_off is not None:
         return {**fields, **family.thinking_off}
-    if effort is not None:
-        fields["reasoning_effort"] = sent = family.effort(effort)
-        if sent != effort:
-            evidence.note("changed", f"reasoning.effort {label(effort)} to {sent} ({family.name})")
+    if asked is not None:
+        fields["reasoning_effort"] = sent = family.effort(asked)
+        if sent != asked:
+            evidence.note("changed", f"reasoning.effort {label(asked)} to {sent} ({family.name})")
     return fields
 
 
-def _settings(request: RequestObject, family: Family, evidence: Evidence) -> dict[str, Any]:
+def _settings(request: RequestObject) -> dict[str, Any]:
     """The fields that have the same name and meaning on both sides, and logprobs."""
     settings: dict[str, Any] = {}
     for name, read in _SAME.items():
         value = read(request, name)
-        if value is None:
-            continue
-        if name in _SAMPLING and not family.sampling:
-            evidence.note("dropped", f"field {name} ({family.name})")
-        else:
+        if value is not None:
             settings[name] = value
     wanted = "message.output_text.logprobs" in request.strings("include")
     top = request.integer("top_logprobs")
@@ -221,12 +228,8 @@ def _settings(request: RequestObject, family: Family, evidence: Evidence) -> dic
     return settings
 
 
-_SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 _SAME: Mapping[str, Callable[[RequestObject, str], Any]] = {
-    "temperature": RequestObject.number,
-    "top_p": RequestObject.number,
-    "presence_penalty": RequestObject.number,
-    "frequency_penalty": RequestObject.number,
+    **dict.fromkeys(SAMPLING, RequestObject.number),
     "metadata": RequestObject.metadata,
     "user": RequestObject.string,
     "safety_identifier": RequestObject.string,

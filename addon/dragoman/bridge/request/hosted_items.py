@@ -32,10 +32,6 @@ HOSTED: Mapping[str, tuple[str, ...]] = {
 FROM_THE_CLIENT = ("computer_call_output", "mcp_approval_response")
 """Those that answer the model; the others are its own."""
 LOST_CONTEXT = "[What was said before was compacted by another provider, and cannot be read here.]"
-_TEXTS = ("text", "content", "output", "summary", "message", "refusal")
-"""The fields in which an item or a part may have its text."""
-_DEEPEST = 3
-"""Text further inside an unknown item is not looked for: an item, its parts, theirs."""
 
 
 def remark(kind: str, item: RequestObject) -> str:
@@ -64,17 +60,3 @@ def _told(value: Any) -> str:
         if (kept := without_media(inner)) != inner:
             value = json_text(kept)
     return without_data(value)
-
-
-def text_of(value: Any, depth: int = 0) -> str:
-    """The text of an item or a part of any form, and of the parts in it."""
-    if isinstance(value, str):
-        return without_data(value)
-    if depth > _DEEPEST:
-        return ""
-    if isinstance(value, list):
-        texts = [text_of(part, depth) for part in value]
-        return "\n".join(text for text in texts if text)
-    if isinstance(value, dict):
-        return next(filter(None, (text_of(value.get(name), depth + 1) for name in _TEXTS)), "")
-    return ""

@@ -22,6 +22,9 @@ _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w.+-]+=[\w.+-]*)*;base64,[A
 _LONG_RUN = re.compile(r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]|\\[nr]){512,}+={0,2}")
 """Longer than any word, hash or key; in JSON text, a line's end is written ``\\n``.  Tried
 only where a run begins, so that many that are too short cost no more than their length."""
+_CIPHERTEXT = re.compile(r"gAAAA[A-Za-z0-9_-]{20,}={0,2}")
+"""How OpenAI's encrypted parts begin (and Fernet tokens)."""
+_SEALED = re.compile(r"gAAAA\S*|[A-Za-z0-9+/_-]{120,}={0,2}")
 LEFT_OUT = "(data left out)"
 _MEDIA = ("image", "audio", "video", "media", "resource", "input_audio")
 _DESCRIBING = (*_MEDIA_TYPES, "format", "uri")
@@ -65,7 +68,13 @@ def is_image(value: object) -> bool:
 
 def without_data(text: str) -> str:
     """`text` with a remark in the place of each data URL and of all that can only be data."""
-    return _LONG_RUN.sub(LEFT_OUT, _DATA_URL.sub(LEFT_OUT, text))
+    return _CIPHERTEXT.sub(LEFT_OUT, _LONG_RUN.sub(LEFT_OUT, _DATA_URL.sub(LEFT_OUT, text)))
+
+
+def is_ciphertext(value: object) -> bool:
+    """Whether a value that is called encrypted is: with providers of other makes, Codex puts
+    plain text there."""
+    return not isinstance(value, str) or _SEALED.fullmatch(value.strip()) is not None
 
 
 def without_media(value: Any) -> Any:

@@ -16,6 +16,7 @@ from ...wire.errors import Refused
 from ...wire.json_codec import NotJson, dumps, loads
 from ..conversation import (
     AssistantText,
+    ContentPart,
     ConversationItem,
     InputMessage,
     Reasoning,
@@ -23,9 +24,17 @@ from ..conversation import (
     ToolCall,
     ToolOutput,
 )
-from ..reasoning_envelope import open_sealed
-from .content import json_text, readable_text, system_content, text_content, user_content
-from .hosted_items import FROM_THE_CLIENT, HOSTED, LOST_CONTEXT, remark, text_of
+from ..envelope import open_sealed
+from .content import (
+    json_text,
+    merged,
+    readable_text,
+    system_content,
+    text_content,
+    text_of,
+    user_content,
+)
+from .hosted_items import FROM_THE_CLIENT, HOSTED, LOST_CONTEXT, remark
 from .tool_outputs import output_content, shell_output
 from .toolbox import Toolbox, upstream_name
 from .validation import RequestObject, label, missing
@@ -238,9 +247,27 @@ def _item_reference(_: Reader, item: RequestObject) -> ConversationItem:
     )
 
 
+def _agent_message(reader: Reader, item: RequestObject) -> ConversationItem:
+    """A message of one agent to another, which reads it as its user's.  With providers that
+    encrypt nothing, Codex puts the text into the part that is called encrypted."""
+    content = user_content(item.get("content"), item.at("content"), reader.evidence)
+    author, recipient = item.string("author") or "an agent", item.string("recipient")
+    to = f" to {recipient}" if recipient else ""
+    heading: ContentPart = {"type": "text", "text": f"[Message from {author}{to}:]"}
+    said = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return InputMessage("user", merged([heading, *said]))
+
+
+def _of_the_turn(_: Reader, __: RequestObject) -> None:
+    """Not part of the conversation: see `turn_items`."""
+
+
 def _compaction(reader: Reader, item: RequestObject) -> ConversationItem:
     """Only the provider that made it can open it.  Clients send it in every turn, so the
     conversation could not go on if it were refused."""
+    summary = open_sealed(item.get("encrypted_content"))
+    if summary is not None:
+        return InputMessage("user", f"[Summary of the conversation so far:]\n{summary}")
     reader.evidence.note("lost", f"context in item {label(item.get('type'))}")
     return InputMessage("user", text_of(item.get("summary")) or LOST_CONTEXT)
 
@@ -299,6 +326,9 @@ _ITEMS: Mapping[str, Callable[[Reader, RequestObject], _Read]] = {
     "tool_search_output": _tool_search_output,
     "additional_tools": _additional_tools,
     "item_reference": _item_reference,
+    "agent_message": _agent_message,
+    "configuration_update": _of_the_turn,
+    "compaction_trigger": _of_the_turn,
     "compaction": _compaction,
     "compaction_summary": _compaction,
     "context_compaction": _compaction,

@@ -1,8 +1,8 @@
 """``tool_choice``: which tools the model may or must call.
 
 The invariant: what leaves names only functions that are sent along.  A choice that
-cannot be kept (a hosted tool, a model that refuses to be forced) becomes ``auto``
-and is recorded; one that names nothing declared is refused, as at OpenAI.
+cannot be kept (a hosted tool) becomes ``auto`` and is recorded; one that names nothing
+declared is refused, as at OpenAI.
 """
 
 from __future__ import annotations
@@ -37,20 +37,11 @@ class ToolChoice:
 
 
 def read_choice(request: RequestObject, toolbox: Toolbox, evidence: Evidence) -> ToolChoice:
-    """The choice of a Responses request, as far as the model's family can keep it.
+    """The choice of a Responses request.
 
     Raises `Refused` for a malformed choice and for a tool that is not declared.
     """
-    choice = _read(request.get("tool_choice"), request.at("tool_choice"), toolbox, evidence)
-    forced = isinstance(choice.value, dict) or choice.value == "required"
-    if forced and not toolbox.family.forced_tool_choice:
-        what = "tool_choice required" if choice.value == "required" else "tool_choice of a function"
-        evidence.note("downgraded to auto", f"{what} ({toolbox.family.name})")
-        return ToolChoice("auto", choice.allowed)
-    return choice
-
-
-def _read(value: object, path: str, toolbox: Toolbox, evidence: Evidence) -> ToolChoice:
+    value, path = request.get("tool_choice"), request.at("tool_choice")
     if value is None:
         return ToolChoice(None)
     if isinstance(value, str):

@@ -13,7 +13,7 @@ from typing import Any
 from ...notes import Evidence
 from ...wire.json_codec import NotJson, loads
 from ..conversation import ContentPart
-from .content import json_text, text_or_media
+from .content import json_text, stand_in, text_or_media
 from .images import image_url, is_image, without_data, without_media
 from .validation import RequestObject
 
@@ -92,21 +92,22 @@ def _is_image(part: object) -> bool:
 
 
 def _read(parts: list[Any], evidence: Evidence) -> tuple[str, list[ContentPart]]:
-    """Texts follow each other as they came; JSON text stands on lines of its own."""
+    """Texts follow each other as they came; what we say ourselves stands on lines of its own."""
     text = ""
-    after_json = False
+    after_line = False
     media: list[ContentPart] = []
     for part in parts:
-        read = _part(part)
+        line = stand_in(RequestObject(part), evidence) if isinstance(part, dict) else None
+        read = _part(part) if line is None else line
         if isinstance(read, dict):
             media.append(read)
             continue
-        as_json = read is None
+        own_line = read is None or line is not None
         said = _as_json(part, evidence) if read is None else read
-        if text and (as_json or after_json):
+        if text and (own_line or after_line):
             text += "\n"
         text += said
-        after_json = as_json
+        after_line = own_line
     return text, media
 
 

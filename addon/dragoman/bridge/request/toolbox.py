@@ -17,7 +17,7 @@ from ...notes import Evidence
 from ...wire.errors import Refused
 from ..model_families import Family
 from ..turn_context import Tool, ToolKind
-from .tool_schemas import FUNCTIONS, Function
+from .tool_schemas import FUNCTIONS, Function, without_encrypted
 from .validation import RequestObject, label
 
 _KINDS: Final[Mapping[str, ToolKind]] = {kind: kind for kind in get_args(ToolKind)}
@@ -149,6 +149,9 @@ class Toolbox:
             self.cannot_serve(kind, tool.at("type"))
             return []
         function = FUNCTIONS[known](tool)
+        parameters = without_encrypted(function["parameters"])
+        encrypted = parameters is not function["parameters"]
+        function = {**function, "parameters": parameters}
         if about:
             remark = f"(About all {namespace} tools: {about})"
             function = {"description": "", **function}
@@ -156,7 +159,9 @@ class Toolbox:
         name = tool.required_string("name") if known in _NAMED else known
         if tool.boolean("defer_loading"):
             self._evidence.note("loaded at once", "tools with defer_loading")
-        return [self._add(Tool(known, name, namespace), function, tool.path)]
+        if encrypted:
+            self._evidence.note("left out", f"encrypted in the schema of {label(name)}")
+        return [self._add(Tool(known, name, namespace, encrypted), function, tool.path)]
 
     def cannot_serve(self, kind: str, path: str) -> None:
         """A tool that runs at the provider, or is unknown: recorded, or refused."""

@@ -14,7 +14,8 @@ from ...wire.errors import UpstreamError
 from ...wire.json_codec import Json, loads
 from ...wire.slices import Slices
 from ...wire.sse import Frame
-from ..turn_context import Tool
+from ..envelope import open_sealed
+from ..turn_context import Tool, ToolKind
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, pieces
 from .dialects import DIALECTS
 from .event_writer import Prose, Writer
@@ -58,6 +59,8 @@ def replaying_events(response: Json, cuts: bytes) -> Slices[list[Frame]]:
             item = following
         if part is not None:
             yield from _prose(writer, part, cut)
+        elif item["type"] == "compaction":
+            writer.compaction(open_sealed(item["encrypted_content"]) or "")
         elif isinstance(cut, dict):
             tool = Tool("function", cut["name"])
             fields = {name: value for name, value in item.items() if name != "id"}
@@ -104,7 +107,9 @@ def _prose(writer: Writer, part: Json, cuts: Sequence[int | str]) -> Slices[None
 def _call(writer: Writer, item: Json, cuts: Sequence[int | str]) -> Slices[None]:
     holder = item.get("function", item)
     custom = item["type"] == "custom_tool_call"
-    tool = Tool("custom" if custom else "function", holder["name"], item.get("namespace"))
+    kind: ToolKind = "custom" if custom else "function"
+    encrypted = "encrypted_function_args" in item
+    tool = Tool(kind, holder["name"], item.get("namespace"), encrypted)
     writer.begin_call(tool, item["call_id"], "")
     for number, piece in enumerate(pieces(holder["input" if custom else "arguments"], cuts)):
         if isinstance(piece, str):

@@ -32,7 +32,7 @@ from ...wire.json_codec import Json, dumps, quoted
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
 from ...wire.sse import DONE, Frame
-from ..reasoning_envelope import seal
+from ..envelope import seal
 from ..turn_context import Tool
 from . import output_items as items
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS
@@ -132,6 +132,9 @@ class Writer:
 
     def letting_go(self) -> Slices[None]:
         """Nobody wants any of it any more: see `emptied`."""
+        for item in self._output:
+            for part in item["content"] if item["type"] == "message" else ():
+                yield from emptied(part.get("logprobs", []))
         yield from emptied(self._output)
         yield from emptied(self._required)
 
@@ -265,6 +268,14 @@ class Writer:
         self._cuts.append({"name": tool.name, "arguments": arguments})
         self._require(call_id, tool.name, arguments)
         self._item_done(item, status)
+
+    def compaction(self, summary: str) -> None:
+        """The summary that the conversation goes on from, as an item that only we can open."""
+        self.close_item()
+        self.characters += len(summary)
+        self._cuts.append({"compaction": len(summary)})
+        item = self._add_item({"type": "compaction", "encrypted_content": seal(summary)})
+        self._item_done(item, "completed")
 
     def _call_id(self, wanted: str) -> str:
         """The upstream's id, unless it is empty or an earlier call of this response has it."""

@@ -106,6 +106,8 @@ def text_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
         call = {"type": "function_call", "name": tool.name, "arguments": ""}
     if tool.namespace is not None:
         call["namespace"] = tool.namespace
+    if tool.encrypted:
+        call["encrypted_function_args"] = []
     return call | {"call_id": call_id}
 
 

@@ -118,8 +118,11 @@ def _text(ask: Mapping[str, Any]) -> Json:
 
 
 def _reasoning(ask: Mapping[str, Any]) -> Json:
-    """Both keys always: clients of the published descriptions look for them, even null."""
+    """Both keys always: clients of the published descriptions look for them, even null.  They
+    know of no effort that is a number, as Codex has it."""
     reasoning = _object(ask, "reasoning")
+    if not isinstance(reasoning.get("effort"), str):
+        reasoning = reasoning | {"effort": None}
     return {"effort": None, "summary": None} | _present(reasoning)
 
 

@@ -2,27 +2,24 @@
 client received in its place.
 
 ``-`` is a frame only of the upstream, ``+`` one only of the client; frames that carry the
-same text stand side by side.
+same text stand side by side, or are counted where the bridge did nothing but reword them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import groupby
 
-from ...wire import chat_delta
-from ...wire.chat_calls import elements, read_delta
-from ...wire.json_codec import Json, NotJson, loads
-from ...wire.responses import DELTAS
+from ...wire.json_codec import NotJson, loads
 from ...wire.sse import is_event_stream
 from ..exchange import Exchange
-from ..parse.frames import NumberedFrame, head_and_tail
-from ..parse.values import string
-from .page import Line, Page, Style, clean, count, joined, nothing, one_line, size
-from .upstream import line_text
+from ..parse.frames import NumberedFrame, Side, head_and_tail, moment
+from ..parse.gap import gap_in
+from .frame_text import carried, line_text, short
+from .page import Line, Page, Style, clean, count, joined, nothing, size
 
 MAX_COMPARED = 1_000
 """Frames, or lines, of each side, behind those that both begin with: `difflib` takes half a
@@ -35,13 +32,21 @@ MAX_LINE = 300
 """Characters of a frame that are shown behind what it says."""
 MAX_TEXT_LINE = 2_000
 """Characters of a line of a reply that is not streamed."""
-_SAYS = 44
 _CONTEXT = 3
 MAX_PAGE_LINES = 12_000
 
 
 def diff_page(exchange: Exchange) -> Page:
     """What became of each frame, or of each line of a reply that is not streamed."""
+    return _page(exchange, reworded=exchange.job != "bridge")
+
+
+def full_diff_page(exchange: Exchange) -> Page:
+    """The same with the frames that the bridge only reworded."""
+    return _page(exchange, reworded=True)
+
+
+def _page(exchange: Exchange, *, reworded: bool) -> Page:
     upstream, client = exchange.upstream_reply, exchange.client_reply
     if not upstream and exchange.upstream_missing:
         return [nothing(exchange.upstream_missing, "the upstream's reply")]
@@ -50,7 +55,7 @@ def diff_page(exchange: Exchange) -> Page:
     if upstream == client:
         return [Line(f"Both sides are the same: {size(len(client))}, untouched.", "highlight")]
     if is_event_stream(upstream) and is_event_stream(client):
-        page = _frames(upstream, client)
+        page = _FrameDiff(exchange, reworded=reworded).page()
     else:
         page = _lines(upstream, client)
     if len(page) > MAX_PAGE_LINES:
@@ -62,19 +67,70 @@ def diff_page(exchange: Exchange) -> Page:
 # Streams.
 
 
-def _frames(upstream: bytes, client: bytes) -> Page:
-    looked = head_and_tail(upstream), head_and_tail(client)
-    heads = looked[0].head, looked[1].head
-    title = joined(
-        "- upstream " + count(looked[0].total, "frame"),
-        "+ client " + count(looked[1].total, "frame"),
-    )
-    start = _common(*([placed.frame.raw for placed in head] for head in heads))
-    left, right = (head[start : start + MAX_COMPARED] for head in heads)
-    page = [Line(title, "highlight"), Line(), *_same(start), *_compared(left, right)]
-    for side, found, compared in zip(("upstream", "client"), looked, (left, right), strict=True):
-        page += _not_compared(found.total - start - len(compared), "frame", side)
-    return page
+class _FrameDiff:
+    """Both sides of a stream."""
+
+    def __init__(self, exchange: Exchange, *, reworded: bool) -> None:
+        """`reworded`: whether frames are shown that carry the same text in other words."""
+        self._exchange = exchange
+        self._reworded = reworded
+        self._gaps = {
+            "upstream": gap_in(exchange.upstream_reply, exchange.upstream_missing),
+            "client": gap_in(exchange.client_reply, exchange.client_missing),
+        }
+
+    def page(self) -> Page:
+        upstream, client = self._exchange.upstream_reply, self._exchange.client_reply
+        looked = head_and_tail(upstream), head_and_tail(client)
+        heads = looked[0].head, looked[1].head
+        title = joined(
+            "- upstream " + count(looked[0].total, "frame"),
+            "+ client " + count(looked[1].total, "frame"),
+        )
+        start = _common(*([placed.frame.raw for placed in head] for head in heads))
+        left, right = (head[start : start + MAX_COMPARED] for head in heads)
+        page = [Line(title, "highlight"), Line(), *_same(start), *self._compared(left, right)]
+        for side, found, compared in zip(
+            ("upstream", "client"), looked, (left, right), strict=True
+        ):
+            page += _not_compared(found.total - start - len(compared), "frame", side)
+        return page
+
+    def _compared(self, left: list[NumberedFrame], right: list[NumberedFrame]) -> Page:
+        """Frames of both sides, those that carry the same text side by side; what the client
+        received before one of its own stands behind the upstream's that it came with."""
+        page: Page = []
+        came: Page = []
+        matcher = SequenceMatcher(None, [_key(x) for x in left], [_key(x) for x in right])
+        for tag, a, b, c, d in matcher.get_opcodes():
+            if tag != "equal":
+                page += [self._frame("-", x) for x in left[a:b]]
+                came += [self._frame("+", x) for x in right[c:d]]
+                continue
+            for same, run in groupby(zip(left[a:b], right[c:d], strict=True), _are_identical):
+                pairs = list(run)
+                if same or not self._reworded:
+                    page += [*came, *_same(len(pairs), "identical" if same else "reworded")]
+                    came = []
+                    continue
+                for one, other in pairs:
+                    page += [self._frame("-", one), *came, self._frame("+", other)]
+                    came = []
+        return page + came
+
+    def _frame(self, sign: str, placed: NumberedFrame) -> Line:
+        """A frame: its number, its time, what it says, and its first characters."""
+        side: Side = "upstream" if sign == "-" else "client"
+        gap_ends, shift = self._gaps[side]
+        end = placed.end + (shift if placed.end > gap_ends else 0)
+        at = moment(self._exchange.timing, end, side)
+        time = f"{at:.3f} s" if at is not None else ""
+        raw = placed.frame.raw.strip(b"\r\n")
+        if raw.startswith(b"event:"):
+            raw = raw.partition(b"\n")[2] or raw
+        text = line_text(raw.replace(b"\n", b" "), MAX_LINE)
+        line = f"{sign} {placed.number:>5}{time:>10}  {short(placed.value)}  {text}"
+        return Line(line, "error" if sign == "-" else "header")
 
 
 def _common(left: Sequence[object], right: Sequence[object]) -> int:
@@ -83,36 +139,13 @@ def _common(left: Sequence[object], right: Sequence[object]) -> int:
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
 
 
-def _same(number: int) -> Page:
-    return [Line(f"  … {count(number, 'identical frame')} …", "key")] if number else []
+def _same(number: int, how: str = "identical") -> Page:
+    return [Line(f"  … {count(number, f'{how} frame')} …", "key")] if number else []
 
 
 def _not_compared(number: int, what: str, side: str) -> Page:
     further = count(number, f"further {what}")
     return [Line(f"… {further} of the {side} are not compared …", "key")] if number else []
-
-
-def _compared(left: list[NumberedFrame], right: list[NumberedFrame]) -> Page:
-    """Frames of both sides, those that carry the same text side by side; what the client
-    received before one of its own stands behind the upstream's that it came with."""
-    page: Page = []
-    came: Page = []
-    matcher = SequenceMatcher(None, [_key(x) for x in left], [_key(x) for x in right])
-    for tag, a, b, c, d in matcher.get_opcodes():
-        if tag != "equal":
-            page += [_frame("-", x) for x in left[a:b]]
-            came += [_frame("+", x) for x in right[c:d]]
-            continue
-        for same, run in groupby(zip(left[a:b], right[c:d], strict=True), _are_identical):
-            pairs = list(run)
-            if same:
-                page += [*came, *_same(len(pairs))]
-                came = []
-                continue
-            for one, other in pairs:
-                page += [_frame("-", one), *came, _frame("+", other)]
-                came = []
-    return page + came
 
 
 def _key(placed: NumberedFrame) -> bytes | str:
@@ -121,50 +154,6 @@ def _key(placed: NumberedFrame) -> bytes | str:
 
 def _are_identical(pair: tuple[NumberedFrame, NumberedFrame]) -> bool:
     return pair[0].frame.raw == pair[1].frame.raw
-
-
-def _frame(sign: str, placed: NumberedFrame) -> Line:
-    """A frame: its number, what it says in a few words, and its first characters."""
-    raw = placed.frame.raw.strip(b"\r\n")
-    if raw.startswith(b"event:"):
-        raw = raw.partition(b"\n")[2] or raw
-    value = placed.value
-    says = one_line(", ".join(_says(value)) if isinstance(value, dict) else "", _SAYS)
-    text = line_text(raw.replace(b"\n", b" "), MAX_LINE)
-    line = f"{sign} {placed.number:>5}  {says:<{_SAYS}}  {text}"
-    return Line(line, "error" if sign == "-" else "header")
-
-
-def _says(value: Json) -> Iterator[str]:
-    """What a chunk or an event says, phrase by phrase."""
-    if (kind := string(value.get("type"))) and not value.get("delta"):
-        yield kind.removeprefix("response.")
-    choices = chat_delta.choices(value)
-    for choice in choices:
-        calls = map(read_delta, elements(choice.said))
-        yield from (f"call {call.name}" for call in calls if call and call.name)
-    if text := carried(value):
-        yield json.dumps(text[:_SAYS], ensure_ascii=False)
-    for choice in choices:
-        if finish := string(choice.fields.get("finish_reason")):
-            yield f"finish {finish}"
-    if isinstance(value.get("usage"), dict):
-        yield "usage"
-
-
-def carried(value: object) -> str:
-    """The text that a chunk or an event adds: words, or arguments of calls."""
-    if not isinstance(value, dict):
-        return ""
-    if string(value.get("type")) in DELTAS:
-        return string(value.get("delta"))
-    return "".join(_carried_by_delta(choice.said) for choice in chat_delta.choices(value))
-
-
-def _carried_by_delta(delta: Json) -> str:
-    words = "".join(text for _, text in chat_delta.texts(delta))
-    calls = map(read_delta, elements(delta))
-    return words + "".join(call.arguments for call in calls if call)
 
 
 # What is not streamed, or only on one side.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...wire.json_codec import NotJson, loads
+from ..stats import aligned
 
 Style = Literal["text", "header", "highlight", "error", "key"]
 
@@ -25,6 +26,8 @@ MAX_TEXT = 64 * 1024
 MAX_PRETTY = 512 * 1024
 """Characters of a JSON text that is laid out."""
 
+_NAME = 13
+"""Columns of the name of a figure."""
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -97,9 +100,9 @@ def prose(text: str, mark: str, limit: int = MAX_TEXT) -> Page:
     return [Line(f"{mark}{piece}".rstrip()) for line in lines for piece in _wrapped(line)]
 
 
-def _wrapped(line: str) -> Iterable[str]:
+def _wrapped(line: str) -> list[str]:
     if len(line) <= WIDTH - 4:
-        return (line,)
+        return [line]
     return [match[1] or match[2] for match in _WRAPPED.finditer(line)]
 
 
@@ -146,6 +149,37 @@ def count(number: int, name: str) -> str:
 def size(number: int) -> str:
     """A number of bytes."""
     return count(number, "byte") if number < 10_000 else f"{number / 1000:,.0f} kB"
+
+
+def figures(name: str, *phrases: str) -> Page:
+    """The phrases that say something, behind a name: in as many lines as it takes."""
+    page: Page = []
+    text = ""
+    for phrase in filter(None, phrases):
+        more = joined(text, phrase)
+        if text and len(more) > WIDTH - _NAME:
+            page.append(_figure("" if page else name, text))
+            more = phrase
+        text = more
+    return [*page, _figure("" if page else name, text)] if text else []
+
+
+def _figure(name: str, text: str) -> Line:
+    return Line(f"  {name:<{_NAME - 2}}{text}")
+
+
+def notes(lines: Iterable[str]) -> Page:
+    """What was done, one line of evidence after another."""
+    page: Page = []
+    for line in lines:
+        first, *more = _wrapped(one_line(line, 200))
+        page += [Line(f"  • {first}"), *(Line(f"    {rest}") for rest in more)]
+    return page
+
+
+def stats_page(rows: list[list[str]]) -> Page:
+    """The table of all flows so far."""
+    return [Line(line) for line in aligned(rows).split("\n")]
 
 
 def seconds(value: float) -> str:

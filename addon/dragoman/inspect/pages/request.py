@@ -1,17 +1,33 @@
 """The page of a request: the conversation role by role, the tools by name, the rest.
 
-For a bridged flow it shows the chat request that went upstream, and first what the
-client had asked for and what could not be taken over.
+For a bridged flow it shows what could not be taken over, the request as the client sent
+it, and the chat request that went upstream; for a cured one the changes, and what they
+changed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from ...notes import printable
 from ..exchange import Exchange
 from ..parse.request import Entry, ParsedRequest, parse_request
-from .page import Line, Page, block, count, heading, joined, one_line, pretty, pretty_value, size
+from .page import (
+    WIDTH,
+    Line,
+    Page,
+    block,
+    count,
+    heading,
+    joined,
+    notes,
+    one_line,
+    pretty,
+    pretty_value,
+    prose,
+    size,
+)
 
 MAX_FIRST = 4
 MAX_LAST = 60
@@ -24,50 +40,73 @@ _LIST_WIDTH = 74
 
 
 def request_page(exchange: Exchange) -> Page:
-    """What was asked of the upstream."""
+    """What was asked: of a bridged flow first by the client, then of the upstream."""
     bridged = exchange.job == "bridge"
     sent = parse_request(exchange.upstream_request)
     if sent is None:
         return _unread(exchange.upstream_request)
-    page = [_headline(sent, bridged=bridged)]
+    cured = not bridged and exchange.client_request != exchange.upstream_request
+    if not (bridged or cured):
+        return [_headline(sent), *_asked(sent)]
+    asked = parse_request(exchange.client_request)
+    page = [_headline(sent, ", converted" if bridged else ", cured")]
     if bridged:
-        page += _client(exchange)
-    page += _entries(sent)
-    page += _tools(sent)
+        page += _client(exchange, asked)
+    else:
+        page += [Line(), heading("Cured"), *notes(exchange.told_request)]
+        asked = asked and _what_differs(asked, sent)
+    if asked is not None:
+        page += [Line(), heading("Before: what the client sent", "highlight"), *_asked(asked)]
+    return [*page, Line(), heading("After: what the upstream received", "highlight"), *_asked(sent)]
+
+
+def _asked(sent: ParsedRequest) -> Page:
+    page = [*_entries(sent), *_tools(sent)]
     if sent.settings:
         page += [Line(), heading("Settings"), *pretty_value(sent.settings, MAX_MESSAGE)]
     return page
 
 
-def _headline(sent: ParsedRequest, *, bridged: bool) -> Line:
+def _what_differs(asked: ParsedRequest, sent: ParsedRequest) -> ParsedRequest:
+    """Of a client's request, what is not the same in another."""
+    entries = set(sent.entries)
+    settings = {
+        name: value
+        for name, value in asked.settings.items()
+        if name not in sent.settings or sent.settings[name] != value
+    }
+    changed = [entry for entry in asked.entries if entry not in entries]
+    return replace(asked, entries=changed, tools=[], settings=settings)
+
+
+def _headline(sent: ParsedRequest, changed: str = "") -> Line:
     phrases = (
         one_line(sent.model, 50) or "(no model)",
         count(len(sent.entries), "message" if sent.shape == "chat" else "item"),
         count(len(sent.tools), "tool"),
         "streamed" if sent.stream else "not streamed",
-        f"{sent.shape} request" + (", converted" if bridged else ""),
+        f"{sent.shape} request{changed}",
     )
     return Line(joined(*phrases), "highlight")
 
 
-def _client(exchange: Exchange) -> Page:
-    """What a client asked for that speaks Responses, and what became of it."""
+def _client(exchange: Exchange, asked: ParsedRequest | None) -> Page:
+    """What a client asked for that speaks Responses, and what became of it, in short."""
     page = [Line(), heading("The client asked")]
-    asked = parse_request(exchange.client_request)
     if asked is None:
         page.append(Line("  (its request cannot be read)", "error"))
     else:
         kinds = Counter(one_line(entry.role, 30) for entry in asked.entries)
         rows = [
+            ("path", one_line(exchange.client_path.partition("?")[0])),
             ("model", one_line(asked.model)),
             ("items", _list([f"{times} {kind}" for kind, times in kinds.most_common()])),
             ("tools", _list(asked.tools)),
             ("size", size(len(exchange.client_request))),
         ]
         page += [Line(f"  {name:<8}{text}") for name, text in rows if text]
-    if exchange.told:
-        page += [Line(), heading("Converted")]
-        page += [Line(f"  • {one_line(line, 200)}") for line in exchange.told]
+    if exchange.told_request:
+        page += [Line(), heading("Converted"), *notes(exchange.told_request)]
     return page
 
 
@@ -101,9 +140,9 @@ def _entry(entry: Entry, number: int, limit: int) -> Page:
     title = joined(f"{number} {one_line(entry.role, 40)}", one_line(entry.about, 60))
     page = [heading(title)]
     if entry.reasoning:
-        page += block(entry.reasoning, limit, mark="  │ ")
+        page += prose(entry.reasoning, "  │ ", limit)
     if entry.text:
-        page += block(entry.text, limit)
+        page += prose(entry.text, "  ", limit)
     for name, arguments in entry.calls:
         page += [Line(f"  → {one_line(name)}", "key")]
         page += [Line(f"  {line.text}", line.style) for line in pretty(arguments, limit)]
@@ -119,7 +158,7 @@ def _tools(sent: ParsedRequest) -> Page:
     lines = [""]
     for name in sent.tools[:MAX_TOOLS]:
         phrase = f"  {printable(name, 60)}"
-        if len(lines[-1]) + len(phrase) > 96:
+        if len(lines[-1]) + len(phrase) > WIDTH:
             lines.append("")
         lines[-1] += phrase
     if len(sent.tools) > MAX_TOOLS:

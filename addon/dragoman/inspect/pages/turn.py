@@ -1,23 +1,30 @@
 """The page of a turn: what a person opens to understand it in five seconds.
 
-A headline, what was repaired or converted, then what the model thought, said and
+How it ended, what was repaired or converted, then what the model thought, said and
 called, at last what it cost and how long it took.  It shows the client's side.
 """
 
 from __future__ import annotations
 
+from ...notes import Evidence
+from ...wire.slices import drained
 from ...wire.usage import Counts
 from ..exchange import Exchange, Timing
+from ..outcome import Outcome, outcome_of
 from ..parse.frames import moment
 from ..parse.reply import first_token, parse_reply
+from ..parse.request import parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
+from ..summary import summarizing_both
 from .page import (
     Line,
     Page,
     block,
     count,
+    figures,
     heading,
     joined,
+    notes,
     nothing,
     one_line,
     pretty,
@@ -28,7 +35,11 @@ from .page import (
 
 MAX_CALLS = 200
 """Calls and other parts of a choice that are shown."""
+MAX_BEFORE_CALLS = 1_500
+"""Characters of a text that stands before the calls that came after it."""
 _JOBS = {"watch": "watched", "repair": "watched", "bridge": "bridged"}
+MIN_SPENT = 0.1
+"""Seconds from the first token to the end below which nobody saw tokens come at a rate."""
 _NO_FINISH = "no finish reason"
 
 
@@ -40,50 +51,53 @@ def turn_page(exchange: Exchange) -> Page:
         page += _choice(choice, alone=len(reading.choices) == 1)
     if not reading.shape:
         page += _not_understood(exchange)
-    return page + _costs(exchange, reading)
+    return page + _response(exchange, reading) + _costs(exchange, reading)
 
 
 def _headline(exchange: Exchange, reading: ParsedReply) -> Line:
-    finishes = {choice.finish or _NO_FINISH for choice in reading.choices}
-    running = (
-        reading.shape.endswith("stream")
-        and not reading.ended
-        and not any(choice.finish for choice in reading.choices)
-    )
-    failed = reading.error is not None or exchange.status >= 400
+    outcome = _outcome(exchange)
+    finishes = sorted({choice.finish or _NO_FINISH for choice in reading.choices})
+    running = outcome.ending == "running"
     return Line(
         joined(
+            one_line(str(outcome), 60),
             one_line(reading.model, 50) or "LLM",
             f"HTTP {exchange.status}" if exchange.status >= 400 else "",
-            f"error {one_line(_error_code(reading), 40)}" if reading.error else "",
             f"{len(reading.choices)} choices" if len(reading.choices) > 1 else "",
-            count(len(reading.calls), "call") if reading.calls else "",
-            "not finished" if running else ", ".join(one_line(f, 40) for f in sorted(finishes)),
+            ", ".join(one_line(f, 40) for f in finishes) if not running else "",
             seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
             "repaired" if exchange.calls else "",
             _JOBS[exchange.job] if exchange.job == "bridge" or not exchange.calls else "",
         ),
-        "error" if failed else "highlight",
+        "error" if outcome.ending == "failed" else "highlight",
     )
 
 
-def _error_code(reading: ParsedReply) -> str:
-    error = reading.error
-    return (error.code or error.type or str(error.status or "")) if error else ""
+def _outcome(exchange: Exchange) -> Outcome:
+    """How it ended; an earlier Dragoman did not record that."""
+    if exchange.outcome is not None:
+        return exchange.outcome
+    sides = (exchange.upstream_reply, b""), (exchange.client_reply, b"")
+    broken = "connection broken" if exchange.error else ""
+    seen = drained(summarizing_both(*sides))
+    return outcome_of(seen, Evidence(), status=exchange.status, broken=broken)
 
 
 def _done(exchange: Exchange) -> Page:
-    """What was done to the turn, and why."""
-    if not exchange.told and not exchange.calls:
-        return []
+    """What was done to the turn, and why: to the reply first."""
     names = [
         one_line(str(name)) + (f" ×{times}" if times != 1 else "")
         for name, times in exchange.calls.items()
     ]
-    found = [Line(f"  + {count(len(names), 'tool')} called in leaked tokens: {', '.join(names)}")]
-    told = [Line(f"  • {one_line(line, 200)}") for line in exchange.told]
-    title = "Converted" if exchange.job == "bridge" else "Repaired"
-    return [Line(), heading(title), *(found if names else []), *told]
+    found = f"{count(len(names), 'tool')} called in leaked tokens: {', '.join(names)}"
+    done = [*([found] if names else []), *exchange.told]
+    bridged = exchange.job == "bridge"
+    title = "Converted" if bridged else "Repaired"
+    page = [Line(), heading(title), *notes(done)] if done else []
+    if exchange.told_request:
+        title = "Request converted" if bridged else "Request cured"
+        page += [Line(), heading(title), *notes(exchange.told_request)]
+    return page
 
 
 def _error(exchange: Exchange, reading: ParsedReply) -> Page:
@@ -102,7 +116,8 @@ def _choice(choice: ParsedChoice, *, alone: bool) -> Page:
         finish = one_line(choice.finish, 60) or _NO_FINISH
         page += [Line(), heading(f"Choice {choice.index} · {finish}", "highlight")]
     number = 0
-    for part in choice.parts[:MAX_CALLS]:
+    # A long text would hide the calls from who looks why the turn ended.
+    for part in sorted(choice.parts[:MAX_CALLS], key=_is_long):
         if isinstance(part, ParsedCall):
             number += 1
             page += [Line(), *_call(part, number)]
@@ -113,6 +128,10 @@ def _choice(choice: ParsedChoice, *, alone: bool) -> Page:
     return page
 
 
+def _is_long(part: Prose | ParsedCall) -> bool:
+    return isinstance(part, Prose) and len(part.text) > MAX_BEFORE_CALLS
+
+
 def _prose(part: Prose) -> Page:
     text = part.text.strip("\r\n")
     match part.kind:
@@ -121,7 +140,7 @@ def _prose(part: Prose) -> Page:
         case "refusal":
             return [heading("Refusal", "error"), *prose(text, "  ")]
         case _:
-            return [heading("Text"), *block(text)]
+            return [heading("Text"), *prose(text, "  ")]
 
 
 def _call(call: ParsedCall, number: int) -> Page:
@@ -143,25 +162,34 @@ def _not_understood(exchange: Exchange) -> Page:
     return [Line(), heading("The reply is none of an LLM that is known here"), *block(start, 2000)]
 
 
+def _response(exchange: Exchange, reading: ParsedReply) -> Page:
+    """What the response is called, and the one that it continues."""
+    asked = parse_request(exchange.client_request)
+    previous = asked.settings.get("previous_response_id") if asked else None
+    lines = figures("id", one_line(reading.id))
+    if isinstance(previous, str):
+        lines += figures("continues", one_line(previous))
+    return [Line(), heading("Response"), *lines] if lines else []
+
+
 def _costs(exchange: Exchange, reading: ParsedReply) -> Page:
-    """Usage, times and sizes, each in a line of its own."""
+    """Usage, times and sizes."""
     token = _first_token(exchange)
-    rows = [
-        ("tokens", _tokens(reading.usage, _speed(exchange.timing, token, reading.usage))),
-        ("time", _times(exchange.timing, token)),
-        ("reply", _amounts(exchange, reading)),
-        ("not shown", _missing(exchange, reading)),
+    lines = [
+        *figures("tokens", *_tokens(reading.usage, _speed(exchange.timing, token, reading.usage))),
+        *figures("time", *_times(exchange.timing, token)),
+        *figures("reply", *_amounts(exchange, reading)),
+        *figures("not shown", *_missing(exchange, reading)),
     ]
-    lines = [Line(f"  {name:<11}{phrase}") for name, phrase in rows if phrase]
     return [Line(), heading("Usage and timing"), *lines] if lines else []
 
 
-def _tokens(usage: Counts | None, speed: str) -> str:
+def _tokens(usage: Counts | None, speed: str) -> tuple[str, ...]:
     if usage is None:
-        return ""
+        return ()
     cached = f" ({usage.cached:,} cached)" if usage.cached else ""
     thought = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
-    return joined(
+    return (
         f"{usage.input:,} in{cached}" if usage.input is not None else "",
         f"{usage.output:,} out{thought}" if usage.output is not None else "",
         speed,
@@ -173,13 +201,13 @@ def _speed(timing: Timing | None, token: float | None, usage: Counts | None) -> 
     if timing is None or token is None or usage is None or not usage.output:
         return ""
     spent = timing.ended - token
-    return f"{usage.output / spent:,.1f} a second" if spent > 0.001 else ""
+    return f"{usage.output / spent:,.1f} a second" if spent >= MIN_SPENT else ""
 
 
-def _times(timing: Timing | None, token: float | None) -> str:
+def _times(timing: Timing | None, token: float | None) -> tuple[str, ...]:
     if timing is None or not timing.steps:
-        return ""
-    return joined(
+        return ()
+    return (
         f"first byte {seconds(timing.steps[0].at)}",
         f"first token {seconds(token)}" if token is not None else "",
         f"longest silence {seconds(timing.longest_silence)}" if timing.longest_silence else "",
@@ -199,11 +227,11 @@ def _first_token(exchange: Exchange) -> float | None:
     return moment(timing, offset, "client") if offset is not None else None
 
 
-def _amounts(exchange: Exchange, reading: ParsedReply) -> str:
+def _amounts(exchange: Exchange, reading: ParsedReply) -> tuple[str, ...]:
     came = len(exchange.upstream_reply) + exchange.upstream_missing
     left = len(exchange.client_reply) + exchange.client_missing
     same = exchange.upstream_reply == exchange.client_reply
-    return joined(
+    return (
         reading.shape,
         count(reading.frames, "frame") if reading.frames else "",
         f"{size(left)}, as the upstream sent them" if same and left else "",
@@ -211,9 +239,9 @@ def _amounts(exchange: Exchange, reading: ParsedReply) -> str:
     )
 
 
-def _missing(exchange: Exchange, reading: ParsedReply) -> str:
+def _missing(exchange: Exchange, reading: ParsedReply) -> tuple[str, ...]:
     kept = exchange.client_missing
-    return joined(
+    return (
         f"{size(reading.skipped)} in the middle of the reply" if reading.skipped else "",
         f"{size(kept)} that were not kept" if kept else "",
         count(reading.unread, "frame") + " that cannot be read" if reading.unread else "",

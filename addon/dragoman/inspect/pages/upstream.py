@@ -1,6 +1,7 @@
 """The page of what the upstream sent, as it was: frames, numbered, with their times.
 
-Nothing is read into the frames.  What is not streamed is shown as its original text.
+Beside each stands what it says in a few words.  What is not streamed is shown as its
+original text.
 """
 
 from __future__ import annotations
@@ -11,16 +12,15 @@ from ...wire.sse import is_event_stream
 from ..exchange import Exchange
 from ..parse.frames import NumberedFrame, head_and_tail, moment
 from ..parse.gap import gap_in
-from .page import Line, Page, clean, count, joined, nothing, pretty, size
+from .frame_text import SAYS, line_text, short
+from .page import Line, Page, count, joined, nothing, pretty, size
 
 MAX_SHOWN = 8_000
 """Frames at the start that are shown."""
-MAX_LINE = 8_000
-"""Characters of a line that are shown."""
 MAX_PAGE = 4 * 1024 * 1024
 """Bytes of frames that are shown, at the least those of one."""
 _EOL = re.compile(rb"\r\n|\n|\r")
-_MARGIN = 18
+_MARGIN = 18 + SAYS + 2
 
 
 def upstream_page(exchange: Exchange) -> Page:
@@ -64,16 +64,9 @@ def _frame(placed: NumberedFrame, exchange: Exchange, shift: int) -> Page:
     at = moment(exchange.timing, placed.end + shift, "upstream")
     time = f"{at:.3f} s" if at is not None else ""
     lines = [line_text(line) for line in _EOL.split(placed.frame.raw) if line] or [""]
-    margins = [f"{placed.number:>6}{time:>10}  ", *[" " * _MARGIN] * (len(lines) - 1)]
+    says = short(placed.value)
+    margins = [f"{placed.number:>6}{time:>10}  {says}  ", *[" " * _MARGIN] * (len(lines) - 1)]
     return [Line(m + line) for m, line in zip(margins, lines, strict=True)]
-
-
-def line_text(line: bytes, limit: int = MAX_LINE) -> str:
-    """A line of a frame as text, cut if it is long."""
-    text = line[: 4 * limit].decode("utf-8", "replace")
-    left_out = len(line) - 4 * limit if len(line) > 4 * limit else len(text) - limit
-    more = f" … and {left_out:,} more" if left_out > 0 else ""
-    return clean(text[:limit]).replace("\n", "\\n") + more
 
 
 def _not_kept(body: bytes, missing: int) -> Page:

@@ -68,13 +68,14 @@ class ChatReader:
 
     def __init__(self) -> None:
         self._said: dict[int, _ChoiceSoFar] = {}
-        self.model = ""
+        self.model = self.id = ""
         self.usage: Counts | None = None
         self.ended = False
 
     def feed(self, value: Json) -> bool:
         """Returns whether it carried a token: words, or a part of a call."""
         self.model = self.model or string(value.get("model"))
+        self.id = self.id or string(value.get("id"))
         self.usage = counts(value) or self.usage
         carried = [self._choice(choice) for choice in chat_delta.choices(value)]
         return any(carried)

@@ -22,6 +22,7 @@ MAX_BYTES = 12 * 1024 * 1024
 _TAIL = 48 * 1024
 """Bytes at the end that are looked at when the limit was reached before."""
 _SLICE = 256 * 1024
+Side = Literal["upstream", "client"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def head_and_tail(body: bytes, limit: int = MAX_FRAMES) -> Frames:
     return Frames(head, tail, between, start - reached)
 
 
-def moment(timing: Timing | None, offset: int, side: Literal["upstream", "client"]) -> float | None:
+def moment(timing: Timing | None, offset: int, side: Side) -> float | None:
     """Seconds from the request until so many bytes had passed; None if it is not known."""
     steps = timing.steps if timing else ()
     at = bisect_left(steps, offset, key=lambda step: getattr(step, side))

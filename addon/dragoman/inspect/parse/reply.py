@@ -64,6 +64,10 @@ class ObjectReader:
         return self._reader.model if self._reader else ""
 
     @property
+    def id(self) -> str:
+        return self._reader.id if self._reader else ""
+
+    @property
     def choices(self) -> tuple[ParsedChoice, ...]:
         return self._reader.choices if self._reader else ()
 
@@ -96,6 +100,7 @@ def _stream(body: bytes) -> ParsedReply:
     return ParsedReply(
         shape=reader.shape,
         model=reader.model,
+        id=reader.id,
         choices=reader.choices,
         usage=reader.usage,
         error=reader.error,
@@ -129,6 +134,7 @@ def parse_whole(value: object) -> ParsedReply:
         return ParsedReply(
             shape="Responses reply",
             model=responses.model,
+            id=responses.id,
             choices=responses.choices,
             usage=responses.usage,
             error=responses.error,
@@ -141,6 +147,7 @@ def parse_whole(value: object) -> ParsedReply:
     return ParsedReply(
         shape="chat reply" if shape else "",
         model=chat.model,
+        id=chat.id,
         choices=chat.choices,
         usage=chat.usage,
         error=error,

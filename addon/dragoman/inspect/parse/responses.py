@@ -40,7 +40,7 @@ class ResponsesReader:
     def __init__(self) -> None:
         self._items: dict[int | str, _Item] = {}
         self._keys: dict[str, int] = {}
-        self.model = ""
+        self.model = self.id = ""
         self.finish = ""
         self.usage: Counts | None = None
         self.error: ErrorObject | None = None
@@ -67,6 +67,7 @@ class ResponsesReader:
     def snapshot(self, response: Json) -> None:
         """A response object; its output counts for what was not told by events."""
         self.model = string(response.get("model")) or self.model
+        self.id = string(response.get("id")) or self.id
         self.usage = counts(response) or self.usage
         self.error = read_error(response) or self.error
         self.finish = _finish(response) or self.finish

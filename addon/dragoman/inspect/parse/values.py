@@ -73,6 +73,7 @@ class ParsedReply:
     shape: Shape = ""
     """Empty if nothing in it was understood."""
     model: str = ""
+    id: str = ""
     choices: tuple[ParsedChoice, ...] = ()
     usage: Counts | None = None
     error: ErrorObject | None = None

@@ -25,16 +25,24 @@ from ..http_headers import (
     set_stream_framing,
 )
 from ..observe.monitor import FlowMonitor, name_of
+from ..observe.recorder import ClientRequest
 from ..options import Settings
-from ..routes import ResponsesRoute
+from ..routes import ResponsesRoute, is_replayed
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 from ..stored.endpoints import StoredEndpoints
 from ..stored.running_responses import Running
 from .bridge_stream import BridgeStream
-from .bridge_turn import BridgedTurn, give_whole, send_as_chat
+from .bridge_turn import BridgedTurn, give_whole, replaying, send_as_chat
 
 logger = logging.getLogger(__name__)
+
+TOLD_HEADER = "x-dragoman"
+"""Of a bridged reply: what the client asked for and did not get."""
+MAX_TOLD = 2000
+"""Characters of its value: clients take 8 kB of all headers at least."""
+_NOT_TAKEN_OVER = ("dropped ", "downgraded ", "changed ", "ignored ", "lost ")
+"""How notes begin that say so."""
 
 # Of the module, so that a script that is loaded anew finds what still runs, and a store
 # that is open.  It is closed when the process ends, after the last stream.
@@ -89,10 +97,33 @@ class BridgeFlow:
         if bridged is None:
             self._witness.open(flow, "bridge", evidence).answered_here = True
             return
+        self._begin(flow, bridged)
+
+    async def convert_again(
+        self, flow: http.HTTPFlow, asked: ClientRequest, settings: Settings, dialect: str
+    ) -> bool:
+        """Have the reply to a replayed flow, whose request was converted when it ran, converted
+        once more; False if that cannot be.  `dialect`: that of the replay's own header."""
+        evidence = Evidence()
+        evidence.note("bridged:", "it was when it ran first")
+        if dialect:
+            asked = replace(asked, dialect=dialect)
+        try:
+            bridged = await replaying(flow, asked, settings, evidence)
+        except (ClientLeft, NotJson, Refused) as error:
+            logger.warning("%s: replayed as a chat client's: %s", name_of(flow), error)
+            return False
+        self._begin(flow, bridged)
+        return True
+
+    def _begin(self, flow: http.HTTPFlow, bridged: BridgedTurn) -> None:
+        """The request of a flow has been converted."""
         _bridged[flow] = bridged
+        evidence, model = bridged.evidence, bridged.turn.model
+        evidence.request_left()
         asked = bridged.client_request
-        model = bridged.turn.model
-        self._witness.open(flow, "bridge", evidence, model=model, client_request=asked)
+        record = self._witness.open(flow, "bridge", evidence, model=model, client_request=asked)
+        record.tools = bridged.tools
 
     def begin_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's headers have come: stream what can be streamed."""
@@ -105,6 +136,8 @@ class BridgeFlow:
         record.upstream_status = response.status_code
         dialect = bridged.dialect.name
         record.options = bridged.settings.in_words(repair=bridged.repair, dialect=dialect)
+        if missed := _not_taken_over(bridged.evidence):
+            response.headers[TOLD_HEADER] = missed
         if bridged.turn.stream and 200 <= response.status_code < 300:
             self._stream(flow, response, bridged)
 
@@ -116,9 +149,8 @@ class BridgeFlow:
         try:
             record = self._witness.of(flow, "bridge")
             labelled = media_type(response) == EVENT_STREAM
-            stream = bridged.stream(
-                encoding, name_of(flow), record, labelled=labelled, holds=self._holds
-            )
+            holds = self._holds and not is_replayed(flow)
+            stream = bridged.stream(encoding, name_of(flow), record, labelled=labelled, holds=holds)
         except Exception:  # the reply is then converted when it is whole, or refused
             logger.exception("%s: the bridge failed", name_of(flow))
             return
@@ -179,3 +211,10 @@ class BridgeFlow:
         """The flow is not bridged any more, if it was."""
         _running.ended(flow)
         _bridged.pop(flow, None)
+
+
+def _not_taken_over(evidence: Evidence) -> str:
+    """What of the request could not be had, as the value of a header."""
+    lines = (line for line in evidence.request_lines() if line.startswith(_NOT_TAKEN_OVER))
+    text = "; ".join(lines).replace("×", "x")
+    return text.encode("ascii", "replace").decode()[:MAX_TOLD]

@@ -16,12 +16,14 @@ from typing import Any
 
 from mitmproxy import http
 
+from ...bridge.native.reply_repair import declared
 from ...bridge.reply.answer import Answer, answering, failed
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.chat_shapes import forming
 from ...bridge.request.convert import converting
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose
 from ...bridge.turn_context import TurnContext
+from ...inspect.outcome import REFUSED
 from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
@@ -51,14 +53,15 @@ from ..content_decoding import (
 from ..error_responses import error_response, refusal
 from ..http_headers import decoded, encoding_of, reading_body, set_event_stream, set_json
 from ..observe.monitor import name_of
-from ..observe.recorder import FlowRecorder
+from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
 from ..response_owner import asker_of
-from ..routes import ResponsesRoute
+from ..routes import ResponsesRoute, is_replayed
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 from ..stored.running_responses import Running
 from .bridge_stream import BridgeStream
+from .repair_flow import asking
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +85,7 @@ class BridgedTurn:
     tools: DeclaredTools
     settings: Settings
     evidence: Evidence
-    client_request: bytes
-    """The request's body as the client sent it, decoded."""
+    client_request: ClientRequest
     keeping: SaveContext | None
     """What it takes to keep the response; None if it is not to be kept."""
     repair: bool = True
@@ -169,7 +171,7 @@ async def _asked(
             raise in_progress(previous, previous=True)
         earlier = await archive.earlier(asker, body, flow)
         keeping = None
-        if body.get("store") is not False:
+        if body.get("store") is not False and not is_replayed(flow):
             archive.warn_of_nobody(request)
             keeping = SaveContext(asker, plain, earlier)
         whole = await in_slices(with_references(body, earlier.references), flow)
@@ -211,6 +213,8 @@ async def send_as_chat(
     try:
         _check_address(request)
         asked = await _asked(flow, address, archive, running, evidence=evidence)
+        if asked.earlier:
+            evidence.note("continued with", f"{len(asked.earlier)} items from the store")
         sent = await in_slices(_sent(asked, settings, evidence), flow)
         # From here to the end nothing is awaited: then this one is among those that run.
         _check_resumed(asked.keeping, bridged.values())
@@ -218,24 +222,49 @@ async def send_as_chat(
         raise
     except (NotJson, Refused, StoreError) as error:
         flow.response = refusal(error)
-        evidence.note("refused:", str(error))
+        evidence.note(REFUSED, str(error))
         return None
     except Exception:
         logger.exception("%s: the request could not be converted", request.pretty_host)
+        evidence.note(REFUSED, "it could not be converted")
         flow.response = error_response(
             500, "Dragoman could not convert the request.", type="server_error"
         )
         return None
-    headers = request.headers
-    chosen = choose(
-        option, originator=headers.get("originator", ""), user_agent=headers.get("user-agent", "")
-    )
+    chosen = _chosen(option, request)
+    client = ClientRequest(asked.plain, request.path, chosen.name)
     query = request.path.partition("?")[1:]
     request.path = f"{address.base}/chat/completions{''.join(query)}"
     set_json(request, sent.body)
-    return BridgedTurn(
-        sent.turn, chosen, sent.tools, settings, evidence, asked.plain, asked.keeping
-    )
+    return BridgedTurn(sent.turn, chosen, sent.tools, settings, evidence, client, asked.keeping)
+
+
+async def replaying(
+    flow: http.HTTPFlow, client: ClientRequest, settings: Settings, evidence: Evidence
+) -> BridgedTurn:
+    """The turn of a flow that was bridged and is sent once more.  Its chat request leaves as it
+    stands, whoever has edited it, with all that it had from the store; what `client` asked for
+    says what its reply becomes, which is not kept.  Raises `Refused`, `NotJson`, `ClientLeft`."""
+    body = await in_slices(_formed(client.body, evidence), flow)
+    if isinstance(body, dict) and isinstance(items := body.get("input"), list):
+        known = [item for item in items if not _is_reference(item)]
+        body = body | {"input": known or "(of the store)"}
+    asked = _ClientRequest(client.body, body, (), body)
+    sent = await in_slices(_sent(asked, settings, evidence), flow)
+    tools = declared((await in_slices(asking(flow), flow)).tools)
+    chosen = _chosen(client.dialect, flow.request)
+    return BridgedTurn(sent.turn, chosen, tools, settings, evidence, client, None)
+
+
+def _is_reference(item: object) -> bool:
+    return isinstance(item, dict) and item.get("type") == "item_reference"
+
+
+def _chosen(option: str, request: http.Request) -> Dialect:
+    names = ("originator", "user-agent")
+    originator, user_agent = (request.headers.get(name, "") for name in names)
+    option = option if option in DIALECTS else "auto"
+    return choose(option, originator=originator, user_agent=user_agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +370,8 @@ async def give_whole(
         logger.exception("%s: the bridge failed", name)
         given = failed("Dragoman could not convert the upstream's reply.")
     response.status_code = given.status
+    if given.retry_after:
+        response.headers["retry-after"] = given.retry_after
     for header in ("content-encoding", "location"):
         response.headers.pop(header, None)
     if given.stream:

@@ -9,10 +9,18 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
-from ...bridge.native.reply_repair import Tools, reading_tools, repairing_whole, stage_for
+from ...bridge.native.reply_repair import (
+    Tools,
+    declared,
+    reading_tools,
+    repairing_whole,
+    stage_for,
+)
 from ...notes import Evidence
+from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
+from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import EARLY, TAIL, has_ended
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading
@@ -24,7 +32,7 @@ from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, 
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
-from ..routes import is_chat, is_responses
+from ..routes import is_chat, is_replayed, is_responses
 from ..run_slices import ClientLeft, in_slices
 from .live_stream import WatchedStream
 from .repair_stream import RepairStream
@@ -33,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class AskedRequest:
     """What the repair of a reply needs of its request."""
 
     readable: bool
@@ -49,7 +57,7 @@ class RepairFlow:
         """`breaks`: whether the reply to a client can be broken off."""
         self._witness = witness
         self._breaks = breaks
-        self._asked: WeakKeyDictionary[http.HTTPFlow, _Request | None] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[http.HTTPFlow, AskedRequest | None] = WeakKeyDictionary()
         """What was asked for, until the reply has come that far that it is needed; None where
         it could not be read for a fault of ours."""
 
@@ -58,7 +66,7 @@ class RepairFlow:
         if flow in self._asked:
             return
         try:
-            self._asked[flow] = await in_slices(_asking(flow), flow)
+            self._asked[flow] = await in_slices(asking(flow), flow)
         except ClientLeft:
             self._asked[flow] = None
         except Exception:
@@ -82,35 +90,47 @@ class RepairFlow:
         """The same as far as it is known before the request is read."""
         return is_chat(flow.request) or media_type(response) == "application/json"
 
-    def stream(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> bool:
-        """Have the reply repaired while it streams; False if it has to pass as it comes."""
+    def stream(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        turns: TurnReader | None,
+    ) -> bool:
+        """Have the reply repaired while it streams, where that is wanted; False if it has to pass
+        as it comes.  `turns`: see `RepairStream`."""
         encoding, asked = encoding_of(response), self._asked[flow]
+        breaks = self._breaks and not is_replayed(flow)
         if asked is None:
             return False
+        repairs = settings.repair is None or settings.repair(flow)
         try:
-            record = self._witness.of(flow, "repair")
+            record = self._witness.of(flow, "repair" if repairs else "watch")
             if is_unreadable(encoding):
                 logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
                 return False
             self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
             tools, policy = asked.tools, settings.policy
+            record.tools = declared(tools)
+            repair = stage_for(tools, policy, record.evidence, int(time.time()))
             response.stream = RepairStream(
-                stage_for(tools, policy, record.evidence, int(time.time())),
+                repair if repairs else _left_alone(policy, record.evidence),
                 decoder_for(encoding),
                 name=name_of(flow),
                 record=record,
                 heartbeat=settings.heartbeat if asked.stream else 0,
                 labelled=media_type(response) == EVENT_STREAM,
-                whole=_Whole(tools, policy, record.evidence),
-                waits=self._breaks,
-                has_end=is_chat(flow.request),
+                whole=_Whole(tools, policy, record.evidence) if repairs else _as_it_came,
+                waits=breaks,
+                has_end=repairs and is_chat(flow.request),
                 # How a body ends says nothing to a client of HTTP/1.0.
-                breaks=self._breaks and flow.request.http_version != "HTTP/1.0",
+                breaks=breaks and flow.request.http_version != "HTTP/1.0",
+                turns=turns,
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
-        record.options = settings.in_words(repair=True, dialect="")
+        record.options = settings.in_words(repair=repairs, dialect="")
         self._witness.streams(flow, record)
         set_stream_framing(flow.request, response)
         return True
@@ -147,6 +167,7 @@ class RepairFlow:
             return
         record = self._witness.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
+        record.tools = declared(asked.tools)
         try:
             body = await in_slices(reading_body(response), flow)
             if came and is_chat(flow.request) and _is_cut(body, asked):
@@ -187,7 +208,19 @@ class _Whole:
         return repairing_whole(body, self._tools, self._policy, self._evidence, now)
 
 
-def _is_cut(body: bytes, asked: _Request) -> bool:
+def _left_alone(policy: Policy, evidence: Evidence) -> ChatStreamRepair:
+    """The stage of a chat stream that is only read."""
+    stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, 0)
+    stage.leave_all()
+    return stage
+
+
+def _as_it_came(body: bytes) -> Slices[bytes]:
+    yield
+    return body
+
+
+def _is_cut(body: bytes, asked: AskedRequest) -> bool:
     """Whether a chat completion that came whole is a stream that was cut off; one of which
     nothing came is, where a stream was asked for."""
     if is_event_stream(body):
@@ -195,7 +228,7 @@ def _is_cut(body: bytes, asked: _Request) -> bool:
     return not body.strip() and asked.stream
 
 
-def _asking(flow: http.HTTPFlow) -> Slices[_Request]:
+def asking(flow: http.HTTPFlow) -> Slices[AskedRequest]:
     """What the request's body says; nothing as far as it cannot be read."""
     request = flow.request
     try:
@@ -205,8 +238,8 @@ def _asking(flow: http.HTTPFlow) -> Slices[_Request]:
         value = None
     tools = yield from reading_tools(value, native=is_responses(request))
     if not isinstance(value, dict):
-        return _Request(False, False, tools)
+        return AskedRequest(False, False, tools)
     for name in ("messages", "input"):
         if isinstance(members := value.get(name), list):
             yield from emptied(members)
-    return _Request(True, bool(value.get("stream")), tools)
+    return AskedRequest(True, bool(value.get("stream")), tools)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from ...repair.pipeline import RepairPipeline, StreamRepair
+from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import broken_off
 from ...wire.slices import Slices, drained
 from ...wire.sse import HEARTBEAT
@@ -37,15 +39,19 @@ class RepairStream(LiveStream):
         waits: bool,
         has_end: bool,
         breaks: bool,
+        turns: TurnReader | None = None,
     ) -> None:
         """`labelled`: whether the reply says that it is an event stream.  `whole` repairs one
         that is a document; `waits`: its end waits for that (`LiveStream.reading`).  `has_end`,
-        `breaks`: see `RepairPipeline`."""
+        `breaks`: see `RepairPipeline`.  `turns` reads what is sent, if a turn's end is to wait
+        until it has been kept."""
         super().__init__(name, record, heartbeat)
         self._pipeline = RepairPipeline(
             repair,
             record.evidence,
-            self._warn,
+            # Not a method: without a cycle an ended stream, and the tools that its request
+            # declared, wait for no collector.
+            partial(logger.warning, "%s: %s", name),
             labelled=labelled,
             max_document=MAX_REPLY,
             has_end=has_end,
@@ -57,8 +63,28 @@ class RepairStream(LiveStream):
         self._document: bytes | None = None
         self._read = b""
         """What came of the document."""
+        self._turns = turns
+        self._held = b""
+        """The end of a turn that has to be kept."""
 
     def _pass_on(self, data: bytes) -> bytes:
+        passing = self._repaired(data)
+        if self._turns is None:
+            return passing
+        try:
+            end = self._turns.feed(passing)
+        except Exception:
+            logger.exception("%s: its reasoning is not remembered", self._name)
+            self._turns = None
+            return passing
+        self._held += passing[end:] if self._waits else b""
+        return passing[:end] if self._waits else passing
+
+    def end(self) -> bytes:
+        held, self._held = self._held, b""
+        return self._say(held) if held else b""
+
+    def _repaired(self, data: bytes) -> bytes:
         if self._pipeline.ended:
             return b""
         out: list[bytes] = []
@@ -99,6 +125,8 @@ class RepairStream(LiveStream):
         self._read = document  # what a fault leaves
         try:
             self._read = yield from self._whole(document)
+            if self._turns is not None:
+                yield from self._turns.reading(self._read)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", self._name)
 
@@ -145,6 +173,3 @@ class RepairStream(LiveStream):
             what = "%s: held text could not be released"
             logger.error(what, self._name, exc_info=failure)
         return out
-
-    def _warn(self, what: str) -> None:
-        logger.warning("%s: %s", self._name, what)

@@ -1,7 +1,8 @@
 """The commands, for mitmproxy's command line and that of mitmweb.
 
 The console shows a list as lines and a list of lists as a table.  mitmweb shows either in
-one line of JSON; so what is returned is written to the event log, too, where it can be read.
+one line of JSON; so what is returned is written to the event log, too, where it can be read,
+and the table of `dragoman.stats` is a view as well (`views`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 import mitmproxy.types
-from mitmproxy import command, exceptions, http
+from mitmproxy import command, ctx, exceptions, http
 from mitmproxy.flow import Flow
 
+from ...inspect.chain import turn_of, turns_of_chain
 from ...inspect.exchange import Exchange
 from ...inspect.fixture import IncompleteError, fixture
 from ...inspect.redact import Redaction, credentials
@@ -24,7 +26,12 @@ from ...inspect.replay import compare
 from ...inspect.stats import Stats, aligned
 from ..chat_only_hosts import Hosts
 from ..self_test import SelfTest
-from .recorder import exchange_of
+from .recorder import exchange_of, is_watched
+
+CHAIN = "dragoman_chain"
+"""Of the metadata of flows that were chosen as one conversation."""
+MAX_CHAIN = 250
+"""Flows of the same host before and after one that are looked at: a second's work."""
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +48,8 @@ class Commands:
 
     name = "dragoman-commands"
 
-    def __init__(self, stats: Stats, hosts: Hosts, self_test: SelfTest) -> None:
+    def __init__(self, stats: Stats) -> None:
         self._stats = stats
-        self._hosts = hosts
-        self._self_test = self_test
 
     @_command("dragoman.export")
     def export(self, flow: Flow, path: mitmproxy.types.Path) -> Sequence[str]:
@@ -84,6 +89,32 @@ class Commands:
             logger.exception("A recorded flow could not be replayed")
             raise exceptions.CommandError("The replay failed: see the event log.") from None
 
+    @_command("dragoman.chain")
+    def chain(self, flow: Flow) -> Sequence[str]:
+        """
+        Show the flows of this flow's conversation alone.
+        """
+        _recorded(flow)
+        host = _host(flow)
+        everything = ctx.master.commands.call("view.flows.resolve", "@all")
+        flows = [each for each in everything if is_watched(each) and _host(each) == host]
+        near = flows.index(flow)
+        flows = flows[max(0, near - MAX_CHAIN) : near + MAX_CHAIN]
+        turns = [turn_of(_recorded(each)[1]) for each in flows]
+        chosen = [flows[at] for at in turns_of_chain(turns, flows.index(flow))]
+        name = f"chain_{flow.id[:8]}"
+        for each in flows:
+            each.metadata.pop(CHAIN, None)
+        for each in chosen:
+            each.metadata[CHAIN] = name
+        ctx.options.update(view_filter=f"~meta {name}")
+        return _told(
+            [
+                f"{len(chosen)} flows: ~meta {name} (all flows again: view.filter.set '')",
+                *(each.comment for each in chosen),
+            ]
+        )
+
     @_command("dragoman.stats")
     def stats(self) -> mitmproxy.types.Data:
         """
@@ -92,6 +123,16 @@ class Commands:
         rows = self._stats.totals().rows()
         logger.info("%s", aligned(rows))
         return cast(mitmproxy.types.Data, rows)
+
+
+class ProxyCommands:
+    """Commands on the proxy as it runs; an addon of its own."""
+
+    name = "dragoman-proxy-commands"
+
+    def __init__(self, hosts: Hosts, self_test: SelfTest) -> None:
+        self._hosts = hosts
+        self._self_test = self_test
 
     @_command("dragoman.hosts")
     def hosts(self) -> mitmproxy.types.Data:
@@ -109,6 +150,10 @@ class Commands:
         """
         self._self_test.start()
         return ["The self-test runs: its result comes in the event log."]
+
+
+def _host(flow: Flow) -> str:
+    return flow.request.pretty_host if isinstance(flow, http.HTTPFlow) else ""
 
 
 def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:

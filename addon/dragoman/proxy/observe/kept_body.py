@@ -49,6 +49,14 @@ class Body:
         """The last bytes; none if the first ones are all."""
         return self._tail.kept if self._tail else b""
 
+    def ends(self, whole: int, part: int) -> tuple[bytes, bytes]:
+        """What is kept, to be looked at: the first of it, and the last if that is not all;
+        of more than `whole` bytes only a `part` of each."""
+        body, tail = (self.head, self.tail) if self.missing else (self.kept, b"")
+        if len(body) <= whole:
+            return body, tail
+        return body[:part], (tail or body)[-part:]
+
     @property
     def missing(self) -> int:
         return max(0, self.total - self._limit)

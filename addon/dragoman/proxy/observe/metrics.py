@@ -9,17 +9,31 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any
 
 from mitmproxy import exceptions
 
-from ...inspect.stats import BOUNDS, Histogram, Stats
+from ...inspect.stats import (
+    BOUNDS,
+    TOKENS_IN,
+    TOKENS_OUT,
+    Histogram,
+    ModelFigures,
+    Stats,
+    Time,
+)
 
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
+_TIMES: dict[Time, str] = {
+    "first token": "From the request to the first token.",
+    "longest silence": "The longest wait of a stream.",
+    "duration": "From the request to the end.",
+}
 
 
 class Metrics:
@@ -96,12 +110,6 @@ class _Collector:
             ),
             ("notes", "What else was done, by what it was.", "what", totals.notes),
             ("failures", "Flows that failed, by the reason.", "reason", totals.failures),
-            (
-                "tokens",
-                "Tokens that upstreams counted.",
-                "direction",
-                {"input": totals.input_tokens, "output": totals.output_tokens},
-            ),
         ):
             counter = self._counter(f"dragoman_{name}", text, [label])
             for value, count in counts.items():
@@ -110,17 +118,55 @@ class _Collector:
         unread = self._counter("dragoman_unread_replies", "Replies that were none of an LLM.", [])
         unread.add_metric([], totals.unread)
         yield unread
-        for name, text, times in (
-            ("first_token", "From the request to the first token.", totals.first_token),
-            ("longest_silence", "The longest wait of a stream.", totals.longest_silence),
-            ("duration", "From the request to the end.", totals.duration),
+        yield from self._of_models(totals.models)
+        yield from self._turns(totals.models)
+
+    def _of_models(self, models: Mapping[tuple[str, str], ModelFigures]) -> Iterator[Any]:
+        """What is counted by host and model."""
+        labels = ["host", "model"]
+        tokens = self._counter(
+            "dragoman_tokens", "Tokens that upstreams counted.", [*labels, "direction"]
+        )
+        for name, figures in models.items():
+            for direction, what in (("input", TOKENS_IN), ("output", TOKENS_OUT)):
+                tokens.add_metric([*name, direction], figures.counts[what])
+        yield tokens
+        for what, text in _TIMES.items():
+            times = self._core.HistogramMetricFamily(
+                f"dragoman_{what.replace(' ', '_')}_seconds", text, labels=labels
+            )
+            for name, figures in models.items():
+                taken = figures.times[what]
+                times.add_metric(name, _buckets(taken), taken.sum)
+            yield times
+
+    def _turns(self, models: Mapping[tuple[str, str], ModelFigures]) -> Iterator[Any]:
+        """What came of turns with tools, for each host and model."""
+        for name, text, count in (
+            ("tool_turns", "Turns for which tools were declared.", attrgetter("turns")),
+            ("calls", "Calls in such turns.", attrgetter("calls")),
+            (
+                "refused_calls",
+                "Calls whose arguments are no JSON, or such as their schema refuses.",
+                attrgetter("refused"),
+            ),
+            ("silent_turns", "Turns with neither answer nor call.", attrgetter("silent")),
         ):
-            yield self._histogram(f"dragoman_{name}_seconds", text, times)
+            counter = self._counter(f"dragoman_{name}", text, ["host", "model"])
+            for at, figures in models.items():
+                counter.add_metric(at, count(figures.turns))
+            yield counter
+        leaked = self._counter(
+            "dragoman_leaked_calls", "Calls that leaked.", ["host", "model", "format"]
+        )
+        for at, figures in models.items():
+            for name, number in figures.turns.leaked.items():
+                leaked.add_metric([*at, name], number)
+        yield leaked
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Any:
         return self._core.CounterMetricFamily(name, text, labels=labels)
 
-    def _histogram(self, name: str, text: str, times: Histogram) -> Any:
-        bounds = [*map(str, BOUNDS), "+Inf"]
-        buckets = list(zip(bounds, accumulate(times.counts), strict=True))
-        return self._core.HistogramMetricFamily(name, text, buckets=buckets, sum_value=times.sum)
+
+def _buckets(times: Histogram) -> list[tuple[str, int]]:
+    return list(zip([*map(str, BOUNDS), "+Inf"], accumulate(times.counts), strict=True))

@@ -16,18 +16,28 @@ from mitmproxy import http
 
 from ...inspect.exchange import Job
 from ...inspect.headline import headline
+from ...inspect.outcome import RUNNING, outcome_of
 from ...inspect.stats import Stats, Summary, counted
-from ...inspect.summary import ReplySummary, summarize, summarizing
+from ...inspect.summary import ReplySummary, model_asked, summarizing_both
+from ...inspect.turn_figures import figures_of
 from ...notes import Evidence, printable
+from ...wire.chat_end import EARLY
 from ...wire.slices import Slices, drained
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..run_slices import in_slices
-from .recorder import FlowRecorder, readable, recorder_of
+from .recorder import KEY, ClientRequest, FlowRecorder, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
 logger = logging.getLogger(__name__)
 
-MARKS = {"bridge": ":left_right_arrow:", "repair": ":wrench:"}
+# Names of mitmproxy's table: any other is shown as a red circle.
+INTERCEPTED = ":hourglass_flowing_sand:"
+REPAIRED = ":wrench:"
+BRIDGED = ":left_right_arrow:"
+BRIDGED_AND_REPAIRED = ":hammer_and_wrench:"
+FAILED = ":x:"
+_LEFT = ("Client disconnected", "stream reset by client")
+"""How mitmproxy's words for that begin, of HTTP/1 and HTTP/2."""
 SILENTLY_USELESS = 20
 """Watched replies of a host in a row with nothing to read in them, after which it is said."""
 MAX_HOSTS = 1000
@@ -54,10 +64,10 @@ class FlowMonitor:
         evidence: Evidence,
         *,
         model: str = "",
-        client_request: bytes | None = None,
+        client_request: ClientRequest | None = None,
     ) -> FlowRecorder:
-        """Begin to watch `flow`."""
-        return FlowRecorder(
+        """Begin to watch `flow`, and say so on it."""
+        record = FlowRecorder(
             flow,
             job,
             evidence=evidence,
@@ -65,6 +75,10 @@ class FlowMonitor:
             model=model,
             client_request=client_request,
         )
+        self._sign(flow, record, ReplySummary())
+        if watched_by_somebody():
+            show(flow)
+        return record
 
     def of(self, flow: http.HTTPFlow, job: Job) -> FlowRecorder:
         """The record of a flow that from now on is watched, if it was not, to do `job`."""
@@ -87,7 +101,7 @@ class FlowMonitor:
             return
         try:
             flow.response.data.content = record.client
-            self._sign(flow, record, summarize(*record.ends))
+            self._sign(flow, record, drained(summarizing_both(*record.ends(growing=True))))
             show(flow)
         except Exception:
             logger.exception("%s: its growth could not be shown", name_of(flow))
@@ -111,6 +125,9 @@ class FlowMonitor:
             if record.growth is not None:
                 record.growth.stop()
             seen = seen or drained(self._looking(flow, record))
+            record.model = record.model or seen.model or model_asked(readable(flow.request))
+            status, broken = _status(flow), _broken(flow)
+            record.outcome = outcome_of(seen, record.evidence, status=status, broken=broken)
             self._log(flow, record, self._sign(flow, record, seen))
             self._warn_if_useless(flow, record, seen)
             self.stats.add(_summary(flow, record, seen))
@@ -126,35 +143,37 @@ class FlowMonitor:
 
     @staticmethod
     def _looking(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[ReplySummary]:
-        body, tail = record.upstream
-        if not body and not record.streamed and flow.response is not None:
-            return summarizing(readable(flow.response))
-        return summarizing(body, tail)
+        upstream, client = record.ends()
+        if not record.streamed and flow.response is not None:
+            client = (readable(flow.response), b"")
+            upstream = upstream if upstream[0] else client
+        return summarizing_both(upstream, client)
 
     @staticmethod
     def _sign(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> str:
         """Put the headline and the mark on the flow, but not over the user's own."""
         line = headline(
+            record.outcome,
             record.job,
             seen,
             record.evidence,
             model=record.model,
             first=record.reached(seen.first_token),
-            ended=_how_it_ended(flow),
+            status=_status(flow),
         )
-        done = record.job == "bridge" or record.evidence.calls
-        signature = [line, MARKS[record.job] if done else ""]
+        signature = [line, _mark(record)]
         if flow.comment == record.signed[0]:
             flow.comment = signature[0]
         if flow.marked == record.signed[1]:
             flow.marked = signature[1]
-        record.signed = signature
+        record.signed = flow.metadata[KEY]["signed"] = signature
         return line
 
     @staticmethod
     def _log(flow: http.HTTPFlow, record: FlowRecorder, line: str) -> None:
         cause = [printable(flow.error.msg)] if flow.error else []
-        if record.job == "bridge" or not record.evidence.empty or cause:
+        quiet = record.outcome.ending in ("answered", "unread") and record.evidence.empty
+        if record.job == "bridge" or not quiet or cause:
             told = [line, *cause, *record.evidence.lines()]
             logger.info("%s: %s", name_of(flow), "; ".join(told))
 
@@ -181,32 +200,53 @@ class FlowMonitor:
                 )
 
 
-def _how_it_ended(flow: http.HTTPFlow) -> str:
-    """What went wrong, but for what the reply itself says."""
-    if flow.error:
-        return "connection broken"
-    status = flow.response.status_code if flow.response else 0
-    return f"HTTP {status}" if status >= 400 else ""
+def _status(flow: http.HTTPFlow) -> int:
+    """Of the reply that the client received; 0: none."""
+    return flow.response.status_code if flow.response else 0
+
+
+def _broken(flow: http.HTTPFlow) -> str:
+    """That a connection broke off, and whose."""
+    if flow.error is None:
+        return ""
+    if flow.error.msg == EARLY:
+        return "ended early"
+    return "client left" if flow.error.msg.startswith(_LEFT) else "connection broken"
+
+
+def _mark(record: FlowRecorder) -> str:
+    """The mark of a flow: a failure before what was done to it."""
+    if record.outcome.ending == "failed":
+        return FAILED
+    if record.job == "bridge":
+        return BRIDGED_AND_REPAIRED if record.evidence.calls else BRIDGED
+    if record.evidence.calls:
+        return REPAIRED
+    return INTERCEPTED if record.outcome is RUNNING else ""
 
 
 def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> Summary:
     forms, notes = counted(record.evidence)
     timing = record.timing
+    (body, missing), _ = record.ends()
+    if not record.streamed and not body and flow.response is not None:
+        body = readable(flow.response)
+    turn = figures_of(b"" if missing else body, record.tools, record.evidence, seen, record.outcome)
     return Summary(
         job=record.job,
         host=flow.request.pretty_host,
-        model=record.model or seen.model,
+        model=record.model,
         streamed=record.streamed,
-        status=flow.response.status_code if flow.response else 0,
+        outcome=record.outcome,
         forms=forms,
         notes=notes,
-        failed=_how_it_ended(flow) or seen.failed,
         input_tokens=seen.input_tokens,
         output_tokens=seen.output_tokens,
         first_token=record.reached(seen.first_token),
         longest_silence=timing.longest_silence if timing else None,
         duration=time.time() - record.began,
         parsed=seen.parsed,
+        turn=turn,
     )
 
 

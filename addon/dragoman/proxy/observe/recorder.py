@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 import logging
 import struct
+import sys
 import time
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary
 
@@ -21,7 +22,9 @@ from mitmproxy import http
 from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange, Job, Step, Timing
+from ...inspect.outcome import ENDINGS, RUNNING, Ending, Outcome
 from ...notes import Evidence
+from ...repair.declared_tools import DeclaredTools
 from ..content_decoding import MAX_REQUEST, DecodingError
 from ..http_headers import body_of
 from .kept_body import Body
@@ -47,6 +50,18 @@ _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 """Of the module, so that a script that is loaded anew finds them."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """What the client sent, where the flow's own request is another: the one that went upstream.
+    It is kept with the flow, so a replay of a bridged one goes through the bridge again."""
+
+    body: bytes
+    """Without content encoding."""
+    path: str
+    """With its query; this and the dialect only of a bridged flow."""
+    dialect: str
+
+
 class FlowRecorder:
     """What passes in one flow."""
 
@@ -58,7 +73,7 @@ class FlowRecorder:
         evidence: Evidence,
         keep: int,
         model: str = "",
-        client_request: bytes | None = None,
+        client_request: ClientRequest | None = None,
     ) -> None:
         """`keep` is how many bytes are kept of each side of the reply, `model` is the one
         asked for if known, `client_request` what the client sent where the upstream was
@@ -71,7 +86,10 @@ class FlowRecorder:
         """The comment and the mark that were put on the flow last, perhaps in an earlier run."""
         self.answered_here = False
         """Whether the reply is not the upstream's, nor made of it."""
+        self.outcome = RUNNING
         self.evidence = evidence
+        self.tools = DeclaredTools({})
+        """Those that the request declares."""
         self.options: Mapping[str, str] = {}
         """Those that the reply depends on, see `Exchange.options`."""
         self.upstream_status: int | None = None
@@ -80,7 +98,7 @@ class FlowRecorder:
         self.growth: FlowRefresher | None = None
         """What shows the flow while it runs."""
         self._upstream, self._client = Body(keep), Body(keep)
-        self._request = client_request or None
+        self._request = client_request
         self._broken = False
         self.began = flow.request.timestamp_end or flow.request.timestamp_start
         self._last = self.began
@@ -88,8 +106,12 @@ class FlowRecorder:
         self._steps = array("d")
         self._count = 0
         self._stride = 1
-        flow.metadata[KEY] = {"job": job}
+        flow.metadata[KEY] = {"job": job, **self._asked}
         _running[flow] = self
+
+    def sent_another(self, client_request: bytes) -> None:
+        """The upstream was sent something else than this, which the client sent."""
+        self._request = ClientRequest(client_request, "", "")
 
     def came(self, data: bytes) -> None:
         """The upstream sent this."""
@@ -136,12 +158,14 @@ class FlowRecorder:
         return replace(
             exchange,
             upstream_status=self.upstream_status or exchange.status,
-            client_request=self._request or exchange.client_request,
+            client_request=self._request.body if self._request else exchange.client_request,
+            client_path=self._request.path if self._request else "",
             upstream_reply=self._upstream.kept,
             client_reply=self._client.kept,
             upstream_missing=self._upstream.missing,
             client_missing=self._client.missing,
-            told=tuple(self.evidence.lines()),
+            told_request=tuple(self.evidence.request_lines()),
+            told=tuple(self.evidence.reply_lines()),
             calls=dict(self.evidence.calls),
             timing=self.timing,
             options=self.options,
@@ -154,24 +178,15 @@ class FlowRecorder:
         self._steps = kept
         self._stride *= 2
 
-    @property
-    def upstream(self) -> tuple[bytes, bytes]:
-        """What has come, to be looked at: the first of it, and the last if that is not all."""
-        upstream = self._upstream
-        return (upstream.head, upstream.tail) if upstream.missing else (upstream.kept, b"")
+    def ends(self, *, growing: bool = False) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+        """Both sides of the reply, to be looked at; `growing`: only the ends of a long one."""
+        whole, part = (MAX_LOOKED_AT, ENDS) if growing else (sys.maxsize, 0)
+        return self._upstream.ends(whole, part), self._client.ends(whole, part)
 
     @property
     def is_cut(self) -> bool:
         """Whether a part of what has come was not kept."""
         return self._upstream.missing > 0
-
-    @property
-    def ends(self) -> tuple[bytes, bytes]:
-        """The same, but of a long one only the beginning and the end."""
-        body, tail = self.upstream
-        if len(body) <= MAX_LOOKED_AT:
-            return body, tail
-        return body[:ENDS], (tail or body)[-ENDS:]
 
     @property
     def client(self) -> bytes:
@@ -205,7 +220,9 @@ class FlowRecorder:
         _running.pop(flow, None)
         flow.metadata[KEY] = {
             "job": self.job,
-            "told": self.evidence.lines(),
+            "outcome": [self.outcome.ending, self.outcome.what],
+            "told_request": self.evidence.request_lines(),
+            "told": self.evidence.reply_lines(),
             # A file of flows keeps the order of a list only.
             "calls": [[name, count] for name, count in self.evidence.calls.items()],
             "options": dict(self.options),
@@ -214,7 +231,7 @@ class FlowRecorder:
             "steps": struct.pack(f"<{len(self._steps)}d", *self._steps),
             "ended": [self._last - self.began, self._silence] if self.streamed else None,
             "status": self.upstream_status,
-            "request": self._request,
+            **self._asked,
             "upstream": None if self._same else self._upstream.kept,
         }
         if (kept := self._client.kept) and flow.response is not None:
@@ -223,6 +240,13 @@ class FlowRecorder:
         if self.streamed and flow.response is not None:
             # A flow that is kept, or waits for the collector, need not keep the stages.
             flow.response.stream = True
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        asked = self._request
+        if asked is None:
+            return {}
+        return {"request": asked.body, "path": asked.path, "dialect": asked.dialect}
 
     @property
     def _same(self) -> bool:
@@ -236,6 +260,16 @@ class FlowRecorder:
 def recorder_of(flow: Flow) -> FlowRecorder | None:
     """The record of a flow that still runs."""
     return _running.get(flow)
+
+
+def client_request_of(flow: Flow) -> ClientRequest | None:
+    """What the client sent, of a flow that was bridged, perhaps in an earlier run."""
+    told = flow.metadata.get(KEY)
+    known = told if isinstance(told, dict) and told.get("job") == "bridge" else {}
+    match known.get("request"), known.get("path"), known.get("dialect"):
+        case bytes() as body, str() as path, str() as dialect:
+            return ClientRequest(body, path, dialect)
+    return None
 
 
 def is_watched(flow: Flow) -> bool:
@@ -255,12 +289,14 @@ def exchange_of(flow: Flow) -> Exchange | None:
     exchange = Exchange(
         job=cast(Job, told["job"] if told.get("job") in get_args(Job) else "watch"),
         client_request=_typed(told.get("request"), bytes, sent),
+        client_path=_typed(told.get("path"), str, ""),
         upstream_request=sent,
         upstream_reply=b"",
         client_reply=b"",
         status=status,
         upstream_status=_typed(told.get("status"), int, status),
         unfinished=True,
+        outcome=RUNNING,
         retry_after=response.headers.get("retry-after", "") if response else "",
         error=flow.error.msg if flow.error else "",
     )
@@ -274,10 +310,12 @@ def exchange_of(flow: Flow) -> Exchange | None:
     return replace(
         exchange,
         unfinished=False,
+        outcome=_outcome(told.get("outcome")),
         upstream_reply=_typed(told.get("upstream"), bytes, received),
         client_reply=received,
         upstream_missing=upstream_missing,
         client_missing=client_missing,
+        told_request=tuple(map(str, _typed(told.get("told_request"), list, []))),
         told=tuple(map(str, _typed(told.get("told"), list, []))),
         calls=_pairs(told.get("calls")),
         timing=_timing(told),
@@ -300,6 +338,13 @@ def _typed(value: object, kind: type[T], otherwise: T) -> T:
 
 def _is_signature(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and [type(text) for text in value] == [str, str]
+
+
+def _outcome(value: object) -> Outcome | None:
+    match value:
+        case [str() as ending, str() as what] if ending in ENDINGS:
+            return Outcome(cast(Ending, ending), what)
+    return None  # an earlier Dragoman kept none
 
 
 def _missing(value: object) -> list[int]:

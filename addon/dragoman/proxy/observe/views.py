@@ -17,7 +17,8 @@ from mitmproxy import contentviews, http
 from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange
-from ...inspect.pages.page import Line, Page
+from ...inspect.pages.page import Line, Page, stats_page
+from ...inspect.stats import Stats
 from .recorder import exchange_of, is_watched
 
 logger = logging.getLogger(__name__)
@@ -54,30 +55,36 @@ class _Look:
         return PRIORITY if message is not None and message is shown else -1.0
 
 
-def _late(name: str) -> Callable[[Exchange], Page]:
+def _late(name: str, function: str) -> Callable[[Exchange], Page]:
     """A page of `inspect.pages`, imported when somebody looks at it: most runs of mitmdump show
     none, and would start later for them."""
 
     def page(exchange: Exchange) -> Page:
         module = importlib.import_module(f"....inspect.pages.{name}", __name__)
-        shown: Page = getattr(module, f"{name}_page")(exchange)
+        shown: Page = getattr(module, function)(exchange)
         return shown
 
     return page
 
 
 LOOKS = (
-    _Look("LLM stream", _late("turn"), "response"),
-    _Look("LLM upstream", _late("upstream")),
-    _Look("LLM diff", _late("diff")),
-    _Look("LLM request", _late("request"), "request"),
+    _Look("LLM stream", _late("turn", "turn_page"), "response"),
+    _Look("LLM upstream", _late("upstream", "upstream_page")),
+    _Look("LLM diff", _late("diff", "diff_page")),
+    _Look("LLM full diff", _late("diff", "full_diff_page")),
+    _Look("LLM request", _late("request", "request_page"), "request"),
 )
 
 
-def install() -> None:
+def statistics(stats: Stats) -> _Look:
+    """The view of the figures of all flows, which any flow shows."""
+    return _Look("LLM statistics", lambda _: stats_page(stats.totals().rows()))
+
+
+def install(*more: _Look) -> None:
     """Add the views, in place of those of an earlier load of the script."""
     views: Any = contentviews  # of either generation
-    for look in LOOKS:
+    for look in (*LOOKS, *more):
         if hasattr(views, "registry"):
             views.add(_Prettifying(look))
             continue

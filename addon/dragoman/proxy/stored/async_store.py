@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from mitmproxy import exceptions, http
 
+from ...stored import turn_reasoning
 from ...stored.continuation import (
     Continuation,
     going_on,
@@ -29,6 +30,7 @@ from ...stored.conversations import Conversation, Conversations
 from ...stored.save_context import owner
 from ...stored.store import Parts, Store, StoreError
 from ...stored.stored_response import StoredResponse, Unreadable, parts_of
+from ...stored.turn_reasoning import Remembered, TurnNames
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ...wire.slices import Slices
@@ -42,6 +44,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 AT_ONCE = 8
 """Responses of a long chain that are read in one call."""
+TURNS_AT_ONCE = 100
+"""Turns of a conversation whose reasoning is read in one call."""
 AT_START, AT_RUN_TIME = 5.0, 0.2
 """Seconds to wait for a store to open: at run time all streams wait for that."""
 
@@ -221,6 +225,22 @@ class AsyncStore:
 
         self._ready.changed(asker, response_id)
         return await self._run(asker, delete)
+
+    async def recall(self, asker: bytes, turns: Sequence[TurnNames]) -> list[Remembered | None]:
+        """The reasoning of each of these turns.  Raises `Refused` and `StoreError`."""
+        now, found = time.time(), list[Remembered | None]()
+        for begin in range(0, len(turns), TURNS_AT_ONCE):
+            some = turns[begin : begin + TURNS_AT_ONCE]
+            found += await self._run(asker, partial(turn_reasoning.recall, turns=some, now=now))
+        return found
+
+    async def keep_reasoning(
+        self, asker: bytes, names: TurnNames, text: str, *, used: Sequence[str]
+    ) -> None:
+        """Safe when this returns; `used` are the names of what its request was given.  Raises
+        `Refused` and `StoreError`."""
+        keep = partial(turn_reasoning.keep, names=names, text=text, now=time.time(), used=used)
+        await self._run(asker, keep)
 
     async def speaks(self, address: str) -> str:
         """Which API the upstream at an address is remembered to speak; nothing if that is not

@@ -15,8 +15,7 @@ import re
 
 from ..declared_tools import DeclaredTools
 from .buffered_parser import WORD, BufferedParser, named
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
 from .protocol import LeakFormat, MarkerMatch
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
@@ -36,13 +35,14 @@ _HEADER = re.compile(
     rf"\s*(?:{_token('call_begin')}\s*)?(?P<first>{WORD})\s*{_token('sep')}\s*"
     rf"(?P<second>{WORD})?\s*(?P<fence>```\w*\s*)?"
 )
+_BLANKS = rf"\s{{0,{HEADER_LIMIT}}}"
 _DECIDES = re.compile(rf"\{{|{_token('call_end', 'calls_end')}")
 """What a header ends with: the arguments, or that there are none."""
-_NEXT_CALL = re.compile(rf"\s*(?:{_token('call_begin')}|{WORD}\s*{_token('sep')})")
-_CALL_END = re.compile(rf"\s*{_token('call_end')}")
-_CALLS_END = re.compile(rf"\s*{_token('calls_end')}")
-_FENCE = re.compile(r"\s*```")
-_MAY_GO_ON = re.compile(rf"\s{{0,{HEADER_LIMIT}}}(?:`{{0,2}}|{WORD})\s{{0,{HEADER_LIMIT}}}\Z")
+_NEXT_CALL = re.compile(rf"{_BLANKS}(?:{_token('call_begin')}|{WORD}{_BLANKS}{_token('sep')})")
+_CALL_END = re.compile(rf"{_BLANKS}{_token('call_end')}")
+_CALLS_END = re.compile(rf"{_BLANKS}{_token('calls_end')}")
+_FENCE = re.compile(rf"{_BLANKS}```")
+_MAY_GO_ON = re.compile(rf"{_BLANKS}(?:`{{0,2}}|{WORD}{_BLANKS})\Z")
 
 
 class DeepSeekParser(BufferedParser):
@@ -55,7 +55,8 @@ class DeepSeekParser(BufferedParser):
 
     def _read_header(self) -> bool:
         decides = _DECIDES.search(self._buffer, self._at)
-        end = decides.start() if decides else len(self._buffer)
+        unfinished = 0 if decides else _MARKERS.unfinished(self.rest)
+        end = decides.start() if decides else len(self._buffer) - unfinished
         if end - self._at > HEADER_LIMIT:
             return self._refuse()
         if decides is None:
@@ -67,7 +68,7 @@ class DeepSeekParser(BufferedParser):
         header = named(found["second"] or found["first"], found[0].strip())
         if decides[0] != "{":
             return self._call_without_arguments(header, end)
-        arguments = JsonArguments(_MARKERS.find, _MARKERS.unfinished, {})
+        arguments = MarkedJson(_MARKERS)
         return self._start_call(header, arguments, end)
 
     def _read_after(self) -> bool:

@@ -13,20 +13,21 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
+from ..events import Arguments
+from ..tool_fit import schema_for
 from .buffered_parser import WORD, BufferedParser, named
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
+from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
 from .protocol import LeakFormat
 from .tagged_arguments import TaggedArguments, Tags
 from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, TagFormat
 
-_KEY, _VALUE_END = "<arg_key>", "</arg_value>"
+KEY, _VALUE_END = "<arg_key>", "</arg_value>"
 _TAGS = Tags(
     opening=re.compile(r"\s*<arg_key>(?P<key>[^<>\n]{1,128})</arg_key>\s*<arg_value>"),
-    opening_begins=_KEY,
+    opening_begins=KEY,
     closing=_VALUE_END,
     call_end=CLOSE,
-    value_ends=MarkerSet((_VALUE_END, _KEY, CLOSE)),
+    value_ends=MarkerSet((_VALUE_END, KEY, CLOSE)),
     trim=False,
 )
 _NAME = re.compile(rf"\s*(?P<name>{WORD})\s*")
@@ -49,9 +50,11 @@ class GlmParser(BufferedParser):
         found = _NAME.match(self._buffer, self._at)
         if found is None:
             return self._refuse() if self.rest.strip() else False
+        if found.end() - self._at >= HEADER_LIMIT:
+            return self._refuse()
         if found.end() == len(self._buffer):
-            return False if len(self.rest) < HEADER_LIMIT else self._refuse()
-        follows = tag_at(self._buffer, found.end(), (_KEY, CLOSE, ">", "{"))
+            return False
+        follows = tag_at(self._buffer, found.end(), (KEY, CLOSE, ">", "{"))
         if follows is None:
             return self._refuse()
         tag, end = follows
@@ -67,8 +70,8 @@ class GlmParser(BufferedParser):
         header = named(found["name"], found[0].strip())
         if tag == "{":
             self._is_json = True
-            return self._start_call(header, JsonArguments(TAGS.find, TAGS.unfinished, {}), end)
-        arguments = TaggedArguments(self._tools.schema_of(found["name"]), _TAGS)
+            return self._start_call(header, MarkedJson(TAGS), end)
+        arguments = TaggedArguments(schema_for(found["name"], self._tools), _TAGS)
         return self._start_call(header, arguments, end)
 
     def _read_after(self) -> bool:
@@ -76,10 +79,21 @@ class GlmParser(BufferedParser):
         return self._leave(self._at + (len(CLOSE) if closes else 0))
 
 
+def arguments_of(tags: str, schema: object) -> str:
+    """The arguments in the tags of a call of which the last tags may be missing, as JSON."""
+    arguments = TaggedArguments(schema, _TAGS)
+    arguments.push(tags + _VALUE_END + CLOSE)
+    while not arguments.over and arguments.step():
+        pass
+    if not arguments.over:
+        arguments.finish()
+    return "".join(event.text for event in arguments.take() if isinstance(event, Arguments))
+
+
 GLM: LeakFormat = TagFormat(
     "glm",
     opening=rf"{OPENED}(?=[A-Za-z0-9_])",
     unfinished=OPENED,
-    beginnings=(OPEN,),
+    beginnings=(OPEN, KEY),
     parser=GlmParser,
 )

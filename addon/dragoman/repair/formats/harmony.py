@@ -20,8 +20,7 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header, Text
 from .buffered_parser import WORD, BufferedParser
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
 from .protocol import LeakFormat, MarkerMatch
 
 _BEGIN = ("<|start|>", "<|channel|>")
@@ -53,7 +52,9 @@ class HarmonyParser(BufferedParser):
 
     def _read_header(self) -> bool:
         end = _HEADER_ENDS.search(self._buffer, self._at)
-        if (end.start() if end else len(self._buffer)) - self._at > HEADER_LIMIT:
+        unfinished = 0 if end else _MARKERS.unfinished(self.rest)
+        size = (end.start() if end else len(self._buffer) - unfinished) - self._at
+        if size > HEADER_LIMIT:
             return self._refuse()
         if end is None:
             return False
@@ -85,7 +86,7 @@ class HarmonyParser(BufferedParser):
         return True
 
     def _begin_call(self, header: Header, at: int) -> bool:
-        arguments = JsonArguments(_MARKERS.find, _MARKERS.unfinished, _STRAYS)
+        arguments = MarkedJson(_MARKERS, _STRAYS)
         return self._start_call(header, arguments, at)
 
     def _read_thoughts(self) -> bool:

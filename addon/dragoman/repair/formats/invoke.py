@@ -22,7 +22,8 @@ from .tagged_format import TaggedFormat, TagMatch
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
 from .value_types import JSON, STRING
 
-_ATTRIBUTES = r"""(?:\s*[a-z]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+))*"""
+_VALUE = r"""(?:"[^"<>]{0,200}"|'[^'<>]{0,200}'|[^\s"'<>]{1,200})"""
+_ATTRIBUTES = rf"(?:\s{{0,9}}[a-z]{{1,20}}\s{{0,9}}=\s{{0,9}}{_VALUE}){{0,4}}"
 _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))""")
 _ATTRIBUTES_SO_FAR = r"\s*(?:[a-z]*\s*|[a-z]+\s*=[^<>]*|</?[^<>a-z]{0,16})"
 """Or, after a section's word without its ``>``, the next tag."""

@@ -12,8 +12,7 @@ import re
 from ...wire.json_progress import JsonProgress
 from ..events import CallEnd, Dropped, Header, ParseEvent
 from .buffered_parser import WORD, BufferedParser, CallArguments
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
+from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
 from .string_arguments import StringArguments
 
 _OBJECT = re.compile(r"\s*(?P<list>\[\s*)?\{\s*(?:(?P<double>\{)\s*)?(?=[^\s{])")
@@ -22,7 +21,7 @@ _MEMBER = re.compile(r'\s*,?\s*(?:(?P<end>\})|"(?P<key>[^"\\]{1,64})"\s*:\s*(?=\
 _MEMBER_SO_FAR = re.compile(r'\s*,?\s*(?:"[^"\\]{0,64}(?:"\s*(?::\s*)?)?)?\Z')
 _NAME = re.compile(rf'"(?P<name>{WORD})"')
 _NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
-_BETWEEN = re.compile(r"\s*(?P<what>[{}\],])")
+_BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
 
 class JsonCallsParser(BufferedParser):
@@ -46,7 +45,7 @@ class JsonCallsParser(BufferedParser):
     def _read_header(self) -> bool:
         """A call begins where an object does."""
         found = _OBJECT.match(self._buffer, self._at)
-        if found is None:
+        if found is None or found.end() - self._at >= HEADER_LIMIT:
             waits = _OBJECT_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
             return False if waits else self._refuse()
         self._in_list = self._in_list or found["list"] is not None
@@ -60,7 +59,7 @@ class JsonCallsParser(BufferedParser):
 
     def _read_member(self) -> bool:
         found = _MEMBER.match(self._buffer, self._at)
-        if found is None:
+        if found is None or found.end() - self._at >= HEADER_LIMIT:
             waits = _MEMBER_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
             return False if waits else self._end_object()
         self._at = found.end()
@@ -96,7 +95,7 @@ class JsonCallsParser(BufferedParser):
             arguments = StringArguments()
             self._at += 1
         else:
-            arguments = JsonArguments(self._markers.find, self._markers.unfinished, {})
+            arguments = MarkedJson(self._markers)
         self._open(arguments, self._at)
 
     def _skip_value(self) -> bool:

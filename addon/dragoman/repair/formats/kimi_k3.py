@@ -32,31 +32,36 @@ _NAMED = {
 }
 _CHANNELS = {
     "tools": (TagKind.SECTION, TagKind.SECTION_END),
-    **dict.fromkeys(("think", "response", "message"), (TagKind.OTHER, TagKind.OTHER)),
+    **dict.fromkeys(("think", "response", "message"), (TagKind.OTHER, TagKind.OTHER_END)),
 }
 _KINDS = _NAMED | _CHANNELS
 _WORDS = "|".join(_KINDS)
 _ATTRIBUTE = re.compile(r'([a-z]+)\s*=\s*"([^"]*)"')
-_ATTRIBUTES = r'(?:\s+[a-z]+\s*=\s*"[^"]*")'
+_ATTRIBUTES = r'(?:\s{1,9}[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}")'
 _NEXT = r"(?=\s*<\|(?:open|close)\|>)"
 _SEP = rf"\s*(?:<\|sep\|>|{_NEXT}|(?=\s*call\s+[a-z]+\s*=))"
 """The end of a channel's marker; it may be lost before another marker, or a call's name."""
-_OPENS = rf"(?P<named>{'|'.join(_NAMED)})(?P<attributes>{_ATTRIBUTES}+)\s*<\|sep\|>"
-_CHANNEL = rf"<\|open\|>\s*(?P<channel>{'|'.join(_CHANNELS)}){_ATTRIBUTES}*{_SEP}"
+_OPENS = rf"(?P<named>{'|'.join(_NAMED)})(?P<attributes>{_ATTRIBUTES}{{1,4}})\s*<\|sep\|>"
+_CHANNEL = rf"<\|open\|>\s*(?P<channel>{'|'.join(_CHANNELS)}){_ATTRIBUTES}{{0,4}}{_SEP}"
 _CLOSES = rf"(?P<closes>{_WORDS})(?:\s*(?:{_WORDS}))*\s*(?:<\|sep\|>|{_NEXT})"
 _IN_TEXT = re.compile(
     rf"<\|open\|>\s*{_OPENS}|{_CHANNEL}|<\|close\|>\s*{_CLOSES}|<\|(?P<other>end_of_msg|sep)\|>"
 )
-_IN_SECTION = re.compile(rf"(?:<\|open\|>\s*)?{_OPENS}|{_CHANNEL}|(?:<\|close\|>\s*)?{_CLOSES}")
+_IN_SECTION = re.compile(
+    rf"(?:<\|open\|>\s*)?{_OPENS}|{_CHANNEL}|(?:<\|close\|>\s*)?{_CLOSES}|<\|end_of_msg\|>"
+)
 _IN_VALUE = re.compile(
     rf"<\|open\|>\s*{_OPENS}|<\|close\|>\s*{_CLOSES}|(?P<thinned>argument)<\|sep\|>"
 )
 _BODY = (
-    rf"(?:\s*(?:{_WORDS}))*\s*",
-    r"(?:[a-z]+\s*(?:=(?:[^<]|<(?!\|))*)?)?",
+    tuple(_KINDS),
+    rf"(?>(?:\s*(?:{_WORDS}))*)\s*",
+    r"(?:[a-z]++\s*(?:=(?:[^<]|<(?!\|))*)?)?",
     ("<|sep|>", "<|open|>", "<|close|>"),
 )
-_MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), *_BODY)
+_MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*", *_BODY)
+_BEGUN = f"{_MARKER_SO_FAR}|<{so_far(('|sep|>', '|end_of_msg|>'))}"
+_BEGUN_IN_TEXT = re.compile(_BEGUN)
 _ENDS_THINNED = tuple("argument"[:size] for size in range(1, 9))
 _WORD_BEFORE = re.compile(r"(?:think|response|message)\s*\Z")
 """The name of a channel of whose marker nothing is left but its end."""
@@ -68,7 +73,7 @@ def _read(match: re.Match[str]) -> Tag:
     attributes = dict(_ATTRIBUTE.findall(found.get("attributes", "")))
     opens = found.get("named") or found.get("channel")
     closes = found.get("closes") or found.get("thinned") or ""
-    kinds = _KINDS.get(opens or closes, (TagKind.OTHER, TagKind.OTHER))
+    kinds = _KINDS.get(opens or closes, (TagKind.OTHER, TagKind.OTHER_END))
     name = attributes.get("tool") or attributes.get("key") or ""
     kind = attributes.get("type")
     return Tag(
@@ -90,14 +95,13 @@ class _KimiK3(TaggedFormat):
     look_back = 16
     syntax = TagSyntax(
         tag=_IN_SECTION,
-        so_far=re.compile(_MARKER_SO_FAR + "|" + so_far(tuple(_KINDS), *_BODY)),
+        so_far=re.compile(f"{_BEGUN}|{so_far(*_BODY)}"),
         in_value=_IN_VALUE,
         in_value_so_far=re.compile(_MARKER_SO_FAR + "|" + so_far(("argument",), ("<|sep|>",))),
         closing=re.compile(r"\s*<\|?c"),
         read=_read,
         may_begin_in=lambda text: "<" in text or text.endswith(_ENDS_THINNED),
     )
-    _begun = re.compile(_MARKER_SO_FAR + "|<" + so_far(("|sep|>", "|end_of_msg|>")))
 
     def find(self, text: str, start: int = 0) -> TagMatch | None:
         match = _IN_TEXT.search(text, start)
@@ -105,14 +109,14 @@ class _KimiK3(TaggedFormat):
             return None
         tag = _read(match)
         name = tag.kind.value
-        if tag.kind is TagKind.OTHER:
+        if tag.kind in (TagKind.OTHER, TagKind.OTHER_END):
             closes = match["closes"]
             name = match["other"] or f"{closes or match['channel']}_{'end' if closes else 'begin'}"
         begins = tag.kind in (TagKind.SECTION, TagKind.CALL) or name in _TEXTS
         return TagMatch(self, name, tag.start, tag.end, begins, tag)
 
     def unfinished(self, text: str) -> int:
-        return unfinished(self._begun, text)
+        return unfinished(_BEGUN_IN_TEXT, text)
 
     def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
         if match.name != "sep":
@@ -139,7 +143,8 @@ _TEXTS: dict[str, Literal["reasoning", "content"]] = {
 class _ChannelText:
     """Reads the text of a channel, up to the next marker of the format."""
 
-    in_call = in_header = whole = False
+    in_call = in_header = False
+    whole = True
 
     def __init__(self, marker: str, start: int) -> None:
         self._kind = _TEXTS[marker]

@@ -24,14 +24,19 @@ from .value_types import ValueType, json_string, property_of, type_of
 
 _BEGINNING = "]<]minimax[>["
 _PREFIX = re.escape(_BEGINNING)
+_PREFIXES = rf"(?:{_PREFIX}\s{{0,8}}){{1,2}}"
 _TAG = re.compile(
-    rf"(?:{_PREFIX}\s*)+(?:<(?P<end>/?)(?:(?P<section>tool_call)|(?P<invoke>invoke)"
-    r"(?:\s+name\s*=\s*[\"']?(?P<name>[^\"'<>]*)[\"']?)?|(?P<element>[A-Za-z_][\w.:-]*))\s*>"
+    rf"{_PREFIXES}(?:<(?P<end>/?)(?:(?P<section>tool_call)|(?P<invoke>invoke)"
+    r"(?:\s+name\s*=\s*[\"']?(?P<name>[^\"'<>]{0,200})[\"']?)?|(?P<element>[A-Za-z_][\w.:-]{0,200}))\s*>"
     r"|(?P<stray>(?=[^\s<\]]|\][^<])))"
 )
 _SO_FAR = re.compile(
     r"\]"
-    + so_far((_BEGINNING[1:],), rf"\s*(?:{_PREFIX}\s*)*", r"(?:<[^<>\]]*|\](?:<\]?[a-z]*\[?>?)?)?")
+    + so_far(
+        (_BEGINNING[1:],),
+        rf"\s{{0,8}}(?:{_PREFIX}\s{{0,8}})?",
+        r"(?:<[^<>\]]*|\](?:<\]?[a-z]*\[?>?)?)?",
+    )
 )
 
 
@@ -53,7 +58,7 @@ class _MiniMaxM3(TaggedFormat):
 
     name = "minimax_m3"
     beginnings = (_BEGINNING,)
-    markers = rf"(?:{_PREFIX}\s*)+(?:<[^<>]*>)?"
+    markers = rf"{_PREFIXES}(?:<[^<>]*>)?"
 
     def __init__(self) -> None:
         self.syntax = TagSyntax(
@@ -61,7 +66,7 @@ class _MiniMaxM3(TaggedFormat):
             so_far=_SO_FAR,
             in_value=_TAG,
             in_value_so_far=_SO_FAR,
-            closing=re.compile(rf"\s*(?:{_PREFIX}\s*)*(?:</|\Z)"),
+            closing=re.compile(rf"\s*{_PREFIXES}(?:</|\Z)"),
             read=_read,
             may_begin_in=lambda text: "]" in text,
             arguments=_Elements,
@@ -131,10 +136,14 @@ def _json_of_text(text: str, kind: ValueType, root: object) -> str:
     """A value that is text: of a list, the whole of it as JSON, or its one member."""
     json = kind.json_of(text)
     first = kind.members[0][0] if kind.members else ""
-    if first == "array" and json.startswith('"'):
+    if first == "array" and not json.startswith("[") and not (kind.takes_null and json == "null"):
         items = type_of(kind.members[0][1].get("items"), root)
         return f"[{items.json_of(text)}]" if text.strip() else "[]"
     return "{}" if first == "object" and not text.strip() else json
+
+
+_ELEMENT_SIZE = 64
+"""Characters for which an element counts in what is held."""
 
 
 class _Elements(TypedArguments):
@@ -160,11 +169,17 @@ class _Elements(TypedArguments):
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         element = _Element(key)
         if self._open:
-            self._open[-1].children.append(element)
+            self._size += _ELEMENT_SIZE
+            if self._size > VALUE_LIMIT:
+                self._drop("an element of a value that is too long to be held")
+            else:
+                self._open[-1].children.append(element)
         else:
             if self._same and self._same[0].name != key:
                 self._release()
             kind = type_of(property_of(self._schema, key), self._schema)
+            if len(self._same) > VALUE_LIMIT // _ELEMENT_SIZE:
+                self._release()
             if self.has(key) or (kind.is_string and not kind.takes_null):
                 super().begin(key, kind, trim=trim)
                 return

@@ -10,9 +10,8 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Header
 from .buffered_parser import WORD
-from .json_arguments import JsonArguments
 from .json_calls import JsonCallsParser
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
 from .protocol import LeakFormat, MarkerMatch
 
 _BEGIN = "[TOOL_CALLS]"
@@ -51,7 +50,7 @@ class MistralParser(JsonCallsParser):
             return self._refuse()
         self._named_before = True
         header = Header(found["name"], found[0].strip(), found["id"] or "", "plain name")
-        arguments = JsonArguments(_MARKERS.find, _MARKERS.unfinished, {})
+        arguments = MarkedJson(_MARKERS)
         return self._start_call(header, arguments, opened)
 
     def _read_after(self) -> bool:

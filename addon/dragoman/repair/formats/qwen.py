@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
+from ..tool_fit import schema_for
 from .buffered_parser import WORD, BufferedParser, named
 from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
 from .protocol import LeakFormat
@@ -48,7 +49,7 @@ class QwenParser(BufferedParser):
 
     def _read_header(self) -> bool:
         found = _NAME.match(self._buffer, self._at)
-        if found is None:
+        if found is None or found.end() - self._at > HEADER_LIMIT:
             waits = _NAME_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
             return False if waits else self._refuse()
         follows = tag_at(self._buffer, found.end(), (_PARAMETER, _FUNCTION_END, CLOSE))
@@ -56,7 +57,7 @@ class QwenParser(BufferedParser):
             return self._refuse()
         if not follows[0]:
             return False
-        schema = self._tools.schema_of(found["name"])
+        schema = schema_for(found["name"], self._tools)
         header = named(found["name"], found[0].strip())
         return self._start_call(header, TaggedArguments(schema, _TAGS), found.end())
 

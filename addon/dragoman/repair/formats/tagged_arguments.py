@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..events import Arguments, CallEnd, Dropped
 from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
 from .typed_arguments import TypedArguments
+from .value_types import declares
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class TaggedArguments:
 
     def __init__(self, schema: object, tags: Tags) -> None:
         self._typed = TypedArguments(schema)
+        self._schema = schema
         self._tags = tags
         self._buffer = ""
         self._at = 0
@@ -44,6 +46,8 @@ class TaggedArguments:
         self.complete = False
         """Whether a value has ended, and no other has begun."""
         self.over = False
+        self._ended = False
+        """Whether the text has."""
 
     @property
     def rest(self) -> str:
@@ -52,10 +56,7 @@ class TaggedArguments:
     def takes(self, text: str) -> str | None:
         if self._at < len(self._buffer) or not self._typed.in_value:
             return None
-        ends = self._tags.value_ends
-        if "<" in text and (ends.find(text) or ends.unfinished(text)):
-            return None
-        return self._typed.takes(text)
+        return None if self._tags.value_ends.may_begin_in(text) else self._typed.takes(text)
 
     def push(self, text: str) -> None:
         self._buffer = self.rest + text
@@ -68,12 +69,16 @@ class TaggedArguments:
         return self._step_value() if self._typed.in_value else self._step_between()
 
     def finish(self) -> None:
+        self._ended = True
+        while not self.over and self.step():
+            pass
+        if self.over:
+            return
         if self._typed.in_value:
-            self._typed.text(
-                self.rest[: len(self.rest) - self._tags.value_ends.unfinished(self.rest)]
-            )
+            ends = self._tags.value_ends
+            self._typed.text(self.rest[: len(self.rest) - ends.unfinished(self.rest)])
         self._at = len(self._buffer)
-        self._end(cut=not self.complete)
+        self._end(cut=not self.complete or self._typed.lacks_required())
 
     def _end(self, *, cut: bool = False) -> None:
         self._typed.end(cut=cut)
@@ -83,31 +88,53 @@ class TaggedArguments:
         ends = self._tags.value_ends
         found = ends.find(self._buffer, self._at)
         end = found.start() if found else len(self._buffer) - ends.unfinished(self.rest)
+        quoted = found is not None and self._is_quoted(found.start())
         decided = end > self._at
         if decided:
             self._typed.text(self._buffer[self._at : end])
         self._at = end
-        if found:
-            self._typed.end_value()
+        if quoted is None:
+            return decided
+        if found and quoted:
+            self._typed.text(found[0])
+            self._at += len(found[0])
+        elif found:
+            self._typed.end_value(implied=found[0] != self._tags.closing)
             self.complete = True
             self._at += len(found[0]) if found[0] == self._tags.closing else 0
         return decided or found is not None
 
+    def _opening(self, at: int) -> re.Match[str] | None:
+        """What stands before a value, if that begins there."""
+        opening = self._tags.opening.match(self._buffer, at)
+        return opening if opening and opening.end() - at <= HEADER_LIMIT else None
+
+    def _is_quoted(self, at: int) -> bool | None:
+        """Whether the tag in a value is text of it: that of an argument which the tool has not,
+        or has got already.  None if more has to tell."""
+        if not self._buffer.startswith(self._tags.opening_begins, at):
+            return False
+        opening = self._opening(at)
+        if opening is None:
+            return True if self._ended or len(self._buffer) - at >= HEADER_LIMIT else None
+        key = opening["key"].strip()
+        known = self._schema is None or declares(self._schema, key)
+        return self._typed.has(key) or not known
+
     def _step_between(self) -> bool:
         tags = self._tags
-        if opening := tags.opening.match(self._buffer, self._at):
+        if opening := self._opening(self._at):
             self._typed.begin(opening["key"].strip(), trim=tags.trim)
             self.complete = False
             self._at = opening.end()
             return True
         found = tag_at(self._buffer, self._at, (tags.call_end, tags.closing, tags.opening_begins))
         tag, end = found or ("", 0)
-        if tag == tags.closing:
-            self._at = end
-            return True
-        if found and tag != tags.call_end and len(self._buffer) - self._at < HEADER_LIMIT:
+        waits = found is not None and tag not in (tags.call_end, tags.closing)
+        if waits and len(self._buffer) - self._at < HEADER_LIMIT:
             return False
-        if tag == tags.call_end:
+        if tag in (tags.call_end, tags.closing):
             self._at = end
-        self._end()
+        if tag != tags.closing:
+            self._end()
         return True

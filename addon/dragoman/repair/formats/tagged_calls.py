@@ -8,7 +8,8 @@ Its states are where we stand::
     VALUE      in an argument
     JSON       in arguments that are one JSON text (`JsonArguments`)
     CLOSING    after that text: its tag and the call's
-    OVER       after the section, or after a call that stood in none
+    ENDED      after a section: what belongs to its end, and nothing else
+    OVER       after that, or after a call that stood in none
 
 A tag that is missing is taken for granted where the next one can only follow it; text where
 only tags may stand ends the section.  A call is meant if something that belongs to it follows
@@ -23,6 +24,7 @@ from collections import deque
 
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header, NoHeader, ParseEvent
+from ..tool_fit import schema_for, tool_of
 from .json_arguments import JsonArguments
 from .tags import Tag, TagKind, TagSyntax, unfinished
 from .typed_arguments import TypedArguments
@@ -31,8 +33,6 @@ from .value_types import declares
 BLANK_LIMIT = 4096
 """White space between tags; after more of it the section is over."""
 
-_NEVER_END = (TagKind.SECTION, TagKind.JSON, TagKind.JSON_END, TagKind.OTHER)
-"""Tags that do not end a value."""
 _NOT_BLANK = re.compile(r"\S")
 _NAME = re.compile(r"[A-Za-z0-9_.:/()@-]{1,128}")
 
@@ -46,7 +46,14 @@ class _State(enum.Enum):
     VALUE = enum.auto()
     JSON = enum.auto()
     CLOSING = enum.auto()
+    ENDED = enum.auto()
     OVER = enum.auto()
+
+
+_OUTSIDE = frozenset((_State.SECTION, _State.CLOSING, _State.ENDED, _State.OVER))
+"""States in which no call is open."""
+_BEGINNINGS = frozenset((TagKind.ARGUMENT, TagKind.CALL))
+_ENDS_VALUE = _BEGINNINGS | {TagKind.ARGUMENT_END, TagKind.CALL_END, TagKind.SECTION_END}
 
 
 class TaggedCalls:
@@ -86,7 +93,7 @@ class TaggedCalls:
     @property
     def in_call(self) -> bool:
         """Whether a call is open."""
-        return self._state not in (_State.SECTION, _State.CLOSING, _State.OVER)
+        return self._state not in _OUTSIDE
 
     @property
     def in_header(self) -> bool:
@@ -98,7 +105,8 @@ class TaggedCalls:
     @property
     def whole(self) -> bool:
         """Whether nothing is missing but the end of the section."""
-        return self._state is _State.SECTION and self._calls > 0 and not self.rest.strip()
+        between = self._state in (_State.SECTION, _State.ENDED)
+        return between and self._calls > 0 and not self.rest.strip()
 
     def takes(self, text: str) -> str | None:
         """Take `text` if it is nothing but more of the open value."""
@@ -211,6 +219,8 @@ class TaggedCalls:
                 self._state = _State.OVER
         elif self._state is _State.CALL:
             self._in_call_on(tag)
+        elif self._state is _State.ENDED:
+            self._after_section_on(tag)
         elif tag.kind is TagKind.JSON_END:
             self._at = tag.end
         else:
@@ -223,16 +233,23 @@ class TaggedCalls:
             self._begin_call(tag)
         elif tag.kind is TagKind.SECTION_END:
             self._at = tag.end
-            self._state = _State.OVER
+            self._state = _State.ENDED if self._calls else _State.OVER
             if not self._calls:
                 self._events.append(Dropped("empty section"))
-        elif tag.kind is TagKind.OTHER and self._calls:
-            self._state = _State.OVER
+        elif tag.kind in (TagKind.OTHER, TagKind.OTHER_END) and self._calls:
+            self._state = _State.ENDED
         elif self._calls or tag.kind is TagKind.SECTION:
             self._at = tag.end
             self._events.append(Dropped(f"stray {tag.kind.value}"))
         else:
             self._text_follows()
+
+    def _after_section_on(self, tag: Tag) -> None:
+        if tag.kind is TagKind.OTHER_END:
+            self._at = tag.end
+            self._events.append(Dropped("channel marker after a section"))
+        else:
+            self._state = _State.OVER
 
     def _in_call_on(self, tag: Tag) -> None:
         if tag.kind is TagKind.ARGUMENT:
@@ -259,16 +276,16 @@ class TaggedCalls:
     # A call
 
     def _begin_call(self, tag: Tag) -> None:
-        self._name = tag.name
+        self._name = tag.name.strip()
         self._state = _State.HEADER
-        if not _NAME.fullmatch(tag.name):
+        if not _NAME.fullmatch(self._name):
             self._events.append(NoHeader())
             self._state = _State.OVER
 
     def _give_header(self) -> None:
         self._calls += 1
         self._events.append(Header(self._name, self._name, "", "plain name"))
-        self._arguments = self._syntax.arguments(self._tools.schema_of(self._name))
+        self._arguments = self._syntax.arguments(schema_for(self._name, self._tools))
         self._state = _State.CALL
 
     def _end_call(self, *, cut: bool = False) -> None:
@@ -307,19 +324,20 @@ class TaggedCalls:
             self._state = _State.CALL
 
     def _ends_value(self, tag: Tag) -> bool:
-        if tag.kind in _NEVER_END:
+        if tag.kind not in _ENDS_VALUE:
             return False
-        if not self._syntax.plain or tag.kind not in (TagKind.ARGUMENT, TagKind.CALL):
+        if not self._syntax.plain or tag.kind not in _BEGINNINGS:
             return True
         if tag.kind is TagKind.CALL:
-            return not self._tools or self._tools.schema_of(tag.name) is not None
-        schema = self._tools.schema_of(self._name)
+            return not self._tools or tool_of(tag.name, self._tools) is not None
+        schema = schema_for(self._name, self._tools)
         declared = schema is None or declares(schema, tag.name)
         return declared and not self._arguments.has(tag.name)
 
     def _give(self, end: int) -> None:
-        self._arguments.text(self._buffer[self._at : end])
-        self._at = end
+        if self._at < end:
+            self._arguments.text(self._buffer[self._at : end])
+            self._at = end
 
     # Arguments that are JSON
 

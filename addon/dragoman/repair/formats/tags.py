@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from .typed_arguments import TypedArguments
 from .value_types import ValueType
 
-TAG_LIMIT = 512
-"""Characters of one tag; a longer one is text."""
+TAG_LIMIT = 1200
+"""Characters of one tag: four attributes with values of 200, and blanks around all; a longer
+one is text."""
 
 
 class TagKind(enum.Enum):
@@ -28,8 +29,10 @@ class TagKind(enum.Enum):
     CALL_END = "call_end"
     ARGUMENT_END = "argument_end"
     JSON_END = "json_end"
-    OTHER = "channel"
-    """None of those: it ends what is open."""
+    OTHER = "other_begin"
+    """None of those: it begins a text."""
+    OTHER_END = "other_end"
+    """It ends one, and means nothing after a section."""
 
 
 @dataclass(frozen=True, slots=True)

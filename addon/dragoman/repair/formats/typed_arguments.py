@@ -81,11 +81,11 @@ class TypedArguments:
             self._given.append(json)
 
     def end(self, *, cut: bool = False) -> None:
-        """The call ends.  One that was cut off inside a value stays without its end, so that
-        nobody takes half a value for a whole one."""
+        """The call ends.  One that was cut off inside a value, or before an argument that its
+        tool requires, stays without its end, so that nobody takes half a call for a whole."""
         if cut and self.in_value:
             self._given.append(self._value.cut() if self._value else "")
-        else:
+        elif not (cut and self.lacks_required()):
             self._given.append("}")
         self._flush()
         self._events.append(CallEnd(valid=not cut, cut=cut))
@@ -95,6 +95,12 @@ class TypedArguments:
         self._flush()
         events, self._events = self._events, []
         return events
+
+    def lacks_required(self) -> bool:
+        """Whether an argument is missing that the tool requires."""
+        required = self._schema.get("required") if isinstance(self._schema, dict) else None
+        names = required if isinstance(required, list) else []
+        return any(isinstance(name, str) and name not in self._keys for name in names)
 
     def _begin_key(self, key: str) -> bool:
         """Give the name of an argument, unless it is there already."""

@@ -1,7 +1,7 @@
-"""Reasoning text on its way through a client that keeps no store.
+"""Reasoning, or a summary, on its way through a client that keeps no store.
 
-Clients return a reasoning item's ``encrypted_content`` verbatim and drop most else,
-so the text travels in it: ``dragoman.1.<checksum>.<base64url>``.  It hides nothing;
+Clients return the ``encrypted_content`` of a reasoning or a compaction item verbatim and drop
+most else, so the text travels in it: ``dragoman.1.<checksum>.<base64url>``.  It hides nothing;
 version and checksum tell our own envelope from another vendor's ciphertext, and a
 whole one from one that was cut.  The same text always gives the same envelope.
 """
@@ -16,7 +16,7 @@ _PREFIX = "dragoman.1."
 
 
 def seal(text: str) -> str:
-    """The envelope of a reasoning text."""
+    """The envelope of a text."""
     data = text.encode("utf-8", "surrogatepass")
     return f"{_PREFIX}{_checksum(data)}.{base64.urlsafe_b64encode(data).decode('ascii')}"
 

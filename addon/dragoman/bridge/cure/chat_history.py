@@ -1,0 +1,264 @@
+"""The messages of a chat request, as strict hosts want them.
+
+Each assistant message is followed at once by one output for each of its calls, in their
+order; everything else that came before the assistant was heard again stands after them.
+What has lost its other half is made whole: a call without an output gets a stand-in, an
+output without a call is told by the user.
+
+The invariant: what a message becomes depends on it, on what came before it and on what came
+until the assistant spoke again.  A client asks for a reply where that ends, so the messages
+of one turn begin with those of the turn before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...wire.chat_text import reasoning
+from ...wire.json_codec import Json, NotJson, dumps, loads
+from ...wire.slices import Slices
+from ..model_families import Family
+
+NO_OUTPUT = "No output of this call was recorded."
+"""What a tool message says that stands in for a missing output."""
+
+
+def accepted_messages(
+    messages: list[Any], family: Family, notes: list[tuple[str, str]]
+) -> Slices[list[Any]]:
+    """The messages as the family's hosts take them; the same list if they do."""
+    history = _History(family, notes)
+    for message in messages:
+        history.feed(message)
+        yield
+    made = history.end_segment()
+    if len(made) == len(messages) and all(map(_same, made, messages)):
+        return messages
+    return made or messages
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def lost_call(name: str) -> str:
+    """What stands before an output that has lost its call."""
+    return f"[Output of {f'an earlier call of {name}' if name else 'an earlier tool call'}:]"
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call and its output."""
+
+    name: str
+    given_id: str
+    """As the client has it; the one that is sent may differ."""
+    sent_id: str
+    output: Json | None = None
+
+
+@dataclass(slots=True)
+class _Segment:
+    """What the assistant did since it began to speak, and what came after."""
+
+    said: list[tuple[Any, list[_Call]]] = field(default_factory=list)
+    waiting: dict[str, deque[_Call]] = field(default_factory=dict)
+    others: list[Any] = field(default_factory=list)
+    heard: bool = False
+    """Whether anyone but the assistant has been heard since."""
+
+
+class _History:
+    """Takes messages in the client's order, gives them in the host's."""
+
+    def __init__(self, family: Family, notes: list[tuple[str, str]]) -> None:
+        self._family = family
+        self._refuses = family.refuses
+        self._notes = notes
+        self._made: list[Any] = []
+        self._segment = _Segment()
+        self._calls = 0
+        self._names: dict[str, str] = {}
+        """The functions of the calls that are past, by the client's id."""
+        self._reasons = False
+        """Whether an assistant message before had reasoning."""
+
+    def feed(self, message: Any) -> None:
+        if not isinstance(message, dict):
+            self._hear(message)
+            return
+        if self._refuses.empty_messages:
+            message = self._without_empty(message)
+        match message.get("role") if message else None:
+            case None if not message:
+                pass
+            case "assistant":
+                self._speak(self._with_reasoning(message))
+            case "tool" if self._refuses.broken_history:
+                self._answer(message)
+            case "developer" if self._refuses.developer_role:
+                self._notes.append(("sent as a system message", "a developer message"))
+                self._hear(message | {"role": "system"})
+            case _:
+                self._hear(message)
+
+    def end_segment(self) -> list[Any]:
+        """All messages so far."""
+        segment, self._segment = self._segment, _Segment()
+        for message, calls in segment.said:
+            self._made.append(message)
+            self._made += [self._output(call) for call in calls]
+            self._names.update((call.given_id, call.name) for call in calls)
+        self._made += segment.others
+        return self._made
+
+    def _output(self, call: _Call) -> Json:
+        if call.output is None:
+            self._notes.append(("answered with a stand-in", f"a call of {call.name}"))
+            return {"role": "tool", "tool_call_id": call.sent_id, "content": NO_OUTPUT}
+        if call.output.get("tool_call_id") == call.sent_id:
+            return call.output
+        return call.output | {"tool_call_id": call.sent_id}
+
+    def _hear(self, message: Any) -> None:
+        self._segment.others.append(message)
+        self._segment.heard = True
+
+    def _speak(self, message: Json) -> None:
+        if self._segment.heard:
+            self.end_segment()
+        segment = self._segment
+        tool_calls = message.get("tool_calls")
+        if not self._refuses.broken_history or not isinstance(tool_calls, list):
+            segment.said.append((message, []))
+            return
+        sent, calls = [], []
+        taken: set[str] = set()
+        for tool_call in tool_calls:
+            made, call = self._call(tool_call, taken)
+            sent.append(made)
+            if call is not None:
+                calls.append(call)
+                segment.waiting.setdefault(call.given_id, deque()).append(call)
+        if not all(map(_same, sent, tool_calls)):
+            message = message | {"tool_calls": sent}
+        segment.said.append((message, calls))
+
+    def _call(self, tool_call: Any, taken: set[str]) -> tuple[Any, _Call | None]:
+        """A call as it is sent: with an id of its own, and arguments that can be parsed."""
+        function = tool_call.get("function") if isinstance(tool_call, dict) else None
+        if not isinstance(function, dict):
+            return tool_call, None
+        given, name = _text(tool_call.get("id")), _text(function.get("name"))
+        sent = self._sent_id(given, name, taken)
+        taken.add(sent)
+        self._calls += 1
+        if sent != tool_call.get("id"):
+            tool_call = tool_call | {"id": sent}
+        arguments = _object_text(function.get("arguments"))
+        if arguments is not None:
+            self._notes.append(("wrapped", f"invalid arguments of {name}"))
+            tool_call = tool_call | {"function": function | {"arguments": arguments}}
+        return tool_call, _Call(name, given, sent)
+
+    def _sent_id(self, given: str, name: str, taken: set[str]) -> str:
+        """The id that a call is sent with, unlike the others of its message."""
+        number = self._calls
+        if self._family.call_ids == "conversation" and name:
+            number_of_its_own = given.removeprefix(f"functions.{name}:")
+            if number_of_its_own != given and re.fullmatch("[0-9]+", number_of_its_own):
+                sent = given  # the model's own, which may have counted otherwise
+            else:
+                sent = self._family.call_id(name, number, 0)
+            while sent in taken:
+                number += 1
+                sent = self._family.call_id(name, number, 0)
+        else:
+            sent = given or f"call_{number}"
+            while sent in taken:
+                sent = f"{sent}_{number}"
+        if not given:
+            self._notes.append(("given an id", "a call without one of its own"))
+        elif sent != given:
+            self._notes.append(("renamed", f"call ids for {self._family.name}"))
+        return sent
+
+    def _answer(self, message: Json) -> None:
+        """Give it to the first call of its id that waits; else it has lost its call."""
+        segment = self._segment
+        given = _text(message.get("tool_call_id"))
+        waiting = segment.waiting.get(given)
+        if waiting:
+            if segment.others:
+                self._notes.append(("moved behind the tool outputs", "a message"))
+            waiting.popleft().output = message
+            segment.heard = True
+            return
+        self._notes.append(("told by the user", "a tool output without its call"))
+        content = message.get("content")
+        calls = (call for _, calls in segment.said for call in calls if call.given_id == given)
+        heading = lost_call(next((call.name for call in calls), self._names.get(given, "")))
+        if isinstance(content, list):
+            self._hear({"role": "user", "content": [{"type": "text", "text": heading}, *content]})
+        else:
+            self._hear({"role": "user", "content": f"{heading}\n{content or ''}".rstrip("\n")})
+
+    def _without_empty(self, message: Json) -> Json:
+        """Without empty parts; nothing is left of a message that says nothing."""
+        content = message.get("content")
+        if isinstance(content, list):
+            parts = [part for part in content if not _is_empty(part)]
+            if len(parts) < len(content):
+                self._notes.append(("left out", "an empty part of a message"))
+                message = message | {"content": parts or ""}
+                content = parts
+        if content or message.get("role") == "tool" or any(map(message.get, _SAYING)):
+            return message
+        self._notes.append(("left out", f"an empty {message.get('role')} message"))
+        return {}
+
+    def _with_reasoning(self, message: Json) -> Json:
+        missing = self._refuses.missing_reasoning
+        if missing is None:
+            return message
+        given = message.get("reasoning_content")
+        present = isinstance(given, str) and (given != "" or missing == "")
+        must = bool(message.get("tool_calls")) or (
+            self._family.reasoning == "all" and self._reasons
+        )
+        if must and not present:
+            known = reasoning(message)
+            what = "reasoning of another field" if known else "reasoning that is not known"
+            self._notes.append(("filled in", what))
+            message = message | {"reasoning_content": known or missing}
+        self._reasons = self._reasons or present or must
+        return message
+
+
+_SAYING = ("tool_calls", "function_call", "refusal", "audio")
+"""What an assistant's message says beside its text."""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _is_empty(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "text" and not part.get("text")
+
+
+def _object_text(arguments: Any) -> str | None:
+    """The text of a JSON object in the place of arguments that are none; None if they are.
+    vLLM parses those of past calls, and answers 400 for ever if it cannot."""
+    if isinstance(arguments, dict):
+        return dumps(arguments).decode()
+    if not isinstance(arguments, str) or not arguments.strip():
+        return "{}"
+    try:
+        value = loads(arguments)
+    except NotJson:
+        value = None
+    return None if isinstance(value, dict) else dumps({"invalid_arguments": arguments}).decode()

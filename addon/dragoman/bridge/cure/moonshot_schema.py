@@ -1,0 +1,366 @@
+"""A JSON Schema in the form that Moonshot takes.
+
+Moonshot refuses a whole request for one tool whose schema is outside its subset ("is not a
+valid moonshot flavored json schema").  The rules are those of its error texts, its document
+"Moonshot Flavored JSON Schema" and its published validator (MoonshotAI/walle):
+
+- ``$ref`` points to ``#/$defs/<name>``, with nothing beside it, and what it points to can end:
+  an object one of whose required members leads back to it, whatever is chosen, is refused;
+- no ``type`` beside ``anyOf``, and no keyword of an ``anyOf`` in its branches again;
+- every schema has a type, and one with several has no keywords of a single type;
+- ``items`` is a schema, what is required is a property, no property is called ``$ref``;
+- the root is an object.
+
+The invariant: an argument that the old schema accepts, the new one accepts, if what has no
+type is read as the type that its keywords are about.  Where the rules leave no way to say
+something (``not``, ``if``), the new schema says less.  The same schema gives the same bytes,
+and one that keeps the rules is returned as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Any
+
+from ...wire.json_codec import Json, dumps
+from .schema_keywords import (
+    anything,
+    both,
+    escaped,
+    found_at,
+    is_about,
+    is_of,
+    listed,
+    only_refers,
+    own_keywords,
+    parted,
+    strings,
+    types_of,
+)
+
+MAX_SCHEMAS = 10_000
+"""Schemas within one that are rewritten: a tool has some dozens; this many take 50 ms."""
+MAX_COPIES = 2_000
+"""Of these, what copies of a schema may come to.  Past it, what stood beside a ``$ref`` is left
+out instead, so that schemas that name each other many times stay small."""
+MAX_DEPTH = 40
+"""Levels of schemas, and of references that lead to others; what is further inside may be
+anything."""
+_MAX_PASSES = 50
+"""How often definitions are looked through for those that can end."""
+
+_VALUES = ("default", "const", "examples", "example")
+_UNIONS = ("anyOf", "oneOf")
+_LEFT_OUT = {
+    *("not", "if", "then", "else", "dependentSchemas", "dependencies", "propertyNames"),
+    *("contains", "minContains", "maxContains", "unevaluatedItems", "unevaluatedProperties"),
+    *("additionalItems", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"),
+}
+"""Keywords that hold schemas in which an equivalent cannot be put, or that depend on such."""
+
+
+class TooLarge(Exception):  # noqa: N818 - a limit, not a fault of the program
+    """The schema holds more than `MAX_SCHEMAS`."""
+
+
+def moonshot_schema(schema: Json) -> tuple[Json, list[str]]:
+    """`schema` as Moonshot takes it (the same object if it does), and the keywords that are left
+    out of it.  Raises `TooLarge`."""
+    rewriter = _Rewriter(schema)
+    made = rewriter.root()
+    return (schema if made == schema else made), list(rewriter.left_out)
+
+
+class _Rewriter:
+    """Rewrites one root and what it refers to."""
+
+    def __init__(self, root: Json) -> None:
+        self._root = root
+        self.left_out: dict[str, None] = {}
+        """The keywords left out, in their order."""
+        self._schemas = 0
+        self.strings: dict[str, str] = {}
+        """The definitions by the pointer to them."""
+        self._taken: set[str] = set()
+        self._targets: dict[str, Json] = {}
+        """What the pointers lead to, as `_flat` gives it."""
+        self._waiting: deque[tuple[str, Any]] = deque()
+        self._open: set[int] = set()
+        """The schemas that are copied, and the unions that are taken apart, on the way to the one
+        that is rewritten: a second time would not end."""
+
+    def root(self) -> Json:
+        named = self._root.get("$defs")
+        for name in named if isinstance(named, dict) else ():
+            self._definition(f"#/$defs/{escaped(name)}")
+        flat = self._flat(self._root)
+        made = self._plain(_as_object(flat, self._branches(flat)), 0)
+        definitions: dict[str, Json] = {}
+        while self._waiting:
+            name, value = self._waiting.popleft()
+            alias = isinstance(value, dict) and only_refers(value)
+            definitions[name] = self._schema(self._flat(value) if alias else value, 0)
+        _make_endable(definitions)
+        if not definitions:
+            return made
+        if "$defs" not in self._root:
+            return {**made, "$defs": definitions}
+        order = dict.fromkeys(key for key in self._root if key in made or key == "$defs")
+        return {key: definitions if key == "$defs" else made[key] for key in order | made}
+
+    def _count(self, schemas: int = 1) -> None:
+        self._schemas += schemas
+        if self._schemas > MAX_SCHEMAS:
+            raise TooLarge
+
+    # One schema
+
+    def _schema(self, node: Any, depth: int, *, copied: bool = False) -> Json:
+        """`copied`: stands where no ``$ref`` may."""
+        self._count()
+        if not isinstance(node, dict) or depth > MAX_DEPTH:
+            return anything()
+        if "$ref" not in node and "allOf" not in node:
+            return self._plain(own_keywords(node), depth)
+        name = self._referred(node)
+        if name is not None and not copied and only_refers(node):
+            return {"$ref": f"#/$defs/{name}"}
+        if id(node) in self._open or self._schemas > MAX_COPIES:
+            if name is not None and not copied:
+                return {"$ref": f"#/$defs/{name}"}
+            return anything()
+        self._open.add(id(node))
+        made = self._plain(self._flat(node), depth)
+        self._open.discard(id(node))
+        return made
+
+    def _referred(self, node: Json) -> str | None:
+        """The definition that a schema refers to, by itself or as one of all."""
+        parts = node.get("allOf")
+        for holder in (node, *(parts if isinstance(parts, list) else ())):
+            pointer = holder.get("$ref") if isinstance(holder, dict) else None
+            if isinstance(pointer, str) and (name := self._definition(pointer)):
+                return name
+        return None
+
+    def _plain(self, node: Json, depth: int) -> Json:
+        """A schema that refers to nothing itself."""
+        for name in _LEFT_OUT & node.keys():
+            self.left_out[name] = None
+        node = {key: value for key, value in node.items() if key not in _LEFT_OUT}
+        unions = [node.pop(name) for name in _UNIONS if isinstance(node.get(name), list)]
+        if len(unions) > 1:
+            self.left_out["oneOf"] = None
+        return self._union(node, unions[0], depth) if unions else self._typed(node, depth)
+
+    def _union(self, node: Json, choices: list[Any], depth: int) -> Json:
+        """What stands beside a union moves into each of its branches, but for what it says of
+        the whole."""
+        said, rest = parted(node)
+        copies = bool(rest) and self._schemas > MAX_COPIES
+        branches: list[Json] = []
+        if id(choices) not in self._open and not copies and depth <= MAX_DEPTH:
+            self._open.add(id(choices))
+            for choice in choices:
+                if rest and isinstance(choice, dict):
+                    branches.append(self._plain(both(rest, self._flat(choice)), depth + 1))
+                elif choice is not False:
+                    branches.append(self._schema(rest or choice, depth + 1))
+            self._open.discard(id(choices))
+        if not branches:
+            self.left_out["anyOf"] = None
+            return self._typed(node, depth)
+        beside = said.keys() - {"title", "description"}
+        branches = [{k: v for k, v in branch.items() if k not in beside} for branch in branches]
+        return {**said, "anyOf": branches}
+
+    def _typed(self, node: Json, depth: int) -> Json:
+        types = types_of(node)
+        if len(types) == 1:
+            return self._of_type(types[0], node, depth)
+        if not node.keys() - {"type", "title", "description"}:
+            return {**node, "type": types}
+        said, rest = parted(node)
+        branches = []
+        for kind in types:
+            values = [rest["const"]] if "const" in rest else rest.get("enum")
+            if not isinstance(values, list) or any(is_of(value, kind) for value in values):
+                mine = {k: v for k, v in rest.items() if is_about(k, kind)}
+                branches.append(self._of_type(kind, mine, depth))
+        return {**said, "anyOf": branches} if branches else self._of_type(types[0], said, depth)
+
+    def _of_type(self, kind: str, node: Json, depth: int) -> Json:
+        made: Json = {} if "type" in node else {"type": kind}
+        for key, value in node.items():
+            match key:
+                case "type":
+                    made[key] = kind
+                case "enum":
+                    values = value if isinstance(value, list) else []
+                    fitting = [each for each in values if is_of(each, kind)]
+                    if fitting and kind not in ("object", "array", "null"):
+                        made[key] = fitting
+                case "properties" | "patternProperties" if isinstance(value, dict):
+                    made[key] = self._properties(value, depth, copied=key != "properties")
+                case "required":
+                    if kind == "object":
+                        made[key] = [name for name in strings(value) if name != "$ref"]
+                case "properties" | "patternProperties":
+                    pass
+                case "additionalProperties" if isinstance(value, dict):
+                    made[key] = self._schema(value, depth + 1) if value else True
+                case "items" | "prefixItems":
+                    made |= self._items(key, value, depth)
+                case _ if key in _VALUES and b'"$ref"' in dumps(value):
+                    self.left_out[key] = None
+                case _:
+                    made[key] = value
+        return _with_required(made)
+
+    def _properties(self, named: Json, depth: int, *, copied: bool) -> Json:
+        if "$ref" in named:
+            self.left_out["property $ref"] = None
+        return {
+            name: self._schema(value, depth + 1, copied=copied)
+            for name, value in named.items()
+            if name != "$ref"
+        }
+
+    def _items(self, key: str, value: Any, depth: int) -> Json:
+        """A list of schemas is what ``prefixItems`` was called before."""
+        if isinstance(value, list):
+            each = [self._schema(item, depth + 1, copied=True) for item in value]
+            return {"prefixItems": each}
+        if key == "prefixItems" or value is False:
+            self.left_out[key] = None
+            return {}
+        return {key: self._schema(value, depth + 1)}
+
+    # What a schema refers to
+
+    def _flat(self, node: Json, depth: int = 0) -> Json:
+        """A schema with all that it refers to, and all that it is all of, in one."""
+        self._count()
+        if depth > MAX_DEPTH:
+            return {}
+        made: Json = {}
+        if "$ref" in node:
+            made = self._target(str(node["$ref"]), depth)
+        parts = node.get("allOf")
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                made = both(made, self._flat(part, depth + 1))
+        return both(made, own_keywords(node))
+
+    def _target(self, pointer: str, depth: int) -> Json:
+        """What a pointer leads to; nothing within itself."""
+        if pointer not in self._targets:
+            self._targets[pointer] = {}
+            target = found_at(self._root, pointer)
+            if isinstance(target, dict):
+                self._targets[pointer] = self._flat(target, depth + 1)
+            else:
+                self.left_out["$ref"] = None
+        return self._targets[pointer]
+
+    def _definition(self, pointer: str) -> str | None:
+        """The name of the definition that a pointer leads to; None if it leads nowhere."""
+        if pointer in self.strings:
+            return self.strings[pointer]
+        target = found_at(self._root, pointer)
+        if not isinstance(target, (dict, bool)):
+            return None
+        wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", pointer.rsplit("/", 1)[-1].strip("#")) or "root"
+        name, number = wanted, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
+        self.strings[pointer] = name
+        self._waiting.append((name, target))
+        return name
+
+    # The root
+
+    def _branches(self, flat: Json, depth: int = 0) -> list[Json]:
+        """The objects that the root may be, where it is one of several."""
+        unions = [flat[name] for name in _UNIONS if isinstance(flat.get(name), list)]
+        choices = unions[0] if unions else []
+        found: list[Json] = []
+        for choice in choices if depth < 3 else ():
+            branch = self._flat(choice) if isinstance(choice, dict) else {}
+            named = branch.get("properties")
+            self._count(len(named) if isinstance(named, dict) else 0)
+            if "object" in listed(branch.get("type", "object")):
+                found += self._branches(branch, depth + 1) or [branch]
+        return found
+
+
+def _as_object(flat: Json, branches: list[Json]) -> Json:
+    """The root: an object with the properties of all its branches, of which those are required
+    that all of them require."""
+    made = {key: value for key, value in flat.items() if key not in _UNIONS}
+    made = {"type": "object", **made} | {"type": "object"}
+    if not branches:
+        return made
+    properties: dict[str, dict[bytes, Any]] = {}
+    for holder in (flat, *branches):
+        named = holder.get("properties")
+        for name, value in named.items() if isinstance(named, dict) else ():
+            properties.setdefault(name, {}).setdefault(dumps(value), value)
+    made["properties"] = {
+        name: {"anyOf": list(values.values())} if len(values) > 1 else next(iter(values.values()))
+        for name, values in properties.items()
+    }
+    always = dict.fromkeys(strings(branches[0].get("required")))
+    for branch in branches[1:]:
+        required = frozenset(strings(branch.get("required")))
+        always = {name: None for name in always if name in required}
+    if needed := [*dict.fromkeys([*strings(flat.get("required")), *always])]:
+        made["required"] = needed
+    return made
+
+
+def _with_required(made: Json) -> Json:
+    """What is required is a property."""
+    known = made.get("properties", {})
+    missing = [name for name in made.get("required", ()) if name not in known]
+    if not missing or made["type"] != "object":
+        return made
+    others = made.get("additionalProperties")
+    value = others if isinstance(others, dict) else anything()
+    return {**made, "properties": {**known, **dict.fromkeys(missing, value)}}
+
+
+def _make_endable(definitions: dict[str, Json]) -> None:
+    """Loosen the definitions that lead back to themselves whatever is chosen."""
+    ending: set[str] = set()
+    passes = 0
+    while len(ending) < len(definitions):
+        passes += 1
+        more = [n for n, d in definitions.items() if n not in ending and _ends(d, ending)]
+        ending.update(more)
+        if not more or passes > _MAX_PASSES:
+            for name in definitions.keys() - ending:
+                definitions[name] = _loosened(definitions[name])
+                ending.add(name)
+
+
+def _ends(schema: Json, ending: set[str]) -> bool:
+    """Whether some value of a schema needs no definition but those that are known to end."""
+    if "$ref" in schema:
+        return schema["$ref"].removeprefix("#/$defs/") in ending
+    if "anyOf" in schema:
+        return any(_ends(branch, ending) for branch in schema["anyOf"])
+    if schema["type"] == "object":
+        properties = schema.get("properties", {})
+        return all(_ends(properties[name], ending) for name in schema.get("required", ()))
+    return schema["type"] != "array" or "items" not in schema or _ends(schema["items"], ending)
+
+
+def _loosened(schema: Json) -> Json:
+    dropped = {"object": "required", "array": "items"}.get(str(schema.get("type")))
+    if dropped is None:
+        return anything() | {key: schema[key] for key in schema.keys() & {"title", "description"}}
+    return {key: value for key, value in schema.items() if key != dropped}

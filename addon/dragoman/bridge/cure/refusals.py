@@ -1,0 +1,56 @@
+"""The refusals of chat requests that are known by their text, and what a user can do.
+
+They come all the same where a request is not cured: for models of no known family, with
+``dragoman_cure`` off, and where only the user can change something.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CURED = "dragoman_cure=auto does so for models whose family it knows by their name"
+_REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), advice)
+    for pattern, advice in (
+        (
+            r"reasoning_content\b.*\b(?:missing|must be passed back)|thinking in the thinking mode",
+            "the client left out the reasoning of earlier calls; turn thinking off, or have it "
+            f"put back: {_CURED}",
+        ),
+        (
+            r"moonshot flavored json schema",
+            f"a tool's schema is outside Moonshot's subset; leave that tool out: {_CURED}",
+        ),
+        (
+            r"invalid (?:temperature|top_p|presence_penalty|frequency_penalty)\b",
+            f"the model has fixed sampling parameters; take them out of the client: {_CURED}",
+        ),
+        (
+            r"message at position \d+ .*must not be empty|text content is empty",
+            f"the conversation holds an empty message; leave it out, or begin anew: {_CURED}",
+        ),
+        (
+            r"did not have response messages|must be followed by tool messages"
+            r"|tool_call_id\b.*\bis not found|must be a response to a prece\w+ message",
+            "a call in the conversation has no output, or an output no call; go back before it, or "
+            f"begin anew: {_CURED}",
+        ),
+        (
+            r"tool_choice\b.*\b(?:thinking|does not support)|not support this tool_choice",
+            f"a thinking model cannot be forced to call; set tool_choice to auto: {_CURED}",
+        ),
+        (
+            r"max of \d+ tools",
+            "too many tools; switch off MCP servers or tools of the client",
+        ),
+        (
+            r"only available for coding agents|access_terminated",
+            "this plan is for certain clients only; use another key, or one of those clients",
+        ),
+    )
+)
+
+
+def advice_on(message: str) -> str:
+    """What a user can do about a refusal with this message; empty if it is not a known one."""
+    return next((advice for pattern, advice in _REFUSALS if pattern.search(message)), "")

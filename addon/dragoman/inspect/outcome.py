@@ -1,0 +1,126 @@
+"""How a turn ended: the one answer to "why did my agent stop?".
+
+The comment, the log line, the views, the statistics and the metrics all say what stands
+here, and say it first: mitmweb's list has room for some seventeen characters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from ..notes import Evidence
+from ..wire.chat_end import FINISHES
+
+if TYPE_CHECKING:  # what it reads of a reply needs an `Exchange`, which has an outcome
+    from .summary import ReplySummary
+
+Ending = Literal["answered", "cut", "empty", "failed", "unread", "running"]
+ENDINGS: tuple[str, ...] = get_args(Ending)
+
+SIGNS: dict[Ending, str] = {
+    "answered": "✓",
+    "cut": "✂",
+    "empty": "∅",
+    "failed": "✗",
+    "unread": "–",
+    "running": "…",
+}
+MAX_NAMES = 5
+"""Names of calls that are listed."""
+REFUSED = "refused:"
+"""What is noted of a request that Dragoman answers itself, with an error."""
+_CUTS = {
+    "max_output_tokens": "max tokens",
+    "content_filter": "content filter",
+    "incomplete": "incomplete",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a turn ended, or that it has not."""
+
+    ending: Ending
+    what: str
+    """The calls, the limit, the error's code …"""
+
+    def __str__(self) -> str:
+        return f"{SIGNS[self.ending]} {self.what}"
+
+    @property
+    def reason(self) -> str:
+        """What failures are counted by."""
+        return self.what.partition(":")[0]
+
+
+RUNNING = Outcome("running", "running")
+_UNREAD = Outcome("unread", "no reply of an LLM")
+
+
+def outcome_of(
+    seen: ReplySummary, evidence: Evidence, *, status: int = 200, broken: str = ""
+) -> Outcome:
+    """The outcome of a flow that has ended.
+
+    `status` is that of the reply that the client received, 0 without one; `broken` says in
+    a few words that a connection broke off.
+    """
+    failed = _failure(seen, evidence, status, broken)
+    if failed:
+        return Outcome("failed", failed)
+    cut = next(filter(None, map(_cut, seen.finishes)), "")
+    calls = calls_of(seen, evidence)
+    if cut:
+        return Outcome("cut", cut)
+    if calls:
+        return Outcome("answered", listed(calls))
+    if seen.answered:
+        return Outcome("answered", "text")
+    return Outcome("empty", "no answer, no call") if seen.parsed else _UNREAD
+
+
+def calls_of(seen: ReplySummary, evidence: Evidence) -> Counter[str]:
+    """The calls that the client received, by name; of a reply that was not kept or looked at
+    whole at least those that repair made."""
+    return max(Counter(seen.calls), evidence.calls, key=Counter.total)
+
+
+def listed(calls: Counter[str]) -> str:
+    """``2 calls bash, read``."""
+    names = [f"{name} ×{n}" if n > 1 else name for name, n in calls.most_common(MAX_NAMES)]
+    more = [f"{len(calls) - MAX_NAMES} more"] if len(calls) > MAX_NAMES else []
+    return f"{calls.total()} call{'' if calls.total() == 1 else 's'} {', '.join(names + more)}"
+
+
+def _failure(seen: ReplySummary, evidence: Evidence, status: int, broken: str) -> str:
+    refused = [detail for what, detail in evidence.notes if what == REFUSED]
+    if refused:
+        return f"refused by Dragoman: {refused[0]}"
+    if seen.failed:
+        return seen.failed
+    if broken:
+        return broken
+    if "cancelled" in seen.finishes:
+        return "cancelled"
+    if seen.early:
+        return "ended early"
+    if status >= 400:
+        return seen.refused or f"HTTP {status}"
+    return seen.refused or _first(_failed(finish) for finish in seen.finishes)
+
+
+def _cut(finish: str) -> str:
+    """What cut a turn short; `finish` is of either API."""
+    reason = finish.removeprefix("incomplete: ")
+    return _CUTS.get(FINISHES.get(reason, reason), "")
+
+
+def _failed(finish: str) -> str:
+    return finish if FINISHES.get(finish, finish) == "failed" else ""
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next(filter(None, texts), "")

@@ -1,0 +1,236 @@
+"""What happens to a chat request that its host would refuse, and to the reasoning of its reply.
+
+The request leaves as its own bytes unless something in it would be refused.  Of a model whose
+hosts want the reasoning of past calls back, the reply is read for it, and it is kept before
+the client hears of the turn's end: the next request may come at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
+
+from mitmproxy import http
+
+from ...bridge.cure.chat_request import curing
+from ...bridge.cure.refusals import advice_on
+from ...bridge.model_families import Family, family_of
+from ...stored.store import NotOpened, StoreError
+from ...stored.turn_reader import TurnReader
+from ...stored.turn_reasoning import (
+    History,
+    Remembered,
+    TurnNamer,
+    reading_history,
+    with_reasoning,
+)
+from ...wire.errors import Refused, said_by
+from ...wire.json_codec import Json, NotJson, loads
+from ...wire.json_slices import reading, writing
+from ...wire.slices import Slices, emptied
+from ..body_clues import MAX_ERROR
+from ..content_decoding import MAX_REQUEST, DecodingError
+from ..http_headers import body_of, reading_body, set_json
+from ..observe.monitor import FlowMonitor, name_of
+from ..observe.recorder import recorder_of
+from ..options import Settings
+from ..response_owner import asker_of
+from ..routes import is_chat
+from ..run_slices import ClientLeft, in_slices
+from ..stored.async_store import AsyncStore
+
+logger = logging.getLogger(__name__)
+
+CURED = "cured:"
+"""How the notes begin of what was changed in a chat request."""
+_NAME = b'"model"'
+_MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,500})"')
+_SEARCHED = 1024 * 1024
+"""Bytes that are searched by one call: a fraction of a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A chat request for a model whose hosts refuse something."""
+
+    plain: bytes
+    value: Json
+    family: Family
+    history: History | None
+    """Where reasoning is wanted back."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What a request leaves for its reply."""
+
+    asker: bytes
+    namer: TurnNamer
+    used: Sequence[str]
+    """The names of the reasoning that was put back."""
+    reader: TurnReader
+
+
+class CureFlow:
+    """Makes chat requests acceptable, and keeps what the next ones need in `archive`."""
+
+    def __init__(self, witness: FlowMonitor, archive: AsyncStore) -> None:
+        self._witness = witness
+        self._archive = archive
+        self._sent: WeakKeyDictionary[http.HTTPFlow, _Sent] = WeakKeyDictionary()
+
+    @staticmethod
+    def wants(flow: http.HTTPFlow, settings: Settings) -> bool:
+        """Whether this is a request that may be changed."""
+        return is_chat(flow.request) and (settings.cure is None or settings.cure(flow))
+
+    async def send(self, flow: http.HTTPFlow, settings: Settings) -> None:
+        """Have a request leave in the form that its host takes."""
+        if not self.wants(flow, settings):
+            return
+        try:
+            asked = await in_slices(_asking(flow.request), flow)
+            if asked is not None:
+                await self._cure(flow, asked)
+        except ClientLeft:
+            logger.info("%s: the client has left before its request was read", name_of(flow))
+            if flow.killable:
+                flow.kill()
+        except (NotJson, DecodingError) as error:
+            logger.debug("%s: the request leaves as it came: %s", name_of(flow), error)
+        except Exception:
+            logger.exception("%s: the request leaves as it came", name_of(flow))
+
+    async def _cure(self, flow: http.HTTPFlow, asked: _Asked) -> None:
+        request, known = asked.value, 0
+        if asked.history is not None and self._archive.opened:
+            request, known = await self._with_reasoning(flow, request, asked.history)
+        cured = await in_slices(curing(request, asked.family), flow)
+        if cured.request is not asked.value:
+            body = await in_slices(writing(cured.request), flow)
+            set_json(flow.request, body)
+            record = recorder_of(flow) or self._witness.of(flow, "watch")
+            record.sent_another(asked.plain)
+            if known:
+                record.evidence.note(f"{CURED} put back", "remembered reasoning", known)
+            for what, detail in cured.notes:
+                record.evidence.note(f"{CURED} {what}", detail)
+            record.evidence.request_left()
+        for each in (cured.request, request, asked.value):
+            await in_slices(emptied(each["messages"]), None)
+
+    async def _with_reasoning(
+        self, flow: http.HTTPFlow, request: Json, history: History
+    ) -> tuple[Json, int]:
+        """The request with what is remembered of its conversation, and of how many turns."""
+        asker, lacking = asker_of(flow.request), history.lacking
+        found: Sequence[Remembered | None] = ()
+        try:
+            if lacking:
+                found = await self._archive.recall(asker, [names for _, names in lacking])
+        except (StoreError, Refused) as error:
+            logger.warning("%s: its reasoning is not put back: %s", name_of(flow), error)
+        known = [each for each in found if each]
+        used = [name for each in known for name in each.names]
+        self._sent[flow] = _Sent(asker, history.namer, used, TurnReader())
+        if not known:
+            return request, 0
+        reasonings = [each.reasoning if each else "" for each in found]
+        messages = with_reasoning(request["messages"], lacking, reasonings)
+        return request | {"messages": messages}, len(known)
+
+    # The reply
+
+    def reader(self, flow: http.HTTPFlow) -> TurnReader | None:
+        """What reads the reply, if its reasoning is to be kept."""
+        sent, response = self._sent.get(flow), flow.response
+        return sent.reader if sent and response and response.status_code == 200 else None
+
+    async def keep(self, flow: http.HTTPFlow) -> None:
+        """Keep the turns that have ended."""
+        sent = self._sent.get(flow)
+        if sent is None:
+            return
+        try:
+            for turn in sent.reader.take():
+                names = sent.namer.names(turn.called)
+                await self._archive.keep_reasoning(
+                    sent.asker, names, turn.reasoning, used=sent.used
+                )
+        except NotOpened as error:
+            logger.debug("%s: its reasoning is not remembered: %s", name_of(flow), error)
+        except (StoreError, Refused) as error:
+            logger.error("%s: its reasoning is not remembered: %s", name_of(flow), error)
+        except Exception:
+            logger.exception("%s: its reasoning is not remembered", name_of(flow))
+
+    async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The upstream's reply has ended: keep what was not streamed, and say what can be done
+        about a refusal."""
+        if response.status_code == 400 and is_chat(flow.request):
+            _advise(flow, response)
+        sent = self._sent.get(flow)
+        if sent is None:
+            return
+        if not response.stream and response.status_code == 200:
+            try:
+                body = await in_slices(reading_body(response), flow)
+                await in_slices(sent.reader.reading(body), flow)
+            except (ClientLeft, DecodingError):
+                pass
+            except Exception:
+                logger.exception("%s: its reasoning is not remembered", name_of(flow))
+        await self.keep(flow)
+        self.forget(flow)
+
+    def forget(self, flow: http.HTTPFlow) -> None:
+        """Nothing more comes of this flow."""
+        self._sent.pop(flow, None)
+
+
+def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
+    """Log what a user can do, if the refusal is a known one."""
+    try:
+        body = body_of(response, MAX_ERROR)
+        advice = advice_on(said_by(loads(body)).message)
+    except (DecodingError, NotJson):
+        return
+    if advice:
+        logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
+
+
+def _asking(request: http.Request) -> Slices[_Asked | None]:
+    """What is asked for, if it is for a model whose hosts refuse something; raises `NotJson`
+    and `DecodingError`."""
+    plain = yield from reading_body(request, MAX_REQUEST)
+    if not (yield from may_be_strict(plain)):
+        return None
+    value = yield from reading(plain)
+    model = value.get("model") if isinstance(value, dict) else None
+    family = family_of(model) if isinstance(model, str) else None
+    if family is None or not family.is_strict or not isinstance(value.get("messages"), list):
+        return None
+    if family.refuses.missing_reasoning is None:
+        return _Asked(plain, value, family, None)
+    if not family.thinks(value):
+        refuses = replace(family.refuses, missing_reasoning=None)
+        return _Asked(plain, value, replace(family, refuses=refuses), None)
+    return _Asked(plain, value, family, (yield from reading_history(value["messages"])))
+
+
+def may_be_strict(body: bytes) -> Slices[bool]:
+    """Whether a model is named in the body, in whatever object, whose hosts refuse something:
+    a look that costs nothing beside reading it."""
+    for begin in range(0, len(body), _SEARCHED):
+        end = begin + _SEARCHED + len(_NAME)
+        at = body.find(_NAME, begin, end)
+        while at >= 0:
+            found = _MODEL.match(body, at)
+            if found and family_of(found[1].decode(errors="replace")).is_strict:
+                return True
+            at = body.find(_NAME, at + 1, end)
+        yield
+    return False

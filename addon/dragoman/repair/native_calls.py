@@ -1,0 +1,168 @@
+"""The upstream's own calls, where hosts read what the model wrote only in part.
+
+| what arrives                                    | what leaves                             |
+|-------------------------------------------------|-----------------------------------------|
+| a name with Harmony's tokens after it           | the name, if a tool of it is declared   |
+| a name that is a whole call of GLM's            | that call                               |
+| a name that is cut over deltas                  | the name, when it is whole              |
+| the name in every delta                         | the name once                           |
+| an id and an index of its own for each fragment | one call                                |
+
+Markers in arguments stay, as nobody can tell what was meant; they are recorded.
+
+Which call a delta belongs to is decided by `wire.chat_calls`.  A delta with which nothing is
+wrong leaves as it came.  Those that say nothing but arguments pass unread (`prefilter`): once
+one has, nothing is concluded from the arguments of its call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..notes import Evidence
+from ..wire.chat_calls import Call, CallAssembler, CallDelta, read_delta
+from .call_builder import CallBuilder
+from .declared_tools import DeclaredTools
+from .formats.active import ActiveFormats
+from .formats.glm import KEY, arguments_of
+from .tool_fit import tool_of
+
+_TOKEN = "<|"
+
+
+class NativeCalls:
+    """Those of one choice.  `calls` gives them the indexes and ids that the client sees."""
+
+    def __init__(
+        self, tools: DeclaredTools, calls: CallBuilder, formats: ActiveFormats, evidence: Evidence
+    ) -> None:
+        self._tools = tools
+        self._calls = calls
+        self._formats = formats
+        self._evidence = evidence
+        self._assembler = CallAssembler(tools.names)
+        self._latest: Call | None = None
+        self._index = 0
+        """That of its first delta."""
+        self._named = False
+        """Whether the client has its name."""
+        self._unread = False
+        """Whether arguments of it may have passed unread."""
+        self._has_all = False
+        """Whether its arguments stood in its name."""
+        self._held: dict[str, Any] | None = None
+        """Its first delta, while its name may be cut."""
+
+    @property
+    def resting(self) -> bool:
+        """Whether a delta that says nothing but arguments may pass unread."""
+        return self._held is None and not self._has_all
+
+    def passed(self) -> None:
+        """Deltas of calls have passed unread."""
+        self._unread = True
+
+    def clean(self, element: Any) -> Any:
+        """An element of ``tool_calls`` without what leaked into its name; itself if nothing did.
+        What leaked into arguments stays, as nobody can tell what was meant."""
+        delta = read_delta(element)
+        if delta is None:
+            return element
+        if self._formats.may_begin_in(delta.arguments):
+            for marker in self._formats.find_all(delta.arguments):
+                self._evidence.note("left", f"a {marker.name} in the arguments of a native call")
+        if "<" not in delta.name or not isinstance(element.get("function"), dict):
+            return element
+        mark = KEY if KEY in delta.name else _TOKEN
+        name, there, rest = delta.name.partition(mark)
+        name = name.strip()
+        tool = name if name in self._tools else tool_of(name, self._tools)
+        if not there or tool is None:
+            return element
+        said = {"name": tool}
+        if mark == KEY:
+            said["arguments"] = arguments_of(mark + rest, self._tools.schema_of(tool))
+        what = "a call" if mark == KEY else "a token"
+        self._evidence.note("took out", f"{what} in the name of {tool}")
+        return {**element, "function": {**element["function"], **said}}
+
+    def take(self, elements: list[Any]) -> list[Any]:
+        """What the client gets for the elements of ``tool_calls`` in a delta."""
+        return [said for element in elements for said in self._take(element)]
+
+    def flush(self) -> list[Any]:
+        """What is held, as no more of the name comes."""
+        held, self._held = self._held, None
+        return [self._calls.native(held)] if held is not None else []
+
+    def _take(self, element: Any) -> list[Any]:
+        cleaned = self.clean(element)
+        delta = read_delta(cleaned)
+        if delta is None or delta.silent or delta.index is None:
+            return [self._calls.native(element)]
+        if not isinstance(cleaned.get("function"), dict):
+            return [*self.flush(), self._calls.native(element)]
+        if delta.name.startswith(_TOKEN) and self._latest is not None:
+            return self._tail(cleaned)
+        call, begun = self._assembler.take(delta)
+        call.forget()
+        if begun:
+            has_all = cleaned is not element and bool(delta.arguments)
+            return [*self.flush(), *self._begin(cleaned, delta, call, has_all=has_all)]
+        if call is not self._latest:
+            return [*self.flush(), self._calls.native(element)]
+        if self._held is not None:
+            return self._go_on(self._held, cleaned, delta, call)
+        if self._has_all:
+            self._evidence.note("dropped", "arguments beside those in the name of a call")
+            return []
+        return [self._calls.native(self._continued(cleaned, delta))]
+
+    def _tail(self, element: dict[str, Any]) -> list[Any]:
+        """The tokens after a name come in a delta of their own."""
+        self._evidence.note("took out", "a token in the name of a call")
+        function = {key: said for key, said in element["function"].items() if key != "name"}
+        return self._take({**element, "function": function}) if any(function.values()) else []
+
+    def _begin(
+        self, element: dict[str, Any], delta: CallDelta, call: Call, *, has_all: bool
+    ) -> list[Any]:
+        self._latest, self._index = call, delta.index or 0
+        self._named, self._unread, self._has_all = bool(delta.name), False, has_all
+        if not delta.arguments and self._may_be_cut(delta.name):
+            self._held = element
+            return []
+        return [self._calls.native(element)]
+
+    def _may_be_cut(self, name: str) -> bool:
+        return bool(name) and name not in self._tools and self._tools.may_begin(name)
+
+    def _go_on(
+        self, held: dict[str, Any], element: dict[str, Any], delta: CallDelta, call: Call
+    ) -> list[Any]:
+        """More of the call whose name may be cut."""
+        function = held["function"]
+        if call.name == function["name"] and delta.arguments:
+            return [*self.flush(), self._calls.native(self._continued(element, delta))]
+        said = {**function, "name": call.name}
+        if delta.arguments:
+            said["arguments"] = delta.arguments
+        self._held = {**held, "function": said}
+        if not delta.arguments and self._may_be_cut(call.name):
+            return []
+        self._evidence.note("joined", "the name of a call that came in pieces")
+        return self.flush()
+
+    def _continued(self, element: dict[str, Any], delta: CallDelta) -> dict[str, Any]:
+        """A later delta of the latest call, without what belongs to its first."""
+        repeats = bool(delta.name) and self._named
+        self._named = self._named or bool(delta.name)
+        elsewhere = bool(delta.id) and delta.index != self._index
+        if self._unread or not (repeats or elsewhere):
+            return element
+        self._evidence.note("joined", "deltas of a call that each look like its first")
+        if elsewhere:
+            self._calls.renumber()
+        function = {key: said for key, said in element["function"].items() if key != "name"}
+        others = {key: said for key, said in element.items() if key not in ("id", "type")}
+        return {**others, "index": self._index, "function": function}

@@ -1,0 +1,172 @@
+"""What a chat client receives, read for the reasoning that led to calls.
+
+Only replies whose reasoning may be wanted back are read so, beside the stages that repair
+them, and that costs them little: a reply is read many frames at a time, or not at all if it
+is short and calls nothing; and most frames that count are read by a template.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
+from ..wire.chat_delta import ChoiceDelta, DeltaText, choices, only_text, text_of
+from ..wire.chat_end import turn_end
+from ..wire.chat_text import reasoning
+from ..wire.frame_templates import TemplateCache
+from ..wire.json_codec import NotJson, loads
+from ..wire.json_slices import reading
+from ..wire.slices import Slices
+from ..wire.sse import Frame, FrameSplitter, is_event_stream
+
+MAX_UNREAD = 256 * 1024
+"""Bytes that are kept until they are read: a thousand frames, in some milliseconds."""
+MAX_TEXT = 4 * 1024 * 1024
+"""Characters of a turn; of one with more nothing is kept."""
+MAX_CHOICES = 16
+_STEP = 16 * 1024
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one choice has thought and called."""
+
+    thoughts: list[str] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    assembler: CallAssembler = field(default_factory=CallAssembler)
+    size: int = 0
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self.thoughts) if self.size <= MAX_TEXT else ""
+
+    @property
+    def called(self) -> list[CallDelta]:
+        return [CallDelta(None, call.id, call.name, call.arguments) for call in self.calls]
+
+    def think(self, text: str) -> None:
+        self.size += len(text)
+        if self.size <= MAX_TEXT:
+            self.thoughts.append(text)
+
+    def argue(self, index: int | None, text: str) -> None:
+        """More of the arguments of the call at this index."""
+        call = self.assembler.at(index)
+        if call is None:
+            self.call(CallDelta(index, "", "", text), whole=False)
+            return
+        self.size += len(text)
+        if self.size <= MAX_TEXT:
+            call.add(text)
+
+    def call(self, delta: CallDelta, *, whole: bool) -> None:
+        self.size += len(delta.arguments)
+        if self.size <= MAX_TEXT:
+            call, begun = self.assembler.take(delta, new=whole)
+            self.calls += [call] if begun else []
+
+
+class TurnReader:
+    """Reads one reply."""
+
+    def __init__(self) -> None:
+        self._unread: list[bytes] = []
+        self._size = 0
+        self._splitter = FrameSplitter()
+        self._templates: TemplateCache[DeltaText] = TemplateCache()
+        self._turns: dict[int, Turn] = {}
+
+    def feed(self, sent: bytes) -> int:
+        """More of an event stream.  Returns where in it a turn with calls ends that has to be
+        kept before this is sent; the length of it if none does."""
+        self._unread.append(sent)
+        self._size += len(sent)
+        end = turn_end(sent)
+        if end is None:
+            if self._size > MAX_UNREAD:
+                self._read()
+            return len(sent)
+        self._read()
+        return (
+            end if any(turn.calls and turn.thoughts for turn in self._turns.values()) else len(sent)
+        )
+
+    def take(self) -> list[Turn]:
+        """The turns with calls and reasoning since the last time."""
+        if self._unread:
+            self._read()
+        turns = [turn for turn in self._turns.values() if turn.calls and turn.reasoning]
+        self._turns = {}
+        return turns
+
+    def reading(self, body: bytes) -> Slices[None]:
+        """A reply that came whole."""
+        if is_event_stream(body):
+            for begin in range(0, len(body), _STEP):
+                self.feed(body[begin : begin + _STEP])
+                yield
+        elif b'"tool_calls"' in body:
+            try:
+                self._take_in((yield from reading(body)))
+            except NotJson:
+                return
+
+    def _read(self) -> None:
+        unread, self._unread, self._size = b"".join(self._unread), [], 0
+        end = 0
+        if self._splitter.empty and b"\r" not in unread:
+            end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
+            for raw in unread[:end].split(b"\n\n"):
+                if _counts(raw):
+                    self._read_frame(Frame(raw + b"\n\n"))
+        for frame in self._splitter.feed(unread[end:]):
+            if _counts(frame.raw):
+                self._read_frame(frame)
+
+    def _read_frame(self, frame: Frame) -> None:
+        fitting = self._templates.match(frame)
+        if fitting is not None:
+            self._say(fitting[1].meaning, fitting[0])
+        else:
+            self._read_long(frame)
+
+    def _read_long(self, frame: Frame) -> None:
+        try:
+            chunk = loads(frame.data or b"null") if frame.whole else None
+        except NotJson:
+            return
+        if self._templates.wanted and (said := only_text(chunk)) is not None:
+            self._templates.learn(frame, said.text, said.times, text_of, said)
+        self._take_in(chunk)
+
+    def _say(self, said: DeltaText, text: str) -> None:
+        """A text of the first choice."""
+        if said.what == "reasoning":
+            self._of(0).think(text)
+        elif said.what == "arguments":
+            self._of(0).argue(said.index, text)
+
+    def _take_in(self, chunk: Any) -> None:
+        for choice in choices(chunk) if isinstance(chunk, dict) else ():
+            if choice.index < MAX_CHOICES:
+                self._take_in_choice(choice)
+
+    def _take_in_choice(self, choice: ChoiceDelta) -> None:
+        turn = self._of(choice.index)
+        if text := reasoning(choice.said):
+            turn.think(text)
+        for delta in map(read_delta, elements(choice.said)):
+            if delta is not None and not delta.silent:
+                turn.call(delta, whole=choice.whole)
+
+    def _of(self, index: int) -> Turn:
+        turn = self._turns.get(index)
+        if turn is None:
+            turn = self._turns[index] = Turn()
+        return turn
+
+
+def _counts(raw: bytes) -> bool:
+    """Whether a frame may say something of a turn, by its bytes."""
+    return b"reasoning" in raw or b"_call" in raw

@@ -1,0 +1,165 @@
+"""The reasoning of past turns: put back where a host wants it and the client does not send it.
+
+A turn is known again by its calls.  Their ids are not enough: Kimi's begin anew in each
+conversation, K3's in each message, and some clients have ids of their own.  So the text is
+kept under a name made of the conversation until then, the calls' ids, functions and
+arguments; and there are names that lead to it, without the ids, and for each call without
+the conversation, which some clients change.  Of two turns with one such name it leads to
+the later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..wire.chat_calls import CallDelta, elements, read_delta
+from ..wire.chat_delta import texts
+from ..wire.chat_text import reasoning
+from ..wire.json_codec import Json, NotJson, dumps, loads
+from ..wire.slices import Slices
+from .store import Store
+
+MAX_CALLS = 32
+"""Calls of a turn that lead to it, each alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnNames:
+    """What a turn's reasoning is kept under."""
+
+    text: str
+    leads: tuple[str, ...]
+    """The names that lead to it, the most exact first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A turn's reasoning as it is kept."""
+
+    reasoning: str
+    names: tuple[str, ...]
+    """Those it was found by: their time begins anew with the next turn."""
+
+
+class TurnNamer:
+    """Names the turns of one conversation, one after the other."""
+
+    def __init__(self) -> None:
+        self._before = b""
+
+    def hear(self, text: str) -> None:
+        """The user says this."""
+        self._before = _digest("user", self._before.hex(), text)
+
+    def call(self, calls: Sequence[CallDelta]) -> TurnNames:
+        """The model makes these calls; returns their names."""
+        names = self.names(calls)
+        self._before = _digest("calls", *names.leads[:1])
+        return names
+
+    def names(self, calls: Sequence[CallDelta]) -> TurnNames:
+        """The names of a turn with these calls, were it the next."""
+        before = self._before.hex()
+        read = [(call.id, call.name, _canonical(call.arguments)) for call in calls]
+        ids = [part for call in read for part in call]
+        said = [part for call in read for part in call[1:]]
+        leads = [_name("said", before, *said)]
+        leads += [_name("call", *call) for call in read[:MAX_CALLS]]
+        return TurnNames(_name("turn", before, *ids), tuple(leads))
+
+
+def _name(*parts: str) -> str:
+    """It cannot be the id of a response that this store has made."""
+    return "reasoning:" + _digest(*parts).hex()
+
+
+def _digest(*parts: str) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        text = part.encode("utf-8", "surrogatepass")
+        digest.update(len(text).to_bytes(8, "big") + text)
+    return digest.digest()
+
+
+def _canonical(arguments: str) -> str:
+    """Clients write the arguments anew: other blanks, other escapes, another order."""
+    try:
+        return json.dumps(loads(arguments.strip() or "{}"), sort_keys=True)
+    except NotJson:
+        return arguments.strip()
+
+
+@dataclass(slots=True)
+class History:
+    """The messages of a request, as far as reasoning goes."""
+
+    namer: TurnNamer = field(default_factory=TurnNamer)
+    """It has named all turns so far: the reply is the next."""
+    lacking: list[tuple[int, TurnNames]] = field(default_factory=list)
+    """The messages with calls that the client sent without their reasoning, by their place."""
+
+
+def reading_history(messages: Sequence[Any]) -> Slices[History]:
+    """What of a conversation's reasoning is missing."""
+    history = History()
+    for place, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, dict) else None
+        if role == "user":
+            history.namer.hear("".join(text for _, text in texts(message)))
+        elif role == "assistant" and (calls := calls_of(message)):
+            names = history.namer.call(calls)
+            if not reasoning(message):
+                history.lacking.append((place, names))
+        yield
+    return history
+
+
+def calls_of(message: Json) -> list[CallDelta]:
+    """The calls of an assistant's message."""
+    return [call for call in map(read_delta, elements(message)) if call and not call.silent]
+
+
+def with_reasoning(
+    messages: Sequence[Any], lacking: Sequence[tuple[int, TurnNames]], found: Sequence[str]
+) -> list[Any]:
+    """The messages, with those that lack it given what was found; nothing where that is empty."""
+    made = list(messages)
+    for (place, _), text in zip(lacking, found, strict=True):
+        if text:
+            made[place] = made[place] | {"reasoning_content": text}
+    return made
+
+
+# In the store.  A reasoning is kept as a JSON string, which cannot be taken for a response.
+
+
+def keep(
+    store: Store, owner: str, *, names: TurnNames, text: str, now: float, used: Sequence[str]
+) -> None:
+    """Keep a turn's reasoning; the time of those that were `used` for it begins anew."""
+    store.put(owner, names.text, dumps(text), now, used)
+    for lead in names.leads:
+        store.put(owner, lead, names.text.encode(), now)
+
+
+def recall(
+    store: Store, owner: str, turns: Sequence[TurnNames], now: float
+) -> list[Remembered | None]:
+    """What is kept of each; None if nothing is."""
+    exact = store.get(owner, [names.text for names in turns], now)
+    return [
+        Remembered(loads(blob), (names.text,)) if blob else _follow(store, owner, names, now)
+        for names, blob in zip(turns, exact, strict=True)
+    ]
+
+
+def _follow(store: Store, owner: str, names: TurnNames, now: float) -> Remembered | None:
+    for lead, target in zip(names.leads, store.get(owner, names.leads, now), strict=True):
+        blob = store.get(owner, [target.decode()], now)[0] if target else None
+        if target and blob:
+            return Remembered(loads(blob), (lead, target.decode()))
+    return None

@@ -1,0 +1,234 @@
+"""A chat request leaves in the form that its model's hosts take, and else as it came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.bridge.cure.chat_history import NO_OUTPUT
+from dragoman.bridge.cure.chat_request import Cured, cured
+from dragoman.bridge.model_families import family_of
+from dragoman.wire.json_codec import dumps, loads
+
+from .json_schemas import refusals
+
+Json = dict[str, Any]
+KIMI, K2, DEEPSEEK = "kimi-k3", "kimi-k2.6", "deepseek-v4-pro"
+USER = {"role": "user", "content": "x"}
+
+
+def cure(*messages: Any, model: str = KIMI, **fields: Any) -> Cured:
+    request = {"model": model, "messages": list(messages), **fields}
+    before = dumps(request)
+    made = cured(request, family_of(model))
+    assert dumps(request) == before, "the client's request is as it was"
+    assert cured(made.request, family_of(model)).request is made.request
+    assert (made.request is request) == (not made.notes)
+    return made
+
+
+def call(call_id: Any, name: str = "run", arguments: Any = "{}") -> Json:
+    function = {"name": name, "arguments": arguments}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def calling(*calls: Any, **fields: Any) -> Json:
+    return {"role": "assistant", "content": None, "tool_calls": list(calls), **fields}
+
+
+def output(call_id: str, content: Any = "done") -> Json:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+WHOLE = [
+    {"role": "system", "content": "s"},
+    {**USER, "name": "me"},
+    calling(call("functions.run:0"), call("functions.read:7", "read"), reasoning_content="hm"),
+    output("functions.run:0"),
+    output("functions.read:7", [{"type": "text", "text": "B"}]),
+    {"role": "assistant", "content": "ok", "reasoning_content": ""},
+]
+
+
+@pytest.mark.parametrize("model", [KIMI, K2, DEEPSEEK, "qwen3-coder", "some-model", "gpt-5.4"])
+def test_what_is_taken_is_left_alone(model: str) -> None:
+    assert cure(*WHOLE, model=model, stream=True, n=1).notes == ()
+
+
+def test_what_only_others_refuse_is_left_alone() -> None:
+    broken = [{"role": "developer", "content": ""}, calling(call("")), output("c"), calling()]
+    fields = {"temperature": 0.3, "tool_choice": "required", "tools": [{"function": SCHEMA}]}
+    assert cure(*broken, model="some-model", **fields).notes == ()
+
+
+SCHEMA = {"name": "run", "parameters": {"properties": {"a": {"$ref": "#/definitions/A"}}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({}, {"reasoning_content": " "}),
+        ({"reasoning_content": ""}, {"reasoning_content": " "}),
+        ({"reasoning_content": None}, {"reasoning_content": " "}),
+        ({"reasoning": "hm"}, {"reasoning": "hm", "reasoning_content": "hm"}),
+        ({"reasoning_content": "hm"}, {"reasoning_content": "hm"}),
+    ],
+)
+def test_reasoning_is_never_missing_at_kimis_hosts(given: Json, sent: Json) -> None:
+    made = cure(USER, calling(call("a"), **given), output("a")).request
+    assert made["messages"][1] == calling(call("a"), **sent)
+
+
+def test_deepseek_gets_all_reasoning_or_none() -> None:
+    said = {"role": "assistant", "content": "ok"}
+    assert cure(USER, said, USER, model=DEEPSEEK).notes == ()
+    made = cure(USER, said, USER, calling(call("a")), output("a"), said, model=DEEPSEEK).request
+    reasons = [m.get("reasoning_content") for m in made["messages"] if m["role"] == "assistant"]
+    assert reasons == [None, "", ""]
+
+
+@pytest.mark.parametrize("model", [KIMI, DEEPSEEK])
+@pytest.mark.parametrize(
+    ("messages", "meant"),
+    [
+        ([calling(call("a"))], [calling(call("a")), output("a", NO_OUTPUT)]),
+        (
+            [calling(call("a"), call("b")), output("b"), USER, output("a")],
+            [calling(call("a"), call("b")), output("a"), output("b"), USER],
+        ),
+        (
+            [USER, output("a", "A")],
+            [USER, {"role": "user", "content": "[Output of an earlier tool call:]\nA"}],
+        ),
+        (
+            [calling(call(""), call("")), output("", "1"), output("", "2")],
+            [calling(call("call_0"), call("call_1")), output("call_0", "1"), output("call_1", "2")],
+        ),
+        (
+            [calling(call("a", arguments='{"x":')), output("a")],
+            [calling(call("a", arguments='{"invalid_arguments":"{\\"x\\":"}')), output("a")],
+        ),
+        (
+            [calling(call("a", arguments={"x": 1})), output("a")],
+            [calling(call("a", arguments='{"x":1}')), output("a")],
+        ),
+        ([{"role": "developer", "content": "s"}], [{"role": "system", "content": "s"}]),
+    ],
+)
+def test_a_history_is_made_whole(messages: list[Json], meant: list[Json], model: str) -> None:
+    made = cure(USER, *messages, USER, model=model).request["messages"]
+    for message in made:
+        message.pop("reasoning_content", None)
+    assert made == [USER, *meant, USER]
+
+
+@pytest.mark.parametrize(
+    ("message", "meant"),
+    [
+        ({"role": "assistant", "content": ""}, []),
+        ({"role": "assistant", "content": None, "reasoning_content": "hm"}, []),
+        ({"role": "assistant", "content": [{"type": "text", "text": ""}]}, []),
+        ({"role": "user", "content": []}, []),
+        (
+            {"role": "user", "content": [{"type": "text", "text": t} for t in ("", "a")]},
+            [{"role": "user", "content": [{"type": "text", "text": "a"}]}],
+        ),
+    ],
+)
+def test_what_says_nothing_is_left_out_for_moonshot(message: Json, meant: list[Json]) -> None:
+    assert cure(USER, message, USER).request["messages"] == [USER, *meant, USER]
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "sent"),
+    [
+        (KIMI, {"tool_choice": "required"}, {"tool_choice": "auto"}),
+        (DEEPSEEK, {"tool_choice": {"type": "function"}}, {"tool_choice": "auto"}),
+        (KIMI, {"tool_choice": "none"}, {"tool_choice": "none"}),
+        (KIMI, {"temperature": 0.3, "top_p": 1, "seed": 1}, {"seed": 1}),
+        (DEEPSEEK, {"temperature": 0.3}, {"temperature": 0.3}),
+        *(
+            (model, fields := {"tool_choice": "required", "thinking": {"type": "disabled"}}, fields)
+            for model in (K2, DEEPSEEK)
+        ),
+    ],
+)
+def test_fields_that_thinking_models_refuse(model: str, fields: Json, sent: Json) -> None:
+    assert cure(USER, model=model, **fields).request == {"model": model, "messages": [USER], **sent}
+
+
+def test_schemas_of_tools_and_of_answers_are_rewritten_for_moonshot() -> None:
+    tools = [{"type": "function", "function": {**SCHEMA, "strict": True}}, {"type": "web"}]
+    answer = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA["parameters"]}}
+    made = cure(USER, tools=tools, response_format=answer).request
+    function = made["tools"][0]["function"]
+    assert refusals(function["parameters"]) == []
+    assert made["response_format"]["json_schema"]["schema"] == function["parameters"]
+    assert (function["strict"], made["tools"][1]) == (True, {"type": "web"})
+    assert cure(USER, model=DEEPSEEK, tools=tools).notes == ()
+
+
+def test_calls_of_kimi_k2_have_ids_that_hold_their_names() -> None:
+    """Its template prints the id, and the name nowhere else."""
+    history = [
+        calling(call("call_1"), call("functions.run:1"), call("gw-x", "read")),
+        *(output(given) for given in ("call_1", "functions.run:1", "gw-x")),
+        calling(call("functions.read:0"), call("", "read"), call("functions.read:0x", "read")),
+    ]
+    made = cure(USER, *history, model=K2).request["messages"]
+    ids = [c["id"] for message in made for c in message.get("tool_calls", ())]
+    assert ids[:3] == ["functions.run:0", "functions.run:1", "functions.read:2"]
+    assert ids[3:] == ["functions.run:3", "functions.read:4", "functions.read:5"]
+    assert [message.get("tool_call_id") for message in made if message["role"] == "tool"] == ids
+    assert cure(USER, *history).request["messages"][1]["tool_calls"] == history[0]["tool_calls"]
+
+
+CONTENTS = st.sampled_from(["", "a", None, [], [{"type": "text", "text": ""}]])
+IDS = st.sampled_from(["a", "b", "", "functions.run:1"])
+CALLS = st.builds(call, IDS, arguments=st.sampled_from(["{}", "", "{", "[]"]))
+MESSAGES = st.one_of(
+    st.builds(lambda c: {"role": "user", "content": c}, CONTENTS),
+    st.builds(lambda c: {"role": "developer", "content": c}, CONTENTS),
+    st.builds(output, IDS, CONTENTS),
+    st.builds(lambda c: {"role": "assistant", "content": c}, CONTENTS),
+    st.builds(lambda c: calling(*c), st.lists(CALLS, min_size=1, max_size=3)),
+    st.sampled_from([None, 1, {"role": 3}, {"role": "assistant", "tool_calls": [1, {}]}]),
+)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(MESSAGES, max_size=8),
+    st.lists(MESSAGES, max_size=4),
+    st.sampled_from([KIMI, K2, DEEPSEEK]),
+)
+def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
+    messages: list[Any], more: list[Any], model: str
+) -> None:
+    messages = [USER, *messages, USER]
+    made = cure(*messages, model=model).request["messages"]
+    waiting: list[Any] = []
+    for message in made:
+        if not isinstance(message, dict):
+            continue
+        if message.get("role") == "tool":
+            assert message["tool_call_id"] == waiting.pop(0)
+            continue
+        assert not waiting
+        assert message.get("role") != "developer"
+        known = [c for c in message.get("tool_calls", ()) if isinstance(c, dict) and c]
+        waiting = [c["id"] for c in known]
+        assert all(waiting) and len({*waiting}) == len(waiting)
+        assert all(isinstance(loads(c["function"]["arguments"]), dict) for c in known)
+        assert not known or message["reasoning_content"] == ("" if model == DEEPSEEK else " ")
+        assert (
+            model == DEEPSEEK
+            or message.get("role") not in ("user", "assistant")
+            or (message.get("content") or message.get("tool_calls"))
+        )
+    spoke = {"role": "assistant", "content": "next"}
+    later = cure(*messages, spoke, *more, model=model).request["messages"]
+    assert dumps(later).startswith(dumps(made)[:-1])

@@ -1,0 +1,35 @@
+"""Known refusals are known by the texts with which hosts answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.bridge.cure.refusals import advice_on
+
+TEXTS = [
+    "thinking is enabled but reasoning_content is missing in assistant tool call message at index "
+    "2",
+    "The reasoning_content in the thinking mode must be passed back to the API.",
+    "The content[].thinking in the thinking mode must be passed back to the API.",
+    "tools.function.parameters is not a valid moonshot flavored json schema, details: <…>",
+    "invalid temperature: only 1 is allowed for this model",
+    "Invalid request: the message at position 8 with role 'assistant' must not be empty",
+    "Invalid request: text content is empty",
+    "an assistant message with 'tool_calls' must be followed by tool messages responding to each "
+    "'tool_call_id'. The following tool_call_ids did not have response messages: Read:158",
+    "tool_call_id  is not found",
+    "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
+    "Thinking mode does not support this tool_choice",
+    "tool_choice 'required' is incompatible with thinking enabled",
+    "a max of 128 tools can be supported",
+    "Kimi For Coding is currently only available for Coding Agents such as Kimi CLI",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_known_refusal_has_an_advice(text: str) -> None:
+    assert advice_on(text)
+
+
+def test_another_has_none() -> None:
+    assert advice_on("The model `kimi-k2` does not exist.") == ""

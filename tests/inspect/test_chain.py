@@ -1,0 +1,34 @@
+"""Turns of one conversation are found by what they say, or by the response that they name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dragoman.inspect.chain import Turn, turn_of, turns_of_chain
+from tests.inspect.exchanges import same
+
+
+def chat(*messages: str) -> Turn:
+    said = [{"role": "user", "content": text} for text in messages]
+    return turn_of(same(b"", request=json.dumps({"messages": said}).encode()))
+
+
+def response(name: str, previous: str = "") -> Turn:
+    request: dict[str, Any] = {"input": f"asked by {name}"}
+    if previous:
+        request["previous_response_id"] = f"resp_{previous}"
+    reply = b'event: response.created\ndata: {"response":{"id":"resp_%s"}}\n\n' % name.encode()
+    return turn_of(same(reply, request=json.dumps(request).encode()))
+
+
+def test_turns_that_begin_with_one_another() -> None:
+    turns = [chat("a"), chat("x"), chat("a", "b", "c"), chat("a", "b"), chat("a", "z"), chat()]
+    assert turns_of_chain(turns, 0) == [0, 2, 3, 4]
+    assert turns_of_chain(turns, 3) == [0, 2, 3]
+    assert turns_of_chain(turns, 5) == [5]
+
+
+def test_turns_that_name_one_another() -> None:
+    turns = [response("1"), response("2", "1"), response("9"), response("3", "2"), response("4")]
+    assert turns_of_chain(turns, 1) == turns_of_chain(turns, 3) == [0, 1, 3]

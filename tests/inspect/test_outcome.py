@@ -1,0 +1,68 @@
+"""How a turn ended, from what both sides sent: the same whatever API the client speaks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.inspect.outcome import outcome_of
+from dragoman.inspect.summary import summarizing_both
+from dragoman.notes import Evidence
+from dragoman.wire.slices import drained
+from tests.inspect.exchanges import exchange
+from tests.repair.streams import chunk, sse
+
+REQUEST = {
+    "model": "m",
+    "stream": True,
+    "tools": [{"type": "function", "function": {"name": "bash", "parameters": {}}}],
+}
+LEAK = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
+    '<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|><|tool_calls_section_end|>'
+)
+NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": "{}"}}
+ERROR = {"error": {"message": "m", "type": "engine_overloaded"}}
+LONG = "long " * 300_000
+
+
+def stream(*deltas: dict[str, Any], finish: str = "stop") -> bytes:
+    return sse([*map(chunk, deltas), chunk({}, finish)])
+
+
+@pytest.mark.parametrize("job", ["repair", "bridge"])
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (stream({"content": "Hi"}), "✓ text"),
+        (stream({"content": " "}, {"reasoning": "Hm"}, {"content": "Hi"}), "✓ text"),
+        (stream({"content": LONG}), "✓ text"),
+        (stream({"content": "Hi"}, {"tool_calls": [NATIVE]}), "✓ 1 call bash"),
+        (stream({"content": LEAK}), "✓ 1 call bash"),
+        (stream({"reasoning": LEAK}, {"tool_calls": [NATIVE]}), "✓ 2 calls bash ×2"),
+        (stream({"reasoning": "Hm"}), "∅ no answer, no call"),
+        (stream({"content": "\n\n"}), "∅ no answer, no call"),
+        (stream({"content": "<|tool_calls_section_end|>"}), "∅ no answer, no call"),
+        (stream({"content": "Hi"}, finish="length"), "✂ max tokens"),
+        (stream({"content": "Hi"}, finish="content_filter"), "✂ content filter"),
+        (sse([chunk({"content": "Hi"}), ERROR]), "✗ engine_overloaded"),
+        (stream({"content": "Hi"}).rpartition(b"data: {")[0], "✗ ended early"),
+    ],
+)  # fmt: skip
+def test_how_a_turn_ended(body: bytes, wanted: str, job: Any) -> None:
+    request: dict[str, Any] = REQUEST
+    if job == "bridge":
+        tools = [{"type": "function", "name": "bash", "parameters": {}}]
+        request = REQUEST | {"input": "x", "tools": tools}
+    passed = exchange(json.dumps(request).encode(), body, job=job)
+    sides = (passed.upstream_reply, b""), (passed.client_reply, b"")
+    seen = drained(summarizing_both(*sides))
+    assert str(outcome_of(seen, Evidence())) == wanted
+
+
+def test_what_is_no_reply_of_an_llm_is_no_answer() -> None:
+    seen = drained(summarizing_both((b"{}", b""), (b"{}", b"")))
+    assert str(outcome_of(seen, Evidence())) == "– no reply of an LLM"
+    assert str(outcome_of(seen, Evidence(), status=502)) == "✗ HTTP 502"

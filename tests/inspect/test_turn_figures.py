@@ -1,0 +1,130 @@
+"""What came of a turn with tools: out of the bytes of its reply, and what repair noted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.inspect.outcome import outcome_of
+from dragoman.inspect.recorded_calls import MAX_READ, recorded_calls
+from dragoman.inspect.stats import Stats
+from dragoman.inspect.summary import summarize
+from dragoman.inspect.turn_figures import TurnFigures, figures_of
+from dragoman.notes import Evidence
+from dragoman.repair.declared_tools import DeclaredTools
+from tests.inspect.test_stats import summary, table
+from tests.repair.streams import chunk, repair, sse
+
+SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+REQUEST = {"tools": [{"type": "function", "function": {"name": "bash", "parameters": SCHEMA}}]}
+TOOLS = DeclaredTools.of_request(REQUEST)
+LS = '{"command": "ls \\"é\\" 你"}'
+
+
+def head(index: int, name: str = "bash", arguments: str = "", **more: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    call = {"index": index, "id": f"c{index}", "type": "function", "function": function}
+    return chunk({"tool_calls": [call]}) | more
+
+
+def more(index: int, arguments: str) -> dict[str, Any]:
+    return chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
+
+
+def cut(index: int, arguments: str) -> list[dict[str, Any]]:
+    return [more(index, arguments[at : at + 2]) for at in range(0, len(arguments), 2)]
+
+
+def escaped(chunks: list[Any]) -> bytes:
+    """The stream in ASCII, and closely written."""
+    return b"".join(
+        b"data: %b\n\n" % json.dumps(each, separators=(",", ":")).encode() for each in chunks
+    )
+
+
+def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence) -> TurnFigures:
+    seen = summarize(client)
+    return figures_of(body, tools, evidence, seen, outcome_of(seen, evidence))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "wanted"),
+    [
+        ([head(0), *cut(0, LS)], [("bash", LS)]),
+        ([head(0), *cut(0, LS), head(1, "rm"), *cut(1, "{}")], [("bash", LS), ("rm", "{}")]),
+        ([head(0), head(1), *cut(1, LS), *cut(0, "{}")], [("bash", "{}"), ("bash", LS)]),
+        (
+            [head(0, arguments=part) for part in ('{"command"', ':"x"}')],
+            [("bash", '{"command":"x"}')],
+        ),
+        ([head(0, arguments=LS)], [("bash", LS)]),
+        ([chunk({"content": '"tool_calls":[{"name":"x"}]'})], []),
+    ],
+    ids=["one", "two", "mixed", "the name each time", "whole", "a text"],
+)
+def test_the_calls_of_a_stream_are_read(chunks: list[Any], wanted: list[tuple[str, str]]) -> None:
+    for body in (sse(chunks), escaped(chunks)):
+        assert recorded_calls(body) == wanted
+
+
+def test_what_would_take_too_long_is_not_known() -> None:
+    mixed = [more(at % 2, " ") for at in range(MAX_READ + 1)]
+    assert recorded_calls(sse([head(0), head(1), *mixed])) == []
+
+
+LEAK = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+
+
+@pytest.mark.parametrize(
+    ("chunks", "wanted"),
+    [
+        ([chunk({"content": "Yes."})], TurnFigures(1)),
+        ([chunk({"content": " \n"}), chunk({"reasoning_content": "So"})], TurnFigures(1, silent=1)),
+        ([chunk({"content": "\n\u00e9"})], TurnFigures(1)),
+        ([head(0), *cut(0, LS)], TurnFigures(1, 1)),
+        ([head(0), *cut(0, '{"command": 1}')], TurnFigures(1, 1, refused=1)),
+        ([head(0), *cut(0, '{"command": ')], TurnFigures(1, 1, refused=1)),
+        ([chunk({"content": LEAK})], TurnFigures(1, 1, {"kimi_k2": 1}, refused=1)),
+        (
+            [head(0), more(0, LS), chunk({"content": LEAK.replace("{}", LS)})],
+            TurnFigures(1, 2, {"kimi_k2": 1}),
+        ),
+    ],
+    ids=["answer", "silent", "escaped", "call", "schema", "no JSON", "leak", "both"],
+)
+def test_the_figures_of_a_turn(chunks: list[Any], wanted: TurnFigures) -> None:
+    chunks = [*chunks, chunk({}, "stop")]
+    for body in (sse(chunks), escaped(chunks)):
+        client = repair(body, REQUEST, evidence=(evidence := Evidence()))
+        assert figures(body, client, TOOLS, evidence) == wanted
+
+
+def test_a_turn_without_tools_has_no_figures() -> None:
+    body = sse([chunk({"content": "Yes."}), chunk({}, "stop")])
+    assert not figures(body, body, DeclaredTools({}), Evidence()).turns
+
+
+def test_a_whole_reply_is_looked_at_too() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    for message, wanted in (
+        ({"content": None, "tool_calls": [call]}, TurnFigures(1, 1, refused=1)),
+        ({"content": "", "reasoning_content": "So"}, TurnFigures(1, silent=1)),
+        ({"content": "Yes."}, TurnFigures(1)),
+    ):
+        body = json.dumps({"choices": [{"index": 0, "message": message}]}).encode()
+        assert figures(body, body, TOOLS, Evidence()) == wanted
+
+
+def test_hosts_and_models_are_compared() -> None:
+    stats = Stats()
+    for turn in (TurnFigures(1, 2, {"dsml": 1}, 1), TurnFigures(1, 1, {"dsml": 1}, silent=1)):
+        stats.add(summary(turn=turn))
+    stats.add(summary(host="other.example.com"))
+    rows = table(stats)
+    assert rows["api.example.com kimi-k2.5"].endswith(
+        "turns with tools 2 · calls 3 · leaked 2 (2 dsml) · refused arguments 1 · "
+        "no answer, no call 1"
+    )
+    assert "turns" not in rows["other.example.com kimi-k2.5"]

@@ -1,0 +1,49 @@
+"""The stream callable of a repaired reply."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from mitmproxy.test import tflow
+
+from dragoman.notes import Evidence
+from dragoman.proxy.flows.repair_stream import RepairStream
+from dragoman.proxy.observe.recorder import FlowRecorder
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from dragoman.wire.slices import emptied
+from tests.repair.streams import chunk, sse
+from tests.repair.turns import REQUEST
+
+
+def test_an_ended_stream_lets_go_of_the_declared_tools_without_a_collection() -> None:
+    record = FlowRecorder(tflow.tflow(resp=True), "repair", evidence=Evidence(), keep=1000)
+    tools = DeclaredTools.of_request(REQUEST)
+    known = weakref.ref(tools)
+    stream = RepairStream(
+        ChatStreamRepair(tools, Policy(), record.evidence, 1),
+        None,
+        name="a flow",
+        record=record,
+        heartbeat=0,
+        labelled=True,
+        whole=lambda _: emptied([]),  # type: ignore[arg-type,return-value]
+        waits=True,
+        has_end=True,
+        breaks=True,
+    )
+    del tools
+    leaked = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "ls"}'
+    said = [*leaked.partition("{"), "<|tool_call_end|>"]
+    gc.disable()
+    try:
+        for text in said:
+            stream(sse([chunk({"content": text})]))
+        stream(sse([chunk({}, "stop")]))
+        stream(b"")
+        del stream
+        assert known() is None
+    finally:
+        gc.enable()

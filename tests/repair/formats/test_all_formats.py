@@ -1,0 +1,89 @@
+"""What holds for every format, and for texts in which several are mixed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.repair.events import LeftAsText
+from dragoman.repair.formats import ALL, NAMES
+from tests.repair.formats.turns import DECLARED, gist, scanned
+from tests.repair.streams import scanner_of
+from tests.repair.turns import cut
+
+MEANT = '[bash {"command":"ls"}]'
+LS = '{"command":"ls"}'
+INVOKE = '<invoke name="bash"><parameter name="command">ls</parameter></invoke>'
+# Cut where a marker of the format ends: the soup takes the pieces apart.
+CALLS = {
+    "kimi_k2": f"<|tool_calls_section_begin|>¦<|tool_call_begin|>functions.bash:0"
+    f"<|tool_call_argument_begin|>¦{LS}¦<|tool_call_end|>¦<|tool_calls_section_end|>",
+    "kimi_k3": '<|open|>tools<|sep|>¦<|open|>call tool="bash" index="1"<|sep|>¦'
+    '<|open|>argument key="command" type="string"<|sep|>¦ls¦<|close|>argument<|sep|>¦'
+    "<|close|>call<|sep|>¦<|close|>tools<|sep|>",
+    "dsml": '<｜DSML｜tool_calls>¦<｜DSML｜invoke name="bash">¦'
+    '<｜DSML｜parameter name="command" string="true">¦ls¦</｜DSML｜parameter>¦'
+    "</｜DSML｜invoke>¦</｜DSML｜tool_calls>",
+    "deepseek": "<｜tool▁calls▁begin｜>¦<｜tool▁call▁begin｜>¦bash<｜tool▁sep｜>¦"
+    f"{LS}¦<｜tool▁call▁end｜>¦<｜tool▁calls▁end｜>",
+    "hermes": f'<tool_call>¦{{"name": "bash", "arguments": {LS}}}¦</tool_call>',
+    "qwen": "<tool_call>¦<function=bash>¦<parameter=command>¦ls¦</parameter>¦</function>¦"
+    "</tool_call>",
+    "glm": "<tool_call>¦bash<arg_key>¦command¦</arg_key>¦<arg_value>¦ls¦</arg_value>¦</tool_call>",
+    "minimax_m2": '<minimax:tool_call>¦<invoke name="bash">¦<parameter name="command">¦ls¦'
+    "</parameter>¦</invoke>¦</minimax:tool_call>",
+    "minimax_m3": ']<]minimax[>[<tool_call>¦]<]minimax[>[<invoke name="bash">¦'
+    "]<]minimax[>[<command>¦ls¦]<]minimax[>[</command>¦]<]minimax[>[</invoke>¦"
+    "]<]minimax[>[</tool_call>",
+    "harmony": f"<|channel|>¦commentary to=functions.bash <|constrain|>json<|message|>¦{LS}¦"
+    "<|call|>",
+    "mistral": f'[TOOL_CALLS]¦[{{"name": "bash", "arguments": {LS}}}]',
+}
+PIECES = sorted({piece for call in CALLS.values() for piece in call.split("¦")})
+WORDS = ["alpha ", " beta", "gamma\n"]
+WHOLE = [call.replace("¦", "") for call in CALLS.values()]
+
+
+def test_every_format_has_its_row() -> None:
+    assert set(CALLS) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_among_all_formats_each_is_known(name: str) -> None:
+    call = CALLS[name].replace("¦", "")
+    for size in (len(call), 1, 3):
+        text = f"Look. {call}"
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        assert scanned(pieces, ALL).replace(": ", ":") == f"Look. {MEANT}"
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "shape", ["```\n{}\n```\nSo.", "`{}` is one.", "~~~xml\n{}", "see {} x"], ids=str.split
+)
+def test_what_is_no_call_is_text_to_the_character(name: str, shape: str) -> None:
+    call = CALLS[name].replace("¦", "")
+    call = call.replace("bash", "rm") if shape[0] == "s" else call
+    text = shape.replace("{}", call)
+    for size in (len(text), 1, 5):
+        scanner = scanner_of(DECLARED, "declared", ALL)
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        events = [event for piece in pieces for event in scanner.feed(piece)] + scanner.close()
+        assert gist(events) == text
+        assert any(isinstance(event, LeftAsText) for event in events)
+
+
+soups = st.lists(st.sampled_from([*PIECES, *WHOLE, *WORDS, "`", "\n", "<", "<|"]), max_size=12)
+
+
+@given(st.data(), soups.map("".join))
+@settings(max_examples=400, deadline=None)
+def test_a_soup_of_all_formats_loses_nothing_and_reads_the_same_at_any_cut(
+    data: st.DataObject, soup: str
+) -> None:
+    whole = scanned([soup], ALL)
+    if "…]" not in whole:  # of a name or a tag that is cut off nothing can be made
+        for word in ("alpha", "beta", "gamma"):
+            assert whole.count(word) == soup.count(word)
+    assert scanned(data.draw(cut(soup)), ALL) == whole

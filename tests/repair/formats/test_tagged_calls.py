@@ -1,0 +1,94 @@
+"""What holds for every format with tags around calls and arguments, whatever a model writes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.repair.candidate import CANDIDATE_LIMIT
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.events import Dropped
+from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.invoke import DSML, MINIMAX_M2
+from dragoman.repair.formats.kimi_k3 import KIMI_K3
+from dragoman.repair.formats.minimax_m3 import MINIMAX_M3
+from dragoman.repair.formats.protocol import LeakFormat
+from tests.repair.streams import scanner_of
+from tests.repair.test_scanner import gist
+
+from .leaks import REQUEST, at_any_cut, scan
+
+OP, CL, SEP = "<|open|>", "<|close|>", "<|sep|>"
+D = "｜DSML｜"
+P = "]<]minimax[>["
+K3_CALL = f'{OP}call tool="bash" index="1"{SEP}'
+K3_ARGUMENT = f'{OP}argument key="command" type="string"{SEP}'
+OPENED: dict[LeakFormat, str] = {
+    KIMI_K3: f"{OP}tools{SEP}{K3_CALL}{K3_ARGUMENT}",
+    DSML: f'<{D}tool_calls><{D}invoke name="bash"><{D}parameter name="command" string="true">',
+    MINIMAX_M2: '<minimax:tool_call><invoke name="bash"><parameter name="command">',
+    MINIMAX_M3: f'{P}<tool_call>{P}<invoke name="bash">{P}<command>',
+}
+PIECES: dict[LeakFormat, list[str]] = {
+    KIMI_K3: [
+        *(OP, CL, SEP, "tools", "call", "argument", "json", "think", ' tool="bash"', ' key="x"'),
+        *(f"{OP}tools{SEP}", K3_CALL, K3_ARGUMENT, f'{OP}json type="object"{SEP}{{"a":'),
+        *(f"{CL}argument{SEP}", f"{CL}call{SEP}", f"{CL}tools{SEP}", f"{CL}json{SEP}"),
+        *(f'{OP}call tool="rm"{SEP}', f"{OP}think{SEP}", f"{CL}think{SEP}", f"{OP}response{SEP}"),
+    ],
+    DSML: [
+        *("<", f"<{D}", f"</{D}", "tool_calls", "invoke", "parameter", ' name="bash"', ">"),
+        *(f"<{D}tool_calls>", f'<{D}invoke name="bash">', f"<{D}invoke name=rm>"),
+        *(f'<{D}parameter name="command" string="true">', f'<{D}parameter name="x">'),
+        *(f"</{D}parameter>", f"</{D}invoke>", f"</{D}tool_calls>"),
+    ],
+    MINIMAX_M2: [
+        *("<", "</", "invoke", "parameter", ' name="bash"', ">", "<minimax:tool_call>"),
+        *('<invoke name="bash">', "<invoke name='rm'>", "<parameter name=command>"),
+        *('<parameter name="x">', "</parameter>", "</invoke>", "</minimax:tool_call>"),
+    ],
+    MINIMAX_M3: [
+        *("]", "<x>", P, f"{P}<tool_call>", f'{P}<invoke name="bash">', f'{P}<invoke name="rm">'),
+        *(f"{P}<command>", f"{P}<x>", f"{P}<item>", f"{P}</command>", f"{P}</x>", f"{P}</item>"),
+        *(f"{P}</invoke>", f"{P}</tool_call>"),
+    ],
+}
+COMMON = ["\n", " ", "word ", "word", "12", "true", '"', "{", "}", "`", "```\n"]
+LEFT_ALREADY = re.compile(r"(?:think|response|message)\s*<\|sep")
+"""What `test_kimi_k3` says of a channel that lost its first marker."""
+
+
+@pytest.mark.parametrize("leak", PIECES, ids=lambda leak: leak.name)
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_cutting_reads_the_same_and_no_text_is_lost(
+    leak: LeakFormat, data: st.DataObject
+) -> None:
+    pieces = data.draw(st.lists(st.sampled_from([*PIECES[leak], *COMMON]), max_size=12))
+    text = "".join(pieces)
+    if LEFT_ALREADY.search(text):
+        return
+    out = at_any_cut(leak, text)
+    taken = [event.what for event in scan(leak, [text]) if isinstance(event, Dropped)]
+    if not any("value" in what or "text" in what for what in taken):
+        assert out.count("word") == text.count("word")
+
+
+@pytest.mark.parametrize("leak", OPENED, ids=lambda leak: leak.name)
+def test_a_string_leaves_as_it_comes(leak: LeakFormat) -> None:
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", ActiveFormats([leak]))
+    assert gist(scanner.feed(OPENED[leak] + "e")) == '[bash {"command":"e'
+    assert scanner.takes('cho "a\\') == 'cho \\"a\\\\'
+
+
+@pytest.mark.parametrize("leak", PIECES, ids=lambda leak: leak.name)
+def test_what_is_held_is_bounded(leak: LeakFormat) -> None:
+    for opener in [*PIECES[leak], OPENED[leak], f"{OPENED[leak]}x", f"{PIECES[leak][0]}x "]:
+        scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", ActiveFormats([leak]))
+        step = opener * 100
+        for _ in range(2 * CANDIDATE_LIMIT // len(step)):
+            scanner.feed(step)
+            assert scanner.undecided <= CANDIDATE_LIMIT + 2048

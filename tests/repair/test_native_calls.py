@@ -1,0 +1,156 @@
+"""Native calls that carry a leak, as a table: deltas in, the calls that a client reads out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.notes import Evidence
+from dragoman.repair.chat_message import repair_whole
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pending import Policy
+from tests.repair.formats.turns import REQUEST
+from tests.repair.streams import NOW, chunk, read, repair, sse
+
+A, B = '{"command":"ls"}', '{"path":"a","lines":[]}'
+FILES = "mcp__files__read-file"
+
+
+def call(
+    index: int, arguments: str | None = None, name: str | None = None, call_id: str | None = None
+) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    element = {"index": index, "id": call_id, "type": call_id and "function"}
+    element["function"] = {key: value for key, value in function.items() if value is not None}
+    return {key: value for key, value in element.items() if value is not None}
+
+
+def cut(*names: str) -> list[list[dict[str, Any]]]:
+    """A call whose name comes in these pieces."""
+    head, *others = names
+    return [[call(0, "", head, "x")], *([call(0, name=name)] for name in others)]
+
+
+# The deltas of one call of bash with the arguments A, or of FILES with B, or of both.
+DEFECTS: dict[str, list[list[dict[str, Any]]]] = {
+    "a token after the name": [[call(0, "", "bash<|channel|>commentary", "x")], [call(0, A)]],
+    "in a delta of its own": [*cut("bash", "<|channel|>commentary"), [call(0, A)]],
+    "a call in the name": [
+        [
+            call(
+                0,
+                "",
+                "bash<arg_key>command</arg_key>\n<arg_value>ls</arg_value>\n</tool_call>",
+                "x",
+            )
+        ]
+    ],
+    "its last tags missing": [
+        [call(0, "", "bash<arg_key>command</arg_key><arg_value>ls", "x")],
+        [call(0, "{}")],
+    ],
+    "a name that is cut": [*cut("mcp__files__read-fi", "le"), [call(0, B[:5])], [call(0, B[5:])]],
+    "cut twice": [*cut("mcp", "__files__", "read-file"), [call(0, B)]],
+    "cut, with arguments": [*cut("mcp__files"), [call(0, B, "__read-file")]],
+    "the name in every delta": [
+        [call(0, "", "bash", "x")],
+        [call(0, A[:4], "bash", "x")],
+        [call(0, A[4:], "bash", "x")],
+    ],
+    "an id and an index for each fragment": [
+        [call(0, "", "bash", "x")],
+        [call(1, A[:4], "", "y")],
+        [call(2, A[4:], "", "z")],
+        [call(3, B[:4], FILES, "u")],
+        [call(4, B[4:], "", "v")],
+    ],
+}
+CLEAN = {
+    "one": [[call(0, "", "bash", "x")], [call(0, A[:3])], [call(0, A[3:])]],
+    "several": [[call(0, A, "bash", "x"), call(1, "", FILES, "y")], [call(1, B)]],
+    "an unknown tool": [[call(0, "", "rm<", "x")], [call(0, A)]],
+    "the beginning of a name, with arguments": [[call(0, A, "ba", "x")]],
+    "the id in every delta": [[call(0, A[:3], "bash", "x")], [call(0, A[3:], call_id="x")]],
+    "id first, name later": [
+        [call(0, call_id="x")],
+        [call(0, name="bash")],
+        [call(0, A)],
+        [call(1, call_id="y")],
+        [call(1, B, FILES)],
+    ],
+    "name last": [
+        [call(0, A[:3], "bash", "x")],
+        [call(0, A[3:])],
+        [call(1, B, call_id="y")],
+        [call(1, name=FILES)],
+    ],
+    "mixed": [
+        [call(0, "", "bash", "x")],
+        [call(1, "", "bash", "y")],
+        [call(1, A[:3])],
+        [call(0, A[:3])],
+        [call(1, A[3:])],
+        [call(0, A[3:])],
+    ],
+}
+
+
+def stream(deltas: list[list[dict[str, Any]]], *, finished: bool = True) -> bytes:
+    chunks = [chunk({"tool_calls": elements}) for elements in deltas]
+    return sse([chunk({"role": "assistant"}), *chunks, *[chunk({}, "tool_calls")] * finished])
+
+
+def meant(shape: str) -> list[tuple[str, Any]]:
+    text = json.dumps(DEFECTS[shape])
+    return [("bash", json.loads(A))] * ("bash" in text) + [(FILES, json.loads(B))] * ("mcp" in text)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("shape", DEFECTS)
+def test_a_client_reads_the_calls_that_were_meant(shape: str, finished: bool) -> None:
+    evidence = Evidence()
+    out = read(repair(stream(DEFECTS[shape], finished=finished), REQUEST, evidence=evidence))
+    assert [(each["name"], json.loads(each["arguments"])) for each in out.calls] == meant(shape)
+    assert out.calls[0]["id"] == "x"
+    assert not evidence.empty
+
+
+@pytest.mark.parametrize("shape", CLEAN)
+def test_a_clean_call_leaves_as_it_came(shape: str) -> None:
+    evidence = Evidence()
+    assert repair(stream(CLEAN[shape]), REQUEST, evidence=evidence) == stream(CLEAN[shape])
+    assert evidence.empty
+
+
+def test_a_marker_in_the_arguments_stays_and_is_recorded() -> None:
+    elements = [[call(0, "", "bash", "x")], [call(0, '{"command": ", <|tool_call_begin|> {"}')]]
+    evidence = Evidence()
+    assert repair(stream(elements), REQUEST, evidence=evidence) == stream(elements)
+    assert evidence.lines() == ["left a call_begin in the arguments of a native call"]
+
+
+@pytest.mark.parametrize("name", ["mcp__fi", "mcp__files__read"])
+def test_a_name_of_which_no_more_comes_is_sent_as_it_is(name: str) -> None:
+    for finished in (True, False):
+        out = read(repair(stream(cut(name), finished=finished), REQUEST))
+        assert [each["name"] for each in out.calls] == [name]
+    out = read(repair(stream([*cut(name), [call(0, B)]]), REQUEST))
+    assert [(each["name"], each["arguments"]) for each in out.calls] == [(name, B)]
+
+
+@pytest.mark.parametrize("shape", ["a token after the name", "its last tags missing"])
+def test_names_of_whole_replies_are_read_as_well(shape: str) -> None:
+    element = {**DEFECTS[shape][0][0]}
+    del element["index"]
+    element["function"] |= {"arguments": A if "token" in shape else "{}"}
+    message = {"role": "assistant", "content": None, "tool_calls": [element]}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    tools = DeclaredTools.of_request(REQUEST)
+    out = json.loads(repair_whole(json.dumps(body).encode(), tools, Policy(), Evidence(), NOW))
+    ((said,),) = [choice["message"]["tool_calls"] for choice in out["choices"]]
+    assert (said["function"]["name"], json.loads(said["function"]["arguments"])) == (
+        "bash",
+        json.loads(A),
+    )

@@ -1,0 +1,184 @@
+"""The reasoning of past turns: read off a reply, kept, and found again by the next request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.stored.store import Store
+from dragoman.stored.turn_reader import MAX_TEXT, TurnReader
+from dragoman.stored.turn_reasoning import calls_of, keep, reading_history, recall, with_reasoning
+from dragoman.wire.slices import drained
+from tests.repair.streams import chunk, sse
+from tests.stored.backends import Backend
+
+OWNER, OTHER = "a" * 64, "b" * 64
+Json = dict[str, Any]
+
+
+def user(text: Any = "Do it.") -> Json:
+    return {"role": "user", "content": text}
+
+
+def calling(*calls: tuple[str, str, str], **fields: Any) -> Json:
+    made = [{"id": i, "function": {"name": n, "arguments": a}} for i, n, a in calls]
+    return {"role": "assistant", "tool_calls": made, **fields}
+
+
+LS = ("functions.bash:0", "bash", '{"command": "ls", "in": 1}')
+CAT = ("functions.bash:1", "bash", '{"command": "cat"}')
+
+
+def remember(store: Store, before: list[Json], said: Json, thought: str, now: float) -> None:
+    """The reply to `before` has come."""
+    names = drained(reading_history(before)).namer.names(calls_of(said))
+    keep(store, OWNER, names=names, text=thought, now=now, used=())
+
+
+def known(store: Store, messages: list[Json], now: float, owner: str = OWNER) -> list[Any]:
+    """The reasoning of each message as it would be sent."""
+    lacking = drained(reading_history(messages)).lacking
+    found = recall(store, owner, [names for _, names in lacking], now)
+    made = with_reasoning(messages, lacking, [each.reasoning if each else "" for each in found])
+    return [message.get("reasoning_content") for message in made if message["role"] != "user"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [user(), calling(LS)],
+        [user([{"type": "text", "text": "Do it.", "cache_control": {}}]), calling(LS)],
+        # Another writer of JSON, another id, and a history that was cut or changed.
+        [user(), calling((LS[0], "bash", '{"in":1,"command":"ls"}'))],
+        [user(), calling(("call_7", *LS[1:]))],
+        [user("A summary."), calling(LS)],
+    ],
+)
+def test_a_turn_is_known_again_as_clients_send_it(backend: Backend, sent: list[Json]) -> None:
+    store = backend.open()
+    remember(store, [user()], calling(LS), "hm \ud800", backend.now)
+    assert known(store, sent, backend.now) == ["hm \ud800"]
+    assert known(store, sent, backend.now, OTHER) == [None]
+    for other in (("functions.bash:0", "bash", "{}"), ("functions.bash:0", "read", LS[2])):
+        assert known(store, [user(), calling(other)], backend.now) == [None]
+    backend.advance(31 * 86400)
+    assert known(store, sent, backend.now) == [None]
+
+
+def test_the_same_call_in_two_places_has_the_reasoning_of_each(backend: Backend) -> None:
+    """K2 begins its ids anew in each conversation, K3 in each message."""
+    store = backend.open()
+    first, again = [user(), calling(LS)], [user(), calling(LS), user(), calling(LS)]
+    remember(store, first[:1], calling(LS), "one", backend.now)
+    remember(store, again[:3], calling(LS), "two", backend.now)
+    remember(store, [user("Other.")], calling(LS), "three", backend.now)
+    assert known(store, again, backend.now) == ["one", "two"]
+    assert known(store, [user("Other."), calling(LS)], backend.now) == ["three"]
+    assert known(store, first, backend.now) == ["one"]
+
+
+def test_calls_of_one_turn_are_found_apart_and_what_the_client_sends_stays(
+    backend: Backend,
+) -> None:
+    store = backend.open()
+    remember(store, [user()], calling(LS, CAT), "both", backend.now)
+    assert known(store, [user(), calling(LS), calling(CAT)], backend.now) == ["both", "both"]
+    assert known(store, [user(), calling(LS, reasoning_content="own")], backend.now) == ["own"]
+
+
+def test_what_is_used_is_kept_longer(backend: Backend) -> None:
+    store = backend.open()
+    remember(store, [user()], calling(LS), "old", backend.now)
+    backend.advance(20 * 86400)
+    lacking = drained(reading_history([user(), calling(LS)])).lacking
+    (found,) = recall(store, OWNER, [names for _, names in lacking], backend.now)
+    assert found
+    names = drained(reading_history([user(), calling(LS), user()])).namer.names([])
+    keep(store, OWNER, names=names, text="new", now=backend.now, used=found.names)
+    backend.advance(20 * 86400)
+    assert known(store, [user(), calling(LS)], backend.now) == ["old"]
+
+
+# Reading replies
+
+
+def call(index: int, **fields: Any) -> Json:
+    function = {k: v for k, v in fields.items() if k in ("name", "arguments")}
+    return {
+        "index": index,
+        **({"id": fields["id"]} if "id" in fields else {}),
+        "function": function,
+    }
+
+
+STREAM = sse(
+    [
+        chunk({"role": "assistant", "content": None}),
+        *(chunk({"reasoning_content": text}) for text in ("I ", "look", ' at "it".')),
+        chunk({"content": "So."}),
+        chunk({"tool_calls": [call(0, id="a", name="bash", arguments="")]}),
+        *(chunk({"tool_calls": [call(0, arguments=text)]}) for text in ('{"c"', ': "ls"', "}")),
+        chunk({"tool_calls": [call(1, id="b", name="read", arguments="{}")]}),
+        chunk({}, "tool_calls", usage={"total_tokens": 1}),
+    ]
+)
+CALLS = [("a", "bash", '{"c": "ls"}'), ("b", "read", "{}")]
+WHOLE = {
+    "reasoning": 'I look at "it".',
+    "tool_calls": [{"id": i, "function": {"name": n, "arguments": a}} for i, n, a in CALLS],
+}
+
+
+def taken(reader: TurnReader) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    turns = reader.take()
+    return [(turn.reasoning, [(c.id, c.name, c.arguments) for c in turn.called]) for turn in turns]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1000, 10_000])
+@pytest.mark.parametrize("blank", [b"\n\n", b"\r\n\r\n"])
+def test_the_end_of_a_turn_with_calls_waits(size: int, blank: bytes) -> None:
+    """Pieces of whole events, as they leave."""
+    reader, events = TurnReader(), STREAM.replace(b"\n\n", blank).split(blank)[:-1]
+    sent = b""
+    for begin in range(0, len(events), size):
+        piece = b"".join(event + blank for event in events[begin : begin + size])
+        end = reader.feed(piece)
+        sent += piece[:end]
+        if end < len(piece):
+            break
+    assert b'"arguments": "{}"' in sent
+    assert b'"finish_reason": "tool_calls"' not in sent
+    assert taken(reader) == [('I look at "it".', CALLS)]
+    assert taken(reader) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [STREAM, json.dumps({"choices": [{"message": WHOLE, "finish_reason": "tool_calls"}]}).encode()],
+)
+def test_a_reply_that_came_whole_is_read(body: bytes) -> None:
+    reader = TurnReader()
+    drained(reader.reading(body))
+    assert taken(reader) == [('I look at "it".', CALLS)]
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [chunk({"reasoning_content": "hm"}), chunk({"content": "No."}), chunk({}, "stop")],
+        [chunk({"tool_calls": [call(0, id="a", name="bash", arguments="{}")]}), chunk({}, "stop")],
+        [
+            *(chunk({"reasoning_content": "x" * 65536}) for _ in range(MAX_TEXT // 65536 + 1)),
+            chunk({"tool_calls": [call(0, id="a", name="bash", arguments="{}")]}),
+            chunk({}, "stop"),
+        ],
+        [{"choices": 1}, [], chunk({"tool_calls": 1}), chunk({}, "stop")],
+    ],
+    ids=["no call", "no reasoning", "too long", "nonsense"],
+)
+def test_nothing_waits_where_nothing_is_to_be_kept(chunks: list[Any]) -> None:
+    reader, stream = TurnReader(), sse(chunks)
+    reader.feed(stream)
+    assert taken(reader) == []
