@@ -39,6 +39,7 @@ ROWS: dict[str, Callable[[Bench], Iterable[Row | Missing]]] = {
     "start": starting.start,
     "store": turns.store,
     "stalls": stalls.stalls,
+    "native": stages.native,
     "stages": stages.stages,
 }
 _TELLS = hasattr(os, "sched_setaffinity")
@@ -58,7 +59,7 @@ def main() -> None:
     if unknown := set(given.rows) - set(ROWS):
         parser.error(f"no such rows: {', '.join(sorted(unknown))}")
     if given.smoke:
-        rows = [*stages.stages(), *(_small_stalls() if _TELLS else ())]
+        rows = [*stages.stages(), *stages.native(), *(_small_stalls() if _TELLS else ())]
         print(table(rows))
         return
     if not _TELLS:

@@ -13,6 +13,8 @@ from typing import Any
 
 from dragoman.bridge.cure.chat_request import cured
 from dragoman.bridge.model_families import family_of
+from dragoman.bridge.native.request_tools import RequestTools
+from dragoman.bridge.native.stream_repair import ResponsesStreamRepair
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import OPENAI
@@ -23,15 +25,17 @@ from dragoman.proxy.stored.open_store import open_store
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
+from dragoman.repair.pipeline import RepairPipeline
 from dragoman.stored.turn_reader import TurnReader
 from dragoman.stored.turn_reasoning import TurnNamer, keep, reading_history, recall
 from dragoman.wire import json_codec
 from dragoman.wire.chat_calls import CallDelta
 from dragoman.wire.slices import drained
-from dragoman.wire.sse import Frame, FrameSplitter
+from dragoman.wire.sse import Frame, FrameSplitter, split
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
 from tests.bench.streams import TOOLS, frames
+from tests.bridge.hosts import VLLM
 
 EVENTS = 5_000
 TURNS = 10_000
@@ -91,6 +95,25 @@ def stages(bench: Bench | None = None) -> Iterator[Row]:
             speeds = [len(pieces) / _seconds(run, pieces) / 1000 for _ in range(7)][2:]
             what = f"stages alone: {stage}; {stream.replace('_', ' ')}"
             yield Row(what, "1,000 events/s", None, Samples(speeds), "value", None, "–")
+
+
+def native(bench: Bench | None = None) -> Iterator[Row]:
+    """A clean stream of a host that speaks the Responses API: what its repair costs more than
+    one that is only watched, which is not even split into events."""
+    del bench
+    stream = VLLM.stream([("text", ["word, "] * EVENTS)])
+    pieces = [frame.raw for frame in split(stream)]
+    speeds = [len(pieces) / _seconds(_repairing_native, pieces) / 1000 for _ in range(7)][2:]
+    what = "stages alone: sse, native Responses; clean"
+    yield Row(what, "1,000 events/s", None, Samples(speeds), "value", None, "–")
+
+
+def _repairing_native(pieces: Iterable[bytes]) -> None:
+    tools = drained(RequestTools.reading({"model": "kimi-k2.7"}))
+    repair = ResponsesStreamRepair(tools, Policy(), Evidence(), 1)
+    pipeline = RepairPipeline(repair, Evidence())
+    for piece in pieces:
+        assert pipeline.feed(piece) == piece
 
 
 def conversion(bench: Bench) -> Iterator[Row]:

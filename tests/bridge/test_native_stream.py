@@ -148,6 +148,14 @@ def test_a_stream_with_a_leak_gives_the_same_at_every_cut_of_its_bytes(host: Hos
         assert repaired(stream, pieces=pieces) == whole
 
 
+def test_a_leak_after_a_long_text_closes_that_text_whole() -> None:
+    pieces = ['"a" < ', "\\ é ", "\n", "ü\u2028", " 𝄞", "word "] * 400
+    for host in HOSTS:
+        out = repaired(host.stream([("reasoning", pieces), ("text", [*pieces, SECTION, *pieces])]))
+        said = text("".join(pieces))
+        assert told(out) == [said | {"type": "reasoning"}, said, CALLED, said]
+
+
 def test_the_item_is_of_the_kind_and_namespace_that_was_declared() -> None:
     patch = (
         '<|tool_call_begin|>functions.apply_patch:0<|tool_call_argument_begin|>{"input":"*** \\n"}'

@@ -49,8 +49,8 @@ _OPTIONS = (
     (
         "dragoman_repair",
         "auto",
-        "Which responses to repair: a flow filter, 'auto' for every chat completions reply and "
-        "every bridged one, or 'off'.",
+        "Which responses to repair: a flow filter, 'auto' for every reply of Chat Completions or "
+        "the Responses API, or 'off'.",
     ),
     (
         "dragoman_formats",

@@ -133,7 +133,12 @@ class RepairPipeline:
     def fall_back(self) -> bytes:
         """After a fault in `feed` or `close`: all that went into a stage and has not come out.
         What comes later passes as it comes, unless the stage ends the reply."""
-        if (end := self._repair.end_after_fault()) is not None:
+        try:
+            end = self._repair.end_after_fault()
+        except Exception as failure:
+            self.failures.append(failure)
+            end = []
+        if end is not None:
             self._out += [frame.raw for frame in end]
             self.ended = True
             return self._leaving()

@@ -25,6 +25,8 @@ _PARTS: dict[TextEvents, tuple[Prose, StreamedPart]] = {
 }
 """What is text of an item; all but a refusal is repaired."""
 
+MAX_ITEMS = 2**31
+"""An output index beyond this is none."""
 Key = tuple[int, str, int]
 """A part: the output index of its item, the list that holds it, and its index there."""
 
@@ -41,13 +43,19 @@ class HostText:
     text: StringIO = field(default_factory=lambda: StringIO(newline=""))
 
 
+def place_of(event: Json) -> int | None:
+    """The output index of the item that an event is about."""
+    place = event.get("output_index")
+    return place if type(place) is int and 0 <= place < MAX_ITEMS else None
+
+
 def key_of(event: Json) -> tuple[Key, Prose, StreamedPart] | None:
     """The text that an event continues or ends; None for any other event."""
     kind = event.get("type")
     events = DELTAS.get(kind) or DONES.get(kind) if isinstance(kind, str) else None
     known = _PARTS.get(events) if events else None
-    place = event.get("output_index")
-    if known is None or type(place) is not int:
+    place = place_of(event)
+    if known is None or place is None:
         return None
     part = known[1]
     index = event.get(part.index, 0)
@@ -73,7 +81,7 @@ class HostItems:
         """Whether this is the last text of the last item."""
         place, holder, index = text.key
         later = (each for each in self._texts if each[:2] == (place, holder) and each[2] > index)
-        return list(self.items) == [*range(place + 1)] and not any(later)
+        return len(self.items) == place + 1 == max(self.items) + 1 and not any(later)
 
     def read(self, event: Json) -> HostText | None:
         """Take in an event.  Returns the text that it continues, if it does."""
@@ -82,12 +90,12 @@ class HostItems:
             self.number = number + 1
         if kind in DELTAS:
             return self._delta(event)
-        place, item = event.get("output_index"), event.get("item")
-        if type(place) is int and isinstance(item, dict):
+        place, item = place_of(event), event.get("item")
+        if place is not None and isinstance(item, dict):
             self.items[place] = item
             if kind == "response.output_item.done":
                 self.forget(place)
-        elif type(place) is int and isinstance(part := event.get("part"), dict):
+        elif place is not None and isinstance(part := event.get("part"), dict):
             holder = "summary" if "summary_index" in event else "content"
             index = event.get("summary_index", event.get("content_index", 0))
             if isinstance(kind, str) and kind.endswith(".added") and type(index) is int:
@@ -127,8 +135,8 @@ class HostItems:
         return text.value | {text.part.text.field: text.text.getvalue()}
 
     def _of(self, event: Json) -> HostText | None:
-        place, index = event.get("output_index"), event.get("content_index", 0)
-        if type(place) is not int or type(index) is not int:
+        place, index = place_of(event), event.get("content_index", 0)
+        if place is None or type(index) is not int:
             return None
         return self._texts.get((place, "content", index))
 

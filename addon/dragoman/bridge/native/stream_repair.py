@@ -23,20 +23,19 @@ from ...repair.formats.active import ActiveFormats
 from ...repair.pending import Policy, note_piece
 from ...repair.scanner import Scanner
 from ...wire.errors import failure
-from ...wire.json_codec import Json, NotJson, loads
-from ...wire.responses import DELTAS, DONES, TERMINALS, is_event
-from ...wire.sse import Frame, FrameSplitter
+from ...wire.json_codec import Json
+from ...wire.responses import DELTAS, DONES, TERMINALS
+from ...wire.sse import Frame
 from ...wire.usage import usage
 from ..responses.event_writer import ItemStatus
 from .adopting_writer import AdoptingWriter
-from .host_items import HostItems, HostText
+from .host_items import HostItems, HostText, place_of
 from .item_repair import ItemRepair
+from .kept_frames import KeptFrames, event_of
 from .request_tools import RequestTools
 from .scanned_text import ScannedText
 from .terminal import merged_output, text_of
 
-MAX_KEPT = 64 * 1024
-"""Bytes of frames that passed which are kept unread."""
 MAX_WAITING = 16 * 1024
 """Frames that may wait: as many as what may be a call has characters, four to a frame."""
 _TEXT_ITEMS = ("message", "reasoning")
@@ -70,8 +69,7 @@ class ResponsesStreamRepair:
         self._now = now
         self._formats: ActiveFormats = policy.formats.active(tools.declared.model)
         self._host = HostItems()
-        self._kept: list[bytes] = []
-        self._kept_size = 0
+        self._kept = KeptFrames()
         self._named = False
         """Whether the reply may have named its model."""
         self._begins = False
@@ -103,9 +101,7 @@ class ResponsesStreamRepair:
             return False
         if self._formats.look_back and b'.added"' in raw:
             return False
-        self._kept.append(raw)
-        self._kept_size += len(raw)
-        if self._kept_size > MAX_KEPT:
+        if self._kept.add(raw):
             self._read_kept()
         return True
 
@@ -120,7 +116,7 @@ class ResponsesStreamRepair:
         if not asked and self.ignores(frame.raw):
             return [frame]
         self._read_kept()
-        event = _event_of(frame)
+        event = event_of(frame)
         if event is None:
             self._waiting.append(_Waiting(frame, None))
         else:
@@ -190,17 +186,12 @@ class ResponsesStreamRepair:
 
     def _read_kept(self) -> None:
         """Read the frames that have passed."""
-        kept, self._kept, self._kept_size = self._kept, [], 0
-        for frame in FrameSplitter().feed(b"".join(kept)) if kept else ():
-            event = _event_of(frame)
-            if event is None:
-                continue
-            text = self._host.read(event)
-            if text is not None and self._channel is not None:
-                if text is self._channel.text:
-                    self._channel.scanner.passed(event["delta"])
-                else:
-                    self._channel = None
+        for text, said in self._kept.read(self._host):
+            if self._channel is not None and text is self._channel.text:
+                self._channel.scanner.passed(said)
+            else:
+                self._channel = None
+        if not self._waiting and self._writer is None:
             self._number = self._host.number
 
     def _take_in(self, frame: Frame, event: Json) -> None:
@@ -212,7 +203,7 @@ class ResponsesStreamRepair:
         self._named |= text is not None or self._host.response is not None
         self._begins = self._begins_text(event)
         channel = self._channel_of(text, event["delta"]) if text is not None else None
-        place = event.get("output_index")
+        place = place_of(event)
         if channel is not None:
             pieces = channel.scanner.feed(event["delta"])
             if place not in self._repaired:
@@ -301,14 +292,15 @@ class ResponsesStreamRepair:
 
     def _pass_on(self, writer: AdoptingWriter, event: Json, other_lines: bytes) -> None:
         """An event of the host's, after something has changed."""
-        kind, place, item = event["type"], event.get("output_index"), event.get("item")
-        if type(place) is int:
+        kind, place, item = event["type"], place_of(event), event.get("item")
+        if place is not None:
             if kind == "response.output_item.added" and isinstance(item, dict):
                 self._close_adopted("completed")
                 self._places[place] = writer.place(item)
             place = self._places.get(place, place)
             event = {**event, "output_index": place}
-            if kind == "response.output_item.done" and isinstance(item, dict):
+            ends = kind == "response.output_item.done" and place < len(writer.items)
+            if ends and isinstance(item, dict):
                 writer.items[place] = item
         response = event.get("response")
         if kind in TERMINALS and isinstance(response, dict):
@@ -355,6 +347,7 @@ class ResponsesStreamRepair:
         elif kind == "response.output_text.annotation.added" and self._writer.in_text:
             self._writer.annotate(event.get("annotation") or {})
         elif kind.endswith("_part.added"):
+            self._end_channel(Scanner.close)
             self._writer.close_item()
 
     def _close_adopted(self, status: ItemStatus) -> None:
@@ -364,16 +357,6 @@ class ResponsesStreamRepair:
             begin = self._repaired[self._adopted].start
             self._repaired[self._adopted] = slice(begin, len(self._writer.items))
             self._adopted = None
-
-
-def _event_of(frame: Frame) -> Json | None:
-    """What a frame says; None if that is no event of the API."""
-    data = frame.data if frame.whole else None
-    try:
-        event = loads(data) if data else None
-    except NotJson:
-        return None
-    return event if isinstance(event, dict) and is_event(event) else None
 
 
 def _end_in(event: Json) -> End | None:

@@ -18,13 +18,13 @@ def merged_output(
     place and type as well.  They may also have found the call in the whole text that they had
     streamed as text: it is not listed twice.  Others list nothing, and that stays so."""
     entries = output if isinstance(output, list) else []
-    places = {item.get("id"): place for place, item in streamed.items() if item.get("id")}
+    places = {_id(item): place for place, item in streamed.items() if _id(item)}
     made = [call for items in repaired.values() for item in items if (call := _called(item))]
     left = dict(repaired)
     merged: list[Any] = []
     for position, entry in enumerate(entries):
         item: Json = entry if isinstance(entry, dict) else {}
-        place = places.get(item.get("id"))
+        place = places.get(_id(item))
         if place is None and streamed.get(position, {}).get("type") == item.get("type"):
             place = position
         if place is not None and place in repaired:
@@ -45,6 +45,11 @@ def text_of(output: Sequence[Any]) -> str:
         for part in item.get("content") or ()
     ]
     return "".join(part.get("text") or "" for part in parts if isinstance(part, dict))
+
+
+def _id(item: Json) -> str:
+    value = item.get("id")
+    return value if isinstance(value, str) else ""
 
 
 def _called(item: Json) -> tuple[str, str, Any] | None:

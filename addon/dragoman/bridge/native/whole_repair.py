@@ -4,7 +4,6 @@ stream, and what becomes of its items is its output."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ...notes import Evidence
 from ...repair.chat_message import AT_ONCE
@@ -20,7 +19,7 @@ from ...wire.sse import encode, is_event_stream
 from .request_tools import RequestTools
 from .stream_repair import ResponsesStreamRepair
 
-_TEXTS: dict[tuple[Any, ...], TextEvents] = {
+_TEXTS = {
     ("message", "content", "output_text"): responses.OUTPUT_TEXT,
     ("message", "content", "refusal"): responses.REFUSAL,
     ("reasoning", "content", "reasoning_text"): responses.REASONING_TEXT,
@@ -63,7 +62,8 @@ def _events(response: Json) -> Iterator[Json]:
         yield {"type": "response.output_item.added", **at, "item": item | empty}
         for holder, index, part in parts:
             where = at | {"summary_index" if holder == "summary" else "content_index": index}
-            yield from _part(part, _TEXTS.get((item.get("type"), holder, part.get("type"))), where)
+            kind = str(item.get("type")), holder, str(part.get("type"))
+            yield from _part(part, _TEXTS.get(kind), where)
         yield {"type": "response.output_item.done", **at, "item": item}
 
 

@@ -1,0 +1,59 @@
+"""Native Responses replies in which anything is odd: nothing raises, and bytes that are no
+event pass."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .hosts import HOSTS
+from .test_native_stream import SECTION, cut, repaired
+from .test_native_whole import repaired as repaired_whole
+
+ODD = ("null", "true", "-1", "1", "1e400", "2" + "0" * 70, '""', '"message"', "[]", "[1]", "{}")
+KINDS = ('"response.output_text.delta"', '"response.output_item.added"', '"response.completed"')
+
+
+def paths(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container in a value, and where something stands in it."""
+    members = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, member in list(members):
+        yield value, key
+        if isinstance(member, dict | list):
+            yield from paths(member)
+
+
+def mutant(seed: int) -> list[Any]:
+    chosen = random.Random(seed)
+    leaked = cut(SECTION, chosen.choice([3, 20, 99]))
+    said = [
+        ("reasoning", ["a ", SECTION[: chosen.randrange(200)]]),
+        *(("text", ["One ", *leaked, " z"]), ("call", ["bash", "{}"]), ("text", [SECTION])),
+    ]
+    events = json.loads(json.dumps(chosen.choice(HOSTS).events(said)))
+    for _ in range(chosen.randrange(1, 4)):
+        at = chosen.randrange(len(events))
+        kind = chosen.choice(["drop", "repeat", "move", *["change"] * 6])
+        if kind == "drop":
+            del events[at]
+        elif kind in ("repeat", "move"):
+            event = events[at] if kind == "repeat" else events.pop(at)
+            events.insert(chosen.randrange(len(events)), json.loads(json.dumps(event)))
+        else:
+            holder, key = chosen.choice(list(paths(events[at])) or [(events, at)])
+            holder[key] = json.loads(chosen.choice(ODD + KINDS))
+    return events
+
+
+@pytest.mark.parametrize("seeds", [range(250), range(250, 500)], ids=str)
+def test_nothing_raises(seeds: range) -> None:
+    for seed in seeds:
+        events = mutant(seed)
+        repaired(b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events))
+        for event in events:
+            if isinstance(event, dict) and event.get("type") == "response.completed":
+                repaired_whole(json.dumps(event.get("response")).encode())
