@@ -33,13 +33,14 @@ SERVE = -s addon/main.py --listen-host 127.0.0.1 --listen-port $(PORT) $(INTERCE
 # How a turn ended, beside its path: what fits a window of 1400 pixels.
 COLUMNS := $(foreach column,path comment status size time,--set web_columns=$(column))
 
-.PHONY: help demo demo-web web run test pytest test-clients soak bench bench-smoke fuzz lint fixtures pictures clean
+.PHONY: help demo demo-web web run upstream test pytest test-clients soak bench bench-smoke fuzz lint fixtures pictures clean
 
 help:
 	@echo 'make demo          see both jobs at work: a replayed upstream, mitmdump, a real client'
 	@echo 'make demo-web      the same in mitmweb: look at flows that were repaired and bridged'
 	@echo 'make run           start the proxy for daily use (PORT=8080 HOST=api.moonshot.ai)'
 	@echo 'make web           the same in mitmweb'
+	@echo 'make upstream      the replaying upstream of the examples, on port 9000'
 	@echo 'make test          lint and every test but those of the heavy clients'
 	@echo 'make pytest        the same tests without lint'
 	@echo 'make test-clients  install Codex CLI, kimi-code and opencode (some 700 MB); test with them'
@@ -64,6 +65,9 @@ run: $(RUN)/.ready
 web: $(RUN)/.ready
 	@sh .ci/client-lines $(RUN) $(PORT) '$(HOST)'
 	@exec $(RUN)/bin/mitmweb $(SERVE) $(COLUMNS) $(ARGS)
+
+upstream: $(RUN)/.ready
+	@exec $(RUN)/bin/python -m fixtures.server --port 9000
 
 test: lint pytest
 
