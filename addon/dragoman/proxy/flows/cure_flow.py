@@ -131,6 +131,8 @@ class CureFlow:
         try:
             if lacking:
                 found = await self._archive.recall(asker, [names for _, names in lacking])
+        except NotOpened as error:
+            logger.debug("%s: its reasoning is not put back: %s", name_of(flow), error)
         except (StoreError, Refused) as error:
             logger.warning("%s: its reasoning is not put back: %s", name_of(flow), error)
         known = [each for each in found if each]
