@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.native.call_ids import renaming_calls
-from dragoman.notes import Evidence
 from dragoman.wire.slices import drained
 
 Json = dict[str, Any]
@@ -24,7 +23,7 @@ def output(call_id: str) -> Json:
 
 def renamed(model: str, items: list[Json], **more: Any) -> list[str]:
     request = {"model": model, "input": items, **more}
-    return [item["call_id"] for item in drained(renaming_calls(request, Evidence()))["input"]]
+    return [item["call_id"] for item in drained(renaming_calls(request))[0]["input"]]
 
 
 TURNS = [
@@ -57,7 +56,6 @@ def test_calls_and_their_outputs_get_the_ids_of_the_family(model: str, ids: list
 
 
 def test_what_needs_no_other_ids_is_the_same_object() -> None:
-    evidence = Evidence()
     items = [call("functions.bash:0"), output("functions.bash:0"), {"type": "message"}, "odd"]
     for request in (
         {"model": "kimi-k2.7", "input": items},
@@ -65,7 +63,7 @@ def test_what_needs_no_other_ids_is_the_same_object() -> None:
         {"model": "kimi-k2.7", "input": TURNS, "previous_response_id": "resp_1"},
         {"model": 1, "input": TURNS},
     ):
-        assert drained(renaming_calls(request, evidence)) is request
-    assert evidence.empty
-    drained(renaming_calls({"model": "kimi-k2.7", "input": TURNS}, evidence))
-    assert evidence.lines() == ["renamed call ids for kimi-k2.7 ×3"]
+        same, changed = drained(renaming_calls(request))
+        assert same is request
+        assert changed == 0
+    assert drained(renaming_calls({"model": "kimi-k2.7", "input": TURNS}))[1] == 3

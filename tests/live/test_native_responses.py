@@ -36,7 +36,7 @@ def test_the_client_receives_the_expected_reply(chat: Chat, folder: Path) -> Non
     for options in ("", ";cut=bytes:37", ";cut=event;encoding=gzip"):
         reply = chat.ask(folder.name, options, path=PATH, request=request(folder))
         assert reply.body == expected
-    told = "clean" if folder.name == CLEAN else r"repair .* calls?.* repaired \("
+    told = "clean" if folder.name == CLEAN else "repaired from "
     chat.proxy.wait_for_log(told)
 
 
@@ -123,6 +123,21 @@ def test_agents_run_the_call_and_get_the_answer(
     *_, second = tls_upstream.requests_of("native_agent", key)
     items = [item for item in second.json["input"] if item.get("call_id")]
     assert [item["call_id"] for item in items] == ["functions.bash:0"] * 2
+
+
+def test_calls_in_the_history_leave_with_the_ids_of_the_model(
+    chat: Chat, request: pytest.FixtureRequest
+) -> None:
+    call = {"type": "function_call", "call_id": "call_7", "name": "bash", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "call_7", "output": "ok"}
+    asked = {"model": "kimi-k2.7", "input": [call, output], "stream": True}
+    key = re.sub(r"\W", "-", request.node.name)
+    for model, wanted in (("kimi-k2.7", "functions.bash:0"), ("qwen3", "call_7")):
+        chat.ask(CLEAN, f";key={key}", path=PATH, request=asked | {"model": model})
+        sent = chat.upstream.requests_of(CLEAN, key)[-1]
+        assert [item["call_id"] for item in sent.json["input"]] == [wanted] * 2
+    assert sent.body == json.dumps(asked | {"model": "qwen3"}).encode()
+    chat.proxy.wait_for_log("cured: renamed call ids")
 
 
 @pytest.mark.heavy

@@ -38,6 +38,7 @@ from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
 from .routes import (
     ResponsesRoute,
+    asks_a_model,
     beside,
     is_chat,
     is_replayed,
@@ -206,6 +207,7 @@ class Dragoman:
                 self._witness.of(flow, "repair")
             elif is_responses(flow.request):
                 self._witness.of(flow, "watch")
+            await self._cure.send(flow, self.settings)
         elif is_upgrade(flow.request):
             self._witness.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
@@ -314,7 +316,7 @@ class Dragoman:
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
-        return flow in self._bridge or (_asks_a_model(flow.request) and self._repairs(flow))
+        return flow in self._bridge or (asks_a_model(flow.request) and self._repairs(flow))
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         """More has come of a response that `needs_whole` than is read."""
@@ -337,7 +339,7 @@ class Dragoman:
     def _repairs(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to this request, if it is not bridged, is to be repaired."""
         test = self.settings.repair
-        return _asks_a_model(flow.request) if test is None else test(flow)
+        return asks_a_model(flow.request) if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
         response = flow.response
@@ -421,7 +423,3 @@ class Dragoman:
         WebSocket of the Responses API."""
         missing = response.status_code in (404, 405) and self.settings.bridge is None
         return missing and is_upgrade(flow.request)
-
-
-def _asks_a_model(request: http.Request) -> bool:
-    return is_chat(request) or is_responses(request)

@@ -101,8 +101,9 @@ _OPTIONS = (
     (
         "dragoman_store",
         "",
-        "Where to keep responses for previous_response_id: a SQLite file (default: "
-        "dragoman.sqlite3 in mitmproxy's confdir), 'redis://...', 'memory', or 'off'.",
+        "Where to keep responses for previous_response_id, and reasoning that chat hosts want "
+        "back: a SQLite file (default: dragoman.sqlite3 in mitmproxy's confdir), 'redis://...', "
+        "'memory', or 'off'.",
     ),
     (
         "dragoman_store_days",

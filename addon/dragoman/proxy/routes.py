@@ -94,6 +94,11 @@ def is_responses(request: http.Request) -> bool:
     return address is not None and not address.response_id
 
 
+def asks_a_model(request: http.Request) -> bool:
+    """Whether this asks for either."""
+    return is_chat(request) or is_responses(request)
+
+
 def is_upgrade(request: http.Request) -> bool:
     """Whether a client of the Responses API asks for a WebSocket in place of requests."""
     path = request.path.partition("?")[0].rstrip("/")

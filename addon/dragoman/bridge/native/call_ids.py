@@ -2,14 +2,13 @@
 
 Kimi's template shows a call by its id alone, and K2 reads the tool's name out of it.  A host
 that makes ids of its own loses the name so, and the model then writes calls that nobody can
-read (the cause of vllm#50768).  So calls in the history get the ids of their model's family,
-as in a bridged request, and their outputs with them; the client keeps the ids that it knows,
-as these are made anew of each request.
+read (seen with vLLM).  So calls in the history get the ids of their model's family, as in a
+bridged request, and their outputs with them; the client keeps the ids that it knows, as these
+are made anew of each request.
 """
 
 from __future__ import annotations
 
-from ...notes import Evidence
 from ...wire.json_codec import Json
 from ...wire.responses import CALL_OUTPUTS, STREAMED_CALLS
 from ...wire.slices import Slices
@@ -19,8 +18,9 @@ from ..request.toolbox import upstream_name
 _OUTPUTS = frozenset(CALL_OUTPUTS[call] for call in STREAMED_CALLS)
 
 
-def renaming_calls(request: Json, evidence: Evidence) -> Slices[Json]:
-    """The request with these ids, in slices; the very same object if nothing in it changes.
+def renaming_calls(request: Json) -> Slices[tuple[Json, int]]:
+    """The request with these ids, in slices, and how many calls have another one now; the very
+    same object if none has.
 
     One that continues what its host has stored says only a part of the conversation, and so
     not how many calls came before it: it stays as it is."""
@@ -28,16 +28,13 @@ def renaming_calls(request: Json, evidence: Evidence) -> Slices[Json]:
     family = family_of(model if isinstance(model, str) else "")
     stored = request.get("previous_response_id") or request.get("conversation")
     if family.call_ids == "kept" or stored or not isinstance(items, list):
-        return request
+        return request, 0
     calls = _Calls(family)
     renamed = []
     for item in items:
         renamed.append(calls.renamed(item) if isinstance(item, dict) else item)
         yield
-    if not calls.changed:
-        return request
-    evidence.note("renamed", f"call ids for {family.name}", calls.changed)
-    return {**request, "input": renamed}
+    return ({**request, "input": renamed} if calls.changed else request), calls.changed
 
 
 class _Calls:
@@ -45,8 +42,8 @@ class _Calls:
 
     def __init__(self, family: Family) -> None:
         self._family = family
-        self._count = 0
-        """Calls so far, of the conversation or of the turn."""
+        self._count = self._position = 0
+        """Calls so far, of the conversation and of the turn."""
         self._ids: dict[str, str] = {}
         """The latest new id of each that the client knows."""
         self.changed = 0
@@ -59,21 +56,16 @@ class _Calls:
             self.changed += new != known
         elif kind in _OUTPUTS and isinstance(known, str):
             new = self._ids.get(known, known)
-            self._turn_ends()
+            self._position = 0
         else:
             if kind != "reasoning":
-                self._turn_ends()
+                self._position = 0
             return item
         return item if new == known else {**item, "call_id": new}
 
     def _new_id(self, name: str, namespace: object) -> str:
         within = namespace if isinstance(namespace, str) else None
-        shown, number = upstream_name(name, within, self._family), self._count
-        self._count += 1
-        if self._family.call_ids == "conversation":
-            return f"functions.{shown}:{number}"
-        return f"{shown}:{number}"
-
-    def _turn_ends(self) -> None:
-        if self._family.call_ids == "message":
-            self._count = 0
+        shown = upstream_name(name, within, self._family)
+        number, position = self._count, self._position
+        self._count, self._position = number + 1, position + 1
+        return self._family.call_id(shown, number, position)

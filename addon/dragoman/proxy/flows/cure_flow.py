@@ -1,4 +1,4 @@
-"""What happens to a chat request that its host would refuse, and to the reasoning of its reply.
+"""What happens to a request that its host would refuse, and to the reasoning of its reply.
 
 The request leaves as its own bytes unless something in it would be refused.  Of a model whose
 hosts want the reasoning of past calls back, the reply is read for it, and it is kept before
@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
@@ -18,6 +19,7 @@ from mitmproxy import http
 from ...bridge.cure.chat_request import curing
 from ...bridge.cure.refusals import advice_on
 from ...bridge.model_families import Family, family_of
+from ...bridge.native.call_ids import renaming_calls
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reader import TurnReader
 from ...stored.turn_reasoning import (
@@ -38,7 +40,7 @@ from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
 from ..response_owner import asker_of
-from ..routes import is_chat
+from ..routes import asks_a_model, is_chat, is_responses
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 
@@ -85,13 +87,16 @@ class CureFlow:
     @staticmethod
     def wants(flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether this is a request that may be changed."""
-        return is_chat(flow.request) and (settings.cure is None or settings.cure(flow))
+        return asks_a_model(flow.request) and (settings.cure is None or settings.cure(flow))
 
     async def send(self, flow: http.HTTPFlow, settings: Settings) -> None:
         """Have a request leave in the form that its host takes."""
         if not self.wants(flow, settings):
             return
         try:
+            if is_responses(flow.request):
+                await self._rename_calls(flow)
+                return
             asked = await in_slices(_asking(flow.request), flow)
             if asked is not None:
                 await self._cure(flow, asked)
@@ -122,6 +127,22 @@ class CureFlow:
         for each in (cured.request, request, asked.value):
             await in_slices(emptied(each["messages"]), None)
 
+    async def _rename_calls(self, flow: http.HTTPFlow) -> None:
+        """A request to a host that speaks the Responses API itself: only its call ids."""
+        plain, value = await in_slices(_reading(flow.request), flow)
+        if not isinstance(value, dict):
+            return
+        request, renamed = await in_slices(renaming_calls(value), flow)
+        if renamed:
+            set_json(flow.request, await in_slices(writing(request), flow))
+            record = recorder_of(flow) or self._witness.of(flow, "watch")
+            record.sent_another(plain)
+            record.evidence.note(f"{CURED} renamed", "call ids", renamed)
+            record.evidence.request_left()
+        for each in (request, value):
+            if isinstance(items := each.get("input"), list):
+                await in_slices(emptied(items), None)
+
     async def _with_reasoning(
         self, flow: http.HTTPFlow, request: Json, history: History
     ) -> tuple[Json, int]:
@@ -131,6 +152,8 @@ class CureFlow:
         try:
             if lacking:
                 found = await self._archive.recall(asker, [names for _, names in lacking])
+        except NotOpened as error:
+            logger.debug("%s: its reasoning is not put back: %s", name_of(flow), error)
         except (StoreError, Refused) as error:
             logger.warning("%s: its reasoning is not put back: %s", name_of(flow), error)
         known = [each for each in found if each]
@@ -202,13 +225,18 @@ def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
         logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
 
 
+def _reading(request: http.Request) -> Slices[tuple[bytes, Any]]:
+    """The body of a request, and what it says if it may be for a model whose hosts refuse
+    something; raises `NotJson` and `DecodingError`."""
+    plain = yield from reading_body(request, MAX_REQUEST)
+    strict = yield from may_be_strict(plain)
+    return plain, ((yield from reading(plain)) if strict else None)
+
+
 def _asking(request: http.Request) -> Slices[_Asked | None]:
     """What is asked for, if it is for a model whose hosts refuse something; raises `NotJson`
     and `DecodingError`."""
-    plain = yield from reading_body(request, MAX_REQUEST)
-    if not (yield from may_be_strict(plain)):
-        return None
-    value = yield from reading(plain)
+    plain, value = yield from _reading(request)
     model = value.get("model") if isinstance(value, dict) else None
     family = family_of(model) if isinstance(model, str) else None
     if family is None or not family.is_strict or not isinstance(value.get("messages"), list):

@@ -1,0 +1,75 @@
+"""What leaks in a chat stream leaks in a native Responses stream as well: the same calls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.wire.sse import split
+from fixtures.regenerate import chat_fixtures, request
+from tests.repair.streams import read
+
+from .hosts import HOSTS
+from .native_grammar import check_native
+from .test_native_stream import repaired
+
+Json = dict[str, Any]
+ELSEWHERE = (
+    "kimi_cut_off",
+    "kimi_ends_inside_call",
+    "kimi_two_choices",
+    "kimi_in_reasoning_details",
+)
+"""Fixtures of what a Responses stream has not, or where a call is cut, which is another test."""
+
+
+def said_in(stream: bytes) -> list[tuple[str, list[str]]]:
+    """The texts of a chat stream; none if it has native calls."""
+    said: list[tuple[str, list[str]]] = []
+    for frame in split(stream):
+        chunk = {} if frame.is_done else json.loads(frame.data or b"{}")
+        for choice in chunk.get("choices") or ():
+            delta = choice["delta"]
+            if delta.get("tool_calls"):
+                return []
+            thought = delta.get("reasoning_content") or delta.get("reasoning")
+            for kind, text in (("reasoning", thought), ("text", delta.get("content"))):
+                if text and said and said[-1][0] == kind:
+                    said[-1][1].append(text)
+                elif text:
+                    said.append((kind, [text]))
+    return said
+
+
+def leaking() -> list[Path]:
+    folders = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exists()]
+    return [
+        folder
+        for folder in folders
+        if folder.name not in ELSEWHERE
+        and (folder / "upstream.sse").read_bytes() != (folder / "chat.sse").read_bytes()
+        and said_in((folder / "upstream.sse").read_bytes())
+    ]
+
+
+@pytest.mark.parametrize("folder", leaking(), ids=lambda folder: folder.name)
+def test_the_calls_are_those_that_chat_clients_get(folder: Path) -> None:
+    asked: Json = dict(request(folder))
+    asked["tools"] = [{"type": "function", **tool["function"]} for tool in asked.get("tools", [])]
+    said = said_in((folder / "upstream.sse").read_bytes())
+    wanted = read((folder / "chat.sse").read_bytes())
+    for host in HOSTS:
+        events = check_native(repaired(host.stream(said, model=str(asked["model"])), asked))
+        output = events[-1]["response"]["output"]
+        calls = [item for item in output if item["type"] == "function_call"]
+        assert [(item["name"], item["arguments"]) for item in calls] == [
+            (call["name"], call["arguments"]) for call in wanted.calls
+        ]
+        parts = [
+            part for item in output for part in item.get("content") or item.get("summary") or []
+        ]
+        shown = "".join(part["text"] for part in parts)
+        assert "".join(shown.split()) == "".join(wanted.text.split())
