@@ -107,7 +107,7 @@ def words_of(body: bytes, index: int = 0) -> list[str]:
 
 
 STREAM_STAGES = [
-    "proxy.flows.repair_flow:DeclaredTools.reading",
+    "proxy.flows.repair_flow:reading_tools",
     "proxy.flows.repair_flow:decoder_for",
     "proxy.flows.repair_flow:RepairStream",
     "proxy.flows.cure_flow:reading",
@@ -116,7 +116,7 @@ STREAM_STAGES = [
     "stored.turn_reader:TurnReader.feed",
     "stored.turn_reader:TurnReader._read_frame",
     "proxy.observe.monitor:FlowRecorder",
-    "proxy.observe.monitor:summarizing",
+    "proxy.observe.monitor:summarizing_both",
     "proxy.observe.monitor:headline",
     "proxy.observe.kept_body:Body.add",
     "proxy.observe.recorder:FlowRecorder._leave",
@@ -145,7 +145,7 @@ STREAM_STAGES = [
     "repair.scanner:Scanner.close",
     "repair.scanner:Scanner.takes",
     "repair.scanner:Scanner._step_text",
-    "repair.scanner:Scanner._step_parser",
+    "repair.call_reader:CallReader.run",
     "repair.formats.kimi_k2.format:find_marker",
     "repair.formats.kimi_k2.names:resolve",
     "repair.call_namer:CallNamer.arguments",

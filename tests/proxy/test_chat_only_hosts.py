@@ -26,7 +26,7 @@ def request_to(url: str, method: str = "POST", **headers: str) -> http.Request:
 
 def learn(known: Hosts, url: str, speaks: Speaks = Speaks.CHAT) -> None:
     request = request_to(url)
-    known._learn(chat_only_hosts._name(request, responses_route(request)), speaks)
+    known._learn(chat_only_hosts._name(request, responses_route(request)), request, speaks)
 
 
 def is_chat_only(known: Hosts, request: http.Request) -> bool:
