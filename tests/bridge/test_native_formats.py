@@ -10,11 +10,13 @@ import pytest
 
 from dragoman.wire.sse import split
 from fixtures.regenerate import chat_fixtures, request
+from tests.live.test_repair_table import FORMATS
+from tests.repair.formats.turns import REQUEST as WITH_BASH
 from tests.repair.streams import read
 
-from .hosts import HOSTS
+from .hosts import HOSTS, OPENAI
 from .native_grammar import check_native
-from .test_native_stream import repaired
+from .test_native_stream import cut, repaired
 
 Json = dict[str, Any]
 ELSEWHERE = (
@@ -73,3 +75,20 @@ def test_the_calls_are_those_that_chat_clients_get(folder: Path) -> None:
         ]
         shown = "".join(part["text"] for part in parts)
         assert "".join(shown.split()) == "".join(wanted.text.split())
+
+
+@pytest.mark.parametrize("model", FORMATS)
+def test_other_formats_give_what_they_mean(model: str) -> None:
+    text, wanted = FORMATS[model]
+    asked: Json = dict(WITH_BASH, model=model)
+    asked["tools"] = [{"type": "function", **tool["function"]} for tool in asked["tools"]]
+    for size in (3, 500):
+        said = [(kind, cut(text, size)) for kind in ("reasoning", "text")]
+        events = check_native(repaired(OPENAI.stream(said, model=model), asked))
+        gist = ""
+        for item in events[-1]["response"]["output"]:
+            parts = item.get("content") or item.get("summary") or []
+            gist += "".join(part["text"] for part in parts)
+            if item["type"] == "function_call":
+                gist += f"[{item['name']} {item['arguments']}]"
+        assert "".join(gist.split()) == "".join((wanted * 2).split())
