@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.repair.formats import MARKERS
 from fixtures.server import FOLDER, Reply, Upstream
 from fixtures.wire import Request
 from tests.live.clients import HEAVY, need, node, run_agent
@@ -146,13 +147,15 @@ def codex(
     return Codex(tls_upstream, rerouted(tls_upstream), tmp_path, key)
 
 
-def check_call(request: Request, name: str, reasoning: str) -> tuple[dict[str, Any], str]:
+def check_call(
+    request: Request, name: str, reasoning: str, call_id: str = r"functions\.{name}:0"
+) -> tuple[dict[str, Any], str]:
     """That a request ends with the turn's one call and its output; arguments and output."""
     messages = request.json["messages"]
     call = next(message for message in messages if message.get("tool_calls"))
     (made,) = call["tool_calls"]
     assert made["function"]["name"] == name
-    assert made["id"] == f"functions.{name}:0"
+    assert re.fullmatch(call_id.format(name=name), made["id"])
     assert call["reasoning_content"].strip() == reasoning
     output = messages[messages.index(call) + 1]
     assert output["role"] == "tool"
@@ -166,19 +169,31 @@ def check_said(items: list[Event], reasoning: str, text: str) -> None:
     said = [(item["type"], item["text"].strip()) for item in items if "text" in item]
     assert said[0] == ("reasoning", reasoning)
     assert said[-1] == ("agent_message", text)
-    assert "<|" not in json.dumps(items)
+    assert not MARKERS.search(json.dumps(items, ensure_ascii=False))
 
 
-def test_codex_runs_a_leaked_call_and_answers(codex: Codex) -> None:
-    items = codex.turn("agent_codex")
+@pytest.mark.parametrize(
+    ("fixture", "model", "call_id"),
+    [
+        ("agent_codex", MODEL, r"functions\.{name}:0"),
+        ("agent_codex_k3", "moonshotai/kimi-k3", r"{name}:0"),
+        ("agent_codex_dsml", "deepseek-v4", r"call_0_\d+"),
+        ("agent_codex_qwen", "qwen3-coder", r"call_0_\d+"),
+    ],
+    ids=["k2", "k3", "dsml", "qwen"],
+)
+def test_codex_runs_a_leaked_call_and_answers(
+    codex: Codex, fixture: str, model: str, call_id: str
+) -> None:
+    items = codex.turn(fixture, like="gpt-5.5" if model == MODEL else None, model=model)
     check_said(items, "I will run it.", "The command printed from-the-tool.")
     (command,) = [item for item in items if item["type"] == "command_execution"]
     assert "echo from-the-tool" in command["command"]
     assert (command["aggregated_output"], command["exit_code"]) == ("from-the-tool\n", 0)
 
-    first, second = codex.arrived("agent_codex")
+    first, second = codex.arrived(fixture)
     assert {message["role"] for message in first.json["messages"]} == {"system", "user"}
-    arguments, output = check_call(second, "exec_command", "I will run it.")
+    arguments, output = check_call(second, "exec_command", "I will run it.", call_id)
     assert arguments == {"cmd": "echo from-the-tool"}
     assert "from-the-tool" in output
 

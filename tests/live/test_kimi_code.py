@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.repair.formats import MARKERS
 from fixtures.server import Upstream
 from tests.live.clients import HEAVY, need, node, run_agent
 from tests.live.mitmdump import Mitmdump
@@ -27,22 +28,40 @@ api_key = "sk-test"
 
 [models.replayed]
 provider = "replay"
-model = "kimi-k2.5"
+model = "{model}"
 max_context_size = 262144
 """
+MODELS = {
+    "agent_kimi_code": "kimi-k2.5",
+    "agent_kimi_code_k3": "kimi-k3",
+    "agent_kimi_code_dsml": "deepseek-v4",
+}
 
 pytestmark = pytest.mark.heavy
 
 
-@pytest.mark.parametrize("provider", ["kimi", "openai", "openai_responses"])
+@pytest.mark.parametrize(
+    ("provider", "fixture"),
+    [
+        ("kimi", "agent_kimi_code"),
+        ("openai", "agent_kimi_code"),
+        ("openai_responses", "agent_kimi_code"),
+        ("kimi", "agent_kimi_code_k3"),
+        ("openai", "agent_kimi_code_dsml"),
+    ],
+)
 def test_kimi_code_runs_a_leaked_call_and_answers(
-    tls_upstream: Upstream, rerouted: Callable[..., Mitmdump], tmp_path: Path, provider: str
+    tls_upstream: Upstream,
+    rerouted: Callable[..., Mitmdump],
+    tmp_path: Path,
+    provider: str,
+    fixture: str,
 ) -> None:
     need(KIMI, "install npm, then `make test-clients` sets up kimi-code")
     # It goes past the proxy to 127.0.0.1, so the upstream needs a name.
-    base_url = f"https://kimi.test/agent_kimi_code;cut=event;pace=0.01;key={provider}/v1"
+    base_url = f"https://kimi.test/{fixture};cut=event;pace=0.01;key={provider}/v1"
     (tmp_path / "config.toml").write_text(
-        CONFIGURATION.format(provider=provider, base_url=base_url)
+        CONFIGURATION.format(provider=provider, base_url=base_url, model=MODELS[fixture])
     )
     environment = rerouted(tls_upstream, "--set", "dragoman_bridge=~all").client_environment() | {
         "HOME": str(tmp_path),
@@ -58,6 +77,7 @@ def test_kimi_code_runs_a_leaked_call_and_answers(
     assert [call["function"]["name"] for call in calls] == ["Bash"]
     assert json.loads(calls[0]["function"]["arguments"]) == {"command": "echo from-the-tool"}
     assert "The command printed from-the-tool." in done.stdout
-    _, second = tls_upstream.requests_of("agent_kimi_code", provider)
+    assert not MARKERS.search(done.stdout)
+    _, second = tls_upstream.requests_of(fixture, provider)
     assert second.json["messages"][-1]["role"] == "tool"
     assert "from-the-tool" in json.dumps(second.json["messages"][-1]["content"])

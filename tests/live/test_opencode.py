@@ -50,15 +50,17 @@ class Opencode:
     folder: Path
     sdk: str
 
-    def start(self, fixture: str, options: str = "") -> subprocess.Popen[str]:
+    def start(
+        self, fixture: str, options: str = "", model: str = "kimi-k2.5"
+    ) -> subprocess.Popen[str]:
         """One prompt, answered by `fixture`."""
         base_url = f"{self.proxy.url}/{fixture};key={self.sdk}{options}/v1"
         provider = {
             "npm": SDKS[self.sdk],
             "options": {"baseURL": base_url, "apiKey": "sk-test"},
-            "models": {"kimi-k2.5": {}},
+            "models": {model: {}},
         }
-        configuration = {"model": "replay/kimi-k2.5", "provider": {"replay": provider}}
+        configuration = {"model": f"replay/{model}", "provider": {"replay": provider}}
         (self.folder / "opencode.json").write_text(json.dumps(configuration))
         environment = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         environment |= {f"OPENCODE_DISABLE_{name}": "1" for name in QUIET}
@@ -101,12 +103,26 @@ def texts(events: list[dict[str, Any]]) -> list[str]:
     return [event["part"]["text"] for event in events if event["type"] == "text"]
 
 
-def test_opencode_runs_a_leaked_call_and_answers(opencode: Opencode) -> None:
-    events = finish(opencode.start("agent_sdk", ";cut=event;pace=0.01"), 40)
-    assert texts(events)[-1] == "The command printed from-the-tool."
+@pytest.mark.parametrize(
+    ("opencode", "fixture", "model"),
+    [
+        ("responses", "agent_sdk", "kimi-k2.5"),
+        ("chat", "agent_sdk", "kimi-k2.5"),
+        ("chat", "agent_sdk_k3", "moonshotai/Kimi-K3"),
+        ("chat", "agent_sdk_dsml", "deepseek-v4"),
+    ],
+    indirect=["opencode"],
+)
+def test_opencode_runs_a_leaked_call_and_answers(
+    opencode: Opencode, fixture: str, model: str
+) -> None:
+    process = opencode.start(fixture, ";cut=event;pace=0.01", model)
+    events = finish(process, 40)
+    assert process.returncode == 0
+    assert "".join(texts(events)).strip() == "The command printed from-the-tool."
     (tool,) = [event["part"] for event in events if event["type"] == "tool_use"]
     assert (tool["tool"], tool["state"]["output"].strip()) == ("bash", "from-the-tool")
-    assert opencode.requests("agent_sdk") == 2
+    assert opencode.requests(fixture) == 2
 
 
 @pytest.mark.parametrize(

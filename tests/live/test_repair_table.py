@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fixtures.regenerate import chat_fixtures, request
 from fixtures.server import Upstream
 from tests.live.chat import Chat
 from tests.live.mitmdump import Mitmdump
@@ -65,6 +66,19 @@ def test_a_client_gets_what_the_stages_give(chat: Chat, rule: str, text: str, wa
         else:
             calls = re.findall(r"\[(\S+) ", wanted) if "[[" not in wanted else None
             assert calls is None or [call["name"] for call in read(got.body).calls] == calls
+
+
+@pytest.mark.parametrize("cut", [";cut=event", ";cut=bytes:37"])
+def test_a_client_gets_what_every_fixture_means(chat: Chat, cut: str) -> None:
+    """Of one proxy, one after the other."""
+    for folder in chat_fixtures():
+        file = next(folder.glob("chat.*"))
+        got = chat.ask(folder.name, cut, request=request(folder))
+        assert got.complete == (not folder.name.endswith("ends_inside_call")), folder.name
+        whole = _MADE.sub(rb"\1", file.read_bytes())
+        # A stream that breaks off has no end of its own: the finish reason is made for it.
+        wanted = whole if got.complete else whole[: whole.rindex(b"data: ")]
+        assert _MADE.sub(rb"\1", got.body) == wanted, folder.name
 
 
 @pytest.mark.parametrize(("model", "leak"), FORMATS.items(), ids=list(FORMATS))
