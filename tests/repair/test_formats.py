@@ -20,7 +20,7 @@ from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEve
 from dragoman.repair.formats import NAMES, FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.kimi_k2.format import KIMI_K2
-from dragoman.repair.formats.protocol import LeakFormat, MarkerMatch
+from dragoman.repair.formats.protocol import NOTHING_HELD, LeakFormat, MarkerMatch
 from dragoman.repair.pending import Policy
 from dragoman.wire.sse import Frame, split
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
@@ -33,6 +33,8 @@ FOUND = re.compile("|".join(map(re.escape, MARKERS)))
 
 class ToyParser:
     """``name=bash;command=ls`` up to ``[[end]]``, or thoughts."""
+
+    held = NOTHING_HELD
 
     def __init__(self, begins: str, start: int) -> None:
         self._thinks = begins == "[[think]]"

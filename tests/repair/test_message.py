@@ -70,3 +70,11 @@ def test_a_stream_that_comes_whole_is_repaired_as_it_is_on_its_way() -> None:
     stream = sse([*frames, chunk({}, "stop")])
     whole = drained(repairing_whole(stream, TOOLS, Policy(), Evidence(), NOW))
     assert whole == repair(stream, REQUEST)
+
+
+def test_what_is_looked_for_in_one_family_only_is_found_in_a_document() -> None:
+    said = 'commentary to=functions.bash json{"command":"ls"}'
+    tools = DeclaredTools.of_request({**REQUEST, "model": "gpt-oss-20b"})
+    out = json.loads(repair_whole(completion(content=said), tools, Policy(), Evidence(), NOW))
+    call = out["choices"][0]["message"]["tool_calls"][0]["function"]
+    assert call == {"name": "bash", "arguments": '{"command":"ls"}'}

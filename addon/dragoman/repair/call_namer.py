@@ -5,7 +5,7 @@ from __future__ import annotations
 from .call_rule import CallRule
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, Header, ScanEvent
-from .formats.protocol import LeakFormat
+from .formats.protocol import Held, LeakFormat
 from .tool_fit import tool_of
 
 NAMELESS_LIMIT = 1024 * 1024
@@ -37,7 +37,7 @@ class CallNamer:
         return self._header is not None
 
     @property
-    def held(self) -> tuple[str, list[str], int]:
+    def held(self) -> Held:
         """The header of the call that is held, and the pieces of its arguments: so many of a
         list that may grow."""
         literal = self._header.literal if self._header else ""

@@ -33,7 +33,7 @@ from .events import (
     ScanEvent,
     Text,
 )
-from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
+from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
 
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
@@ -79,9 +79,11 @@ class CallReader:
         return self.parser is not None and self.parser.in_call
 
     @property
-    def held_call(self) -> tuple[str, list[str], int]:
+    def held_call(self) -> Held:
         """See `Scanner.held_call`."""
-        return ("", [], 0) if self.candidate is not None else self._namer.held
+        if self.candidate is not None or self.parser is None:
+            return NOTHING_HELD
+        return self._namer.held if self._namer.holds else self.parser.held
 
     # What comes
 

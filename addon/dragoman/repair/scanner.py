@@ -22,7 +22,7 @@ from .candidate import CANDIDATE_LIMIT, Candidate
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text, joined
 from .formats.active import ActiveFormats
-from .formats.protocol import MarkerMatch
+from .formats.protocol import Held, MarkerMatch
 from .markdown import MarkdownCode
 
 BLANK_LIMIT = 4096
@@ -89,9 +89,9 @@ class Scanner:
         return len(self._calls.parser.rest if self._calls.parser else self._buffer)
 
     @property
-    def held_call(self) -> tuple[str, list[str], int]:
+    def held_call(self) -> Held:
         """What is held back that is no `undecided` text: the header of a call that has no name
-        yet, and the pieces of its arguments, so many of a list that may grow."""
+        yet, and the pieces of its arguments; or those of a value of the open call."""
         return self._calls.held_call
 
     @property

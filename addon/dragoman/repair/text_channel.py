@@ -24,6 +24,7 @@ from .call_rule import rules_for
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
 from .formats.active import ActiveFormats
+from .formats.protocol import NOTHING_HELD, Held
 from .native_calls import NativeCalls
 from .pending import PendingPart, Policy, fields_of, finish_after, note_piece
 from .scanner import Scanner
@@ -56,7 +57,7 @@ class TextChannel:
     finished: bool = False
     cut: bool = False
     """Whether a call was cut off."""
-    held_call: tuple[str, list[str], int] = ("", [], 0)
+    held_call: Held = NOTHING_HELD
     """What was held of a call when the latest frame was done with (`Scanner.held_call`)."""
     closed_parts: list[PendingPart] = field(default_factory=list)
     """Those that were decided since then."""

@@ -74,6 +74,22 @@ def test_what_is_no_call_is_text_to_the_character(name: str, shape: str) -> None
         assert any(isinstance(event, LeftAsText) for event in events)
 
 
+TYPED = {
+    "kimi_k3": '<|open|>call tool="bash"<|sep|><|open|>argument key="timeout" type="number"<|sep|>',
+    "dsml": '<｜DSML｜invoke name="bash"><｜DSML｜parameter name="timeout" string="false">',
+    "qwen": "<function=bash><parameter=timeout>",
+    "glm": "<tool_call>bash<arg_key>timeout</arg_key><arg_value>",
+    "minimax_m3": ']<]minimax[>[<invoke name="bash">]<]minimax[>[<timeout>',
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_a_value_that_is_held_is_not_lost_where_a_reply_breaks_off(name: str) -> None:
+    scanner = scanner_of(DECLARED, "declared", ALL)
+    events = scanner.feed(TYPED[name] + "12") + scanner.feed("34 <") + scanner.abandon()
+    assert gist(events).removeprefix("[bash ").endswith("1234 <")
+
+
 soups = st.lists(st.sampled_from([*PIECES, *WHOLE, *WORDS, "`", "\n", "<", "<|"]), max_size=12)
 
 

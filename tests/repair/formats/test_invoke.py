@@ -76,9 +76,18 @@ HEAD = f'<{D}tool_calls>\n<{D}invoke name="write">\n'
             '[write {"text":"<b>\\"1\\" < 2</b>\\n"}]',
         ),
         "cut off in a value": (f"{HEAD}{PATH}</{D}par", '[write {"path":"a…]'),
-        "cut off between values": (
-            f"{HEAD}{PATH}</{D}parameter>\n</{D}inv",
-            '[write {"path":"a"}…]',
+        "no end after a value": (f"{HEAD}{PATH}</{D}parameter>\n</{D}inv", '[write {"path":"a"}]'),
+        "a bare name and JSON in a fence": (
+            f'Look.\n<{D}toolcall>bash\n\n```json\n{{"command":"ls"}}\n``` So.',
+            f"Look.\n{RUN} So.",
+        ),
+        "the same with its ends": (
+            f'<{D}toolcall>bash ```\n{{"command":"ls"}}```\n</{D}invoke></{D}toolcall>{dsml(D)}',
+            RUN * 2,
+        ),
+        "the same without a fence, cut off": (
+            f'<{D}tool_calls>bash\n{{"command":"l',
+            '[bash {"command":"l…]',
         ),
         "cut off in a typed value": (
             f'{HEAD}<{D}parameter name="lines" string="false">["a",',
@@ -138,6 +147,9 @@ def test_minimax_m2_is_read_as_it_is_meant(text: str, wanted: str) -> None:
         dsml(D).replace('"bash"', '"rm"'),
         f"A <{D}tool_calls> that nothing follows, and <{D}thing> < | b",
         f'The tag <{D}invoke name="bash"> begins one.',
+        f'<{D}toolcall>rm ```json\n{{"command":"ls"}}\n```',
+        f"<{D}toolcall>bash ```json [1]",
+        f"<{D}toolcall>bash ``",
     ],
 )
 def test_what_is_no_call_of_dsml_stays_as_it_is(text: str) -> None:

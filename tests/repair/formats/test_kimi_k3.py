@@ -115,6 +115,10 @@ RUN = '[bash {"command":"ls"}]'
             ),
             f'[write {{"path":"a","text":"b"}}]{RUN}',
         ),
+        "the word of a channel that lost its first marker is text": (
+            f"Lint passesresponse{SEP}{OP}tools{LS.removeprefix(OP)}",
+            f"Lint passesresponse{RUN}",
+        ),
         "channels": (
             f"Hm.{CL}think{SEP}{OP}response{SEP}Sure.{CL}response{SEP}{section(LS)}{CL}message{SEP}<|end_of_msg|>",
             f"Hm.Sure.{RUN}",
@@ -124,9 +128,17 @@ RUN = '[bash {"command":"ls"}]'
             f"{CL}arg",
             '[bash {"command":"rm -rf /a…]',
         ),
-        "cut off between arguments": (
+        "cut off in a word that may begin a marker": (
+            f'{OP}call tool="bash"{SEP}{OP}argument key="command" type="string"{SEP}beta',
+            '[bash {"command":"beta…]',
+        ),
+        "no end after an argument": (
             f'{OP}tools{SEP}{OP}call tool="bash"{SEP}{argument("command", "ls")}{CL}ca',
-            '[bash {"command":"ls"}…]',
+            RUN,
+        ),
+        "cut off in the tag of an argument": (
+            f'{OP}tools{SEP}{OP}call tool="bash"{SEP}{argument("command", "ls")}{OP}argument key="',
+            '[bash {"command":"ls"…]',
         ),
         "cut off after all calls": (f"{OP}tools{SEP}{LS}{CL}to", RUN),
         "no section": (section(), ""),
@@ -151,14 +163,6 @@ def test_what_leaks_is_read_as_it_is_meant(text: str, wanted: str) -> None:
 )
 def test_what_is_no_call_stays_as_it_is(text: str) -> None:
     assert at_any_cut(KIMI_K3, text) == text
-
-
-def test_a_channel_that_lost_its_first_marker_is_taken_out_if_it_has_not_left() -> None:
-    text = f'Lint passesresponse{SEP}{OP}toolscall tool="bash"{SEP}{argument("command", "pnpm")}'
-    out = client(KIMI_K3, [text], "reasoning_content")
-    assert out.text == "Lint passes"
-    assert out.calls[0]["arguments"] == '{"command":"pnpm"}'
-    assert dropped(KIMI_K3, "a response") == []
 
 
 def test_what_a_channel_says_goes_where_it_belongs() -> None:

@@ -98,9 +98,9 @@ LS = call("bash", element("command", "ls"))
             f'{P}<invoke name="write">{P}<lines>{element("item", "a")}{P}<item>b',
             '[write {"lines":["a","b"]…]',
         ),
-        "cut off after an argument": (
+        "no end after an argument": (
             f'{P}<tool_call>{P}<invoke name="write">{element("mode", "7")}{P}</inv',
-            '[write {"mode":7}…]',
+            '[write {"mode":7}]',
         ),
     }.values(),
 )

@@ -172,7 +172,7 @@ def test_half_a_value_is_not_taken_for_a_whole_one() -> None:
         arguments.begin("a")
         arguments.text("1")
         arguments.end_value()
-        arguments.end(cut=True)
+        arguments.end(unclosed=True)
         assert arguments.take()[0] == Arguments(wanted)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ...repair.chat_stream import ChatStreamRepair
-from ...repair.formats import ALL
+from ...repair.formats import AUTO
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import broken_off, error_frame
 from ...wire.chat_text import let_go
@@ -132,7 +132,7 @@ class BridgePipeline:
                 tell(frames)
             return
         marked = self._repair is not None and is_completion(value)
-        if marked and (yield from ALL.holding_marker(body)):
+        if marked and (yield from AUTO.widest.holding_marker(body)):
             yield from self._feeding(as_stream(value), tell)
         else:
             yield from self._telling(self._reply.message(value), tell)

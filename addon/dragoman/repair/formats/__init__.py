@@ -83,7 +83,7 @@ class FormatChoice:
     @property
     def widest(self) -> ActiveFormats:
         """All that may be looked for, whatever the model."""
-        return ALL if self.formats is None else _active(self.formats)
+        return _active(FORMATS if self.formats is None else self.formats)
 
     def active(self, asked: str, replied: str = "") -> ActiveFormats:
         """The formats that are looked for if the request asks for this model, and the reply

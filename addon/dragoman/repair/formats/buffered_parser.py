@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ..events import Arguments, CallEnd, Dropped, Header, NoHeader, NoJson, ParseEvent
+from .protocol import NOTHING_HELD, Held
 
 WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 """The name of a tool in a header."""
@@ -22,6 +23,10 @@ class CallArguments(Protocol):
     @property
     def rest(self) -> str:
         """What was pushed, and not given."""
+
+    @property
+    def held(self) -> Held:
+        """See `LeakParser.held`."""
 
     @property
     def over(self) -> bool:
@@ -86,6 +91,10 @@ class BufferedParser:
     @property
     def rest(self) -> str:
         return self._arguments.rest if self._arguments else self._buffer[self._at :]
+
+    @property
+    def held(self) -> Held:
+        return self._arguments.held if self._arguments else NOTHING_HELD
 
     @property
     def in_header(self) -> bool:

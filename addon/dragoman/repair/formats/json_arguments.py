@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 
 from ...wire.json_progress import JsonProgress, Status
 from ..events import Arguments, CallEnd, Dropped, NoJson
+from .protocol import NOTHING_HELD
 
 QUOTED_LIMIT = 16 * 1024
 """Characters held back after a quoted marker; after that many it counts as quoted."""
@@ -27,6 +28,8 @@ _BLANK = re.compile(r"\s*")
 
 class JsonArguments:
     """The arguments of one call."""
+
+    held = NOTHING_HELD
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from typing import Literal
 
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, ParseEvent, Text
-from .protocol import LeakFormat, LeakParser, MarkerMatch
+from .protocol import NOTHING_HELD, LeakFormat, LeakParser, MarkerMatch
 from .tagged_format import TaggedFormat, TagMatch
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
 from .value_types import JSON, STRING
@@ -63,8 +63,6 @@ _MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*", *_BODY)
 _BEGUN = f"{_MARKER_SO_FAR}|<{so_far(('|sep|>', '|end_of_msg|>'))}"
 _BEGUN_IN_TEXT = re.compile(_BEGUN)
 _ENDS_THINNED = tuple("argument"[:size] for size in range(1, 9))
-_WORD_BEFORE = re.compile(r"(?:think|response|message)\s*\Z")
-"""The name of a channel of whose marker nothing is left but its end."""
 _BEGINNINGS = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")
 
 
@@ -92,7 +90,6 @@ class _KimiK3(TaggedFormat):
     name = "kimi_k3"
     beginnings = _BEGINNINGS
     markers = r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>"
-    look_back = 16
     syntax = TagSyntax(
         tag=_IN_SECTION,
         so_far=re.compile(f"{_BEGUN}|{so_far(*_BODY)}"),
@@ -118,12 +115,6 @@ class _KimiK3(TaggedFormat):
     def unfinished(self, text: str) -> int:
         return unfinished(_BEGUN_IN_TEXT, text)
 
-    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
-        if match.name != "sep":
-            return ""
-        found = _WORD_BEFORE.search(text, max(0, len(text) - self.look_back))
-        return found[0] if found else ""
-
     def parser(
         self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools
     ) -> LeakParser:
@@ -143,6 +134,7 @@ _TEXTS: dict[str, Literal["reasoning", "content"]] = {
 class _ChannelText:
     """Reads the text of a channel, up to the next marker of the format."""
 
+    held = NOTHING_HELD
     in_call = in_header = False
     whole = True
 

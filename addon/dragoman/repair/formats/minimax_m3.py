@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 
 from ..schema import MAX_DEPTH
-from .protocol import LeakFormat
+from .protocol import Held, LeakFormat
 from .tagged_format import TaggedFormat, TagMatch
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
 from .typed_arguments import VALUE_LIMIT, TypedArguments
@@ -156,6 +156,12 @@ class _Elements(TypedArguments):
         """Elements of the last name that have not left."""
         self._open: list[_Element] = []
         self._size = 0
+        self._texts: list[str] = []
+        """Theirs."""
+
+    @property
+    def held(self) -> Held:
+        return ("", self._texts, len(self._texts)) if self._same else super().held
 
     @property
     def nests(self) -> bool:  # type: ignore[override]
@@ -171,7 +177,7 @@ class _Elements(TypedArguments):
         if self._open:
             self._size += _ELEMENT_SIZE
             if self._size > VALUE_LIMIT:
-                self._drop("an element of a value that is too long to be held")
+                self.drop("an element of a value that is too long to be held")
             else:
                 self._open[-1].children.append(element)
         else:
@@ -194,11 +200,12 @@ class _Elements(TypedArguments):
         self._size += len(text)
         element = self._open[-1]
         if self._size > VALUE_LIMIT:
-            self._drop("text of a value that is too long to be held")
+            self.drop("text of a value that is too long to be held")
         elif element.children and text.strip():
-            self._drop("text between elements")
+            self.drop("text between elements")
         else:
             element.texts.append(text)
+            self._texts.append(text)
             element.said = element.said or bool(text.strip())
 
     def end_value(self, *, implied: bool = False, name: str = "") -> None:
@@ -212,15 +219,15 @@ class _Elements(TypedArguments):
             del self._open[len(names) - 1 - names[::-1].index(name) :]
         self.in_value = bool(self._open)
 
-    def end(self, *, cut: bool = False) -> None:
+    def end(self, *, cut: bool = False, unclosed: bool = False) -> None:
         half = bool(self._open)
         self._release()
         self.in_value = self.in_value or half
-        super().end(cut=cut)
+        super().end(cut=cut, unclosed=unclosed)
 
     def _release(self) -> None:
         """The last argument is whole, or nothing more of it comes."""
-        same, self._same, self._size = self._same, [], 0
+        same, self._same, self._size, self._texts = self._same, [], 0, []
         self._open.clear()
         if same:
             schema = property_of(self._schema, same[0].name)

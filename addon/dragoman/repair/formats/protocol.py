@@ -16,6 +16,10 @@ from typing import Protocol
 from ..declared_tools import DeclaredTools
 from ..events import ParseEvent
 
+Held = tuple[str, list[str], int]
+"""A text that is held back, in pieces: so many of a list that may grow after the first."""
+NOTHING_HELD: Held = "", [], 0
+
 
 @dataclass(frozen=True, slots=True)
 class MarkerMatch:
@@ -94,6 +98,11 @@ class LeakParser(Protocol):
     @property
     def rest(self) -> str:
         """The end of what was pushed, as it came, of which nothing was given yet."""
+
+    @property
+    def held(self) -> Held:
+        """What was read of a value, before the `rest`, and cannot be given until its end tells
+        what it is."""
 
     @property
     def in_call(self) -> bool:

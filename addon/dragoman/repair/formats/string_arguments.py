@@ -6,6 +6,7 @@ import re
 
 from ...wire.json_progress import JsonProgress
 from ..events import Arguments, CallEnd
+from .protocol import NOTHING_HELD
 
 _RUN = re.compile(r'(?:[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u])*', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u((?![dD][89a-fA-F])[0-9a-fA-F]{4})|([^u]))", re.DOTALL)
@@ -16,6 +17,8 @@ _UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 class StringArguments:
     """Reads on from right after the opening quote.  See `CallArguments`.  An escaped surrogate
     stays as it is: it means the same in the inner text."""
+
+    held = NOTHING_HELD
 
     def __init__(self) -> None:
         self.rest = ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..events import Arguments, CallEnd, Dropped
 from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
+from .protocol import Held
 from .typed_arguments import TypedArguments
 from .value_types import declares
 
@@ -53,6 +54,10 @@ class TaggedArguments:
     def rest(self) -> str:
         return self._buffer[self._at :]
 
+    @property
+    def held(self) -> Held:
+        return self._typed.held
+
     def takes(self, text: str) -> str | None:
         if self._at < len(self._buffer) or not self._typed.in_value:
             return None
@@ -75,13 +80,18 @@ class TaggedArguments:
         if self.over:
             return
         if self._typed.in_value:
-            ends = self._tags.value_ends
-            self._typed.text(self.rest[: len(self.rest) - ends.unfinished(self.rest)])
+            end = len(self._buffer) - self._tags.value_ends.unfinished(self.rest)
+            self._typed.text(self._buffer[self._at : end])
+            self._at = end
+        half = self.rest.strip()
+        if half:
+            self._typed.drop("unfinished marker")
         self._at = len(self._buffer)
-        self._end(cut=not self.complete or self._typed.lacks_required())
+        more = half and not half.startswith("</")
+        self._end(cut=bool(more) or not self.complete, unclosed=True)
 
-    def _end(self, *, cut: bool = False) -> None:
-        self._typed.end(cut=cut)
+    def _end(self, *, cut: bool = False, unclosed: bool = False) -> None:
+        self._typed.end(cut=cut, unclosed=unclosed)
         self.over = True
 
     def _step_value(self) -> bool:

@@ -13,7 +13,8 @@ Its states are where we stand::
 
 A tag that is missing is taken for granted where the next one can only follow it; text where
 only tags may stand ends the section.  A call is meant if something that belongs to it follows
-its own tag: an argument, JSON, its end.
+its own tag: an argument, JSON, its end.  The first of a section may have lost all its tags: the
+bare name of a declared tool, and a JSON object, in a fence or not.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header, NoHeader, ParseEvent
 from ..tool_fit import schema_for, tool_of
 from .json_arguments import JsonArguments
+from .marker_set import HEADER_LIMIT
+from .protocol import Held
 from .tags import Tag, TagKind, TagSyntax, unfinished
 from .typed_arguments import TypedArguments
 from .value_types import declares
@@ -34,7 +37,10 @@ BLANK_LIMIT = 4096
 """White space between tags; after more of it the section is over."""
 
 _NOT_BLANK = re.compile(r"\S")
-_NAME = re.compile(r"[A-Za-z0-9_.:/()@-]{1,128}")
+_WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
+_NAME = re.compile(_WORD)
+_BARE_CALL = re.compile(rf"(?P<name>{_WORD})\s*(?P<fence>```\w*\s*)?(?=\{{)")
+_BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{_WORD})(?:\s+(?:`{{1,2}}|```\w*\s*)?)?\Z")
 
 
 class _State(enum.Enum):
@@ -74,6 +80,8 @@ class TaggedCalls:
         """That of the open call."""
         self._arguments = TypedArguments(None)
         self._json: JsonArguments | None = None
+        self._fenced = False
+        """Whether that stands in a fence, whose end has not come."""
         self._state = _State.SECTION
         if first.kind is TagKind.CALL:
             self._begin_call(first)
@@ -89,6 +97,11 @@ class TaggedCalls:
     def rest(self) -> str:
         """What was pushed, and not read."""
         return self._json.rest if self._json else self._buffer[self._at :]
+
+    @property
+    def held(self) -> Held:
+        """What was read of the open value, and not given."""
+        return self._arguments.held
 
     @property
     def in_call(self) -> bool:
@@ -160,11 +173,15 @@ class TaggedCalls:
         elif not self.in_call:
             self._finish_section()
         else:
+            half = self.rest.strip()
+            cut = self._state is not _State.CALL or (half and not self._syntax.closing.match(half))
             if self._state is _State.HEADER:
                 self._give_header()
             elif self._state is _State.VALUE:
-                self._give(len(self._buffer) - unfinished(self._syntax.in_value_so_far, self.rest))
-            self._end_call(cut=True)
+                end = len(self._buffer) - unfinished(self._syntax.in_value_so_far, self.rest)
+                # Half a word is one of the value, though it may begin a thinned out marker.
+                self._give(len(self._buffer) if self._buffer[end:].isalpha() else end)
+            self._end_call(cut=bool(cut), unclosed=True)
             self._drop_rest()
         self._state = _State.OVER
 
@@ -201,6 +218,13 @@ class TaggedCalls:
         if rest[0] == "{" and self._state is _State.HEADER:
             self._give_header()
             self._begin_json(found.start())
+        elif self._fenced and rest.startswith("```"):
+            self._at = found.start() + len("```")
+            self._fenced = False
+        elif self._fenced and "```".startswith(rest) and not self._ended:
+            return False
+        elif (begun := self._begin_bare_call(rest)) is not None:
+            return begun
         elif self._ended and not rest[0].isalpha() and self._syntax.so_far.match(rest):
             return False
         else:
@@ -282,14 +306,31 @@ class TaggedCalls:
             self._events.append(NoHeader())
             self._state = _State.OVER
 
+    def _begin_bare_call(self, rest: str) -> bool | None:
+        """Begin the call of which no tag but the section's was written.  False if more has to
+        tell whether it is one, None if it is none."""
+        if self._state is not _State.SECTION or self._calls:
+            return None
+        found = _BARE_CALL.match(rest)
+        if found is None:
+            so_far = _BARE_CALL_SO_FAR.match(rest)
+            waits = so_far and len(rest) < HEADER_LIMIT and not self._ended
+            return False if waits and so_far and self._tools.may_begin(so_far["name"]) else None
+        if found["name"] not in self._tools:
+            return None
+        self._name, self._fenced = found["name"], found["fence"] is not None
+        self._give_header()
+        self._begin_json(len(self._buffer) - len(rest) + found.end())
+        return True
+
     def _give_header(self) -> None:
         self._calls += 1
         self._events.append(Header(self._name, self._name, "", "plain name"))
         self._arguments = self._syntax.arguments(schema_for(self._name, self._tools))
         self._state = _State.CALL
 
-    def _end_call(self, *, cut: bool = False) -> None:
-        self._arguments.end(cut=cut)
+    def _end_call(self, *, cut: bool = False, unclosed: bool = False) -> None:
+        self._arguments.end(cut=cut, unclosed=unclosed)
         self._events += self._arguments.take()
         self._leave_call()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ...wire.json_progress import JsonProgress
 from ..events import Arguments, CallEnd, Dropped
+from .protocol import NOTHING_HELD, Held
 from .value_types import PYTHON, STRING, ValueType, json_string, property_of, type_of
 
 VALUE_LIMIT = 1024 * 1024
@@ -46,6 +47,11 @@ class TypedArguments:
         """Whether this argument has begun."""
         return key in self._keys
 
+    @property
+    def held(self) -> Held:
+        """See `LeakParser.held`."""
+        return self._value.held if self._value else NOTHING_HELD
+
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         """A value begins.  `kind` is its type if the format gives it (`STRING`; `JSON` for any
         other), else the schema does.  `trim`: a line end at each side of it is formatting."""
@@ -80,12 +86,14 @@ class TypedArguments:
         if self._begin_key(key):
             self._given.append(json)
 
-    def end(self, *, cut: bool = False) -> None:
-        """The call ends.  One that was cut off inside a value, or before an argument that its
-        tool requires, stays without its end, so that nobody takes half a call for a whole."""
-        if cut and self.in_value:
+    def end(self, *, cut: bool = False, unclosed: bool = False) -> None:
+        """The call ends; `cut`: in the middle of something.  `unclosed`: without its end, so
+        that it is cut off if an argument is missing that its tool requires.  What is cut off
+        stays without its end, so that nobody takes half a call for a whole."""
+        cut = cut or (unclosed and self._lacks_required())
+        if self.in_value:
             self._given.append(self._value.cut() if self._value else "")
-        elif not (cut and self.lacks_required()):
+        elif not cut:
             self._given.append("}")
         self._flush()
         self._events.append(CallEnd(valid=not cut, cut=cut))
@@ -96,7 +104,7 @@ class TypedArguments:
         events, self._events = self._events, []
         return events
 
-    def lacks_required(self) -> bool:
+    def _lacks_required(self) -> bool:
         """Whether an argument is missing that the tool requires."""
         required = self._schema.get("required") if isinstance(self._schema, dict) else None
         names = required if isinstance(required, list) else []
@@ -105,7 +113,7 @@ class TypedArguments:
     def _begin_key(self, key: str) -> bool:
         """Give the name of an argument, unless it is there already."""
         if key in self._keys or len(self._keys) >= MAX_ARGUMENTS:
-            self._drop("a second value of an argument")
+            self.drop("a second value of an argument")
             return False
         self._given.append(("," if self._keys else "") + json_string(key) + ":")
         self._keys.add(key)
@@ -116,7 +124,7 @@ class TypedArguments:
             self._events.append(Arguments(text))
         self._given.clear()
 
-    def _drop(self, what: str) -> None:
+    def drop(self, what: str) -> None:
         self._flush()
         self._events.append(Dropped(what))
 
@@ -135,6 +143,11 @@ class _Value:
         self._held: list[str] = []
         self._size = 0
         self._json = JsonProgress()
+
+    @property
+    def held(self) -> Held:
+        """See `LeakParser.held`."""
+        return "", self._held, len(self._held)
 
     def takes(self, text: str) -> str | None:
         """See `TypedArguments.takes`."""
@@ -164,7 +177,7 @@ class _Value:
             if not self._may_be_other(text):
                 self._streams = True
                 text = "".join(self._held)
-                self._held.clear()
+                self._held = []
         if not self._streams:
             return ""
         quote, self._open = "" if self._open else '"', True

@@ -27,6 +27,7 @@ from collections import deque
 from ...declared_tools import DeclaredTools
 from ...events import CallEnd, Dropped, NoHeader, ParseEvent, Text
 from ..json_arguments import JsonArguments
+from ..protocol import NOTHING_HELD
 from .markers import MARKERS, Marker, find_marker, unfinished_marker
 from .names import HEADER_LIMIT, header_at_end, header_of, may_be_word, word_of
 
@@ -59,6 +60,8 @@ class KimiParser:
     """Parses from right after a begin marker.  `start` is the offset of what is pushed first,
     in the text of the choice; `state` is where that marker leads: SECTION, HEADER, or
     ARGUMENTS of a call with this `header`."""
+
+    held = NOTHING_HELD
 
     def __init__(self, tools: DeclaredTools, start: int, state: State, header: str = "") -> None:
         self._tools = tools
