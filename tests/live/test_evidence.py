@@ -155,14 +155,14 @@ def test_a_compressed_stream_is_saved_readable(saved: Saved) -> None:
 
 
 def test_a_stream_that_is_not_converted_is_saved_too(saved: Saved) -> None:
-    body = b'event: response.created\ndata: {"type":"response.created","response":{}}\n\n'
+    body = fixture_bytes("native_clean")
     saved.chat.upstream.replies["native/v1/responses"] = Reply(body)
     saved.chat.ask("native", path="/v1/responses", request=RESPONSES)
     _question, flow = saved.flows()
     assert flow.response is not None
     assert flow.response.content == body
-    assert flow.comment.startswith("✓ ")
-    assert " · clean" in flow.comment
+    assert flow.comment.startswith("✓ 1 call bash · repair · ")
+    assert " repaired " not in flow.comment
     assert exchanged(flow).job == "repair"
 
 
