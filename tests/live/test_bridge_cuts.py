@@ -121,10 +121,11 @@ def test_an_error_in_a_choice_reaches_the_client(
         body = sse([said("a"), chunk(choice=choice | {"delta": {"content": ""}})])
         error = bridge.ask(Reply(body)).story().response["error"]
     else:
-        message = {"role": "assistant", "content": "a"}
-        body = json.dumps({"choices": [choice | {"message": message}]}).encode()
+        answer = {"role": "assistant", "content": "a"}
+        body = json.dumps({"choices": [choice | {"message": answer}]}).encode()
         error = bridge.ask(Reply(body, "application/json"), WHOLE).error(502)
-    assert (error["code"], error["message"]) == (known, "Lost it")
+    message = "Lost it. Please try again in 5s." if code == 429 else "Lost it"
+    assert (error["code"], error["message"]) == (known, message)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -46,7 +46,8 @@ def test_a_stream_grows_in_the_console_and_is_signed(console: Console) -> None:
     console.press("Tab")
     screen = console.wait_for("Comment:")
     assert re.search(
-        r"Comment: ✓ 2 calls bash, read · bridge · kimi-k2\.5 · 2 repaired · 133 tok · first 0\.\d",
+        r"Comment: ✓ 2 calls bash, read · bridge · kimi-k2\.5 · 2 repaired from kimi_k2 · "
+        r"133 tok · first 0\.\d",
         screen,
     )
     console.press("q")

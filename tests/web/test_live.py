@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 PACE = 0.06
 """Seconds between the 40 events of the fixture."""
-OF_ANY_FLOW = 8
+OF_ANY_FLOW = 9
 """What mitmweb is told at the beginning and the end of any flow, and a little more."""
 MARKS = {"repair": ["⏳", "🔧"], "bridge": ["↔", "🛠"]}
 """From the moment of interception, and once a call was repaired."""
@@ -105,7 +105,7 @@ def test_the_flow_is_commented_and_marked_while_it_runs(watched: Watched) -> Non
 
 def test_the_comment_says_at_the_end_what_became_of_it(watched: Watched) -> None:
     assert re.fullmatch(
-        rf"✓ 2 calls bash, read · {watched.job} · \S*[Kk]imi-[Kk]2\.5\S* · 2 repaired"
+        rf"✓ 2 calls bash, read · {watched.job} · \S*[Kk]imi-[Kk]2\.5\S* · 2 repaired from kimi_k2"
         r" · 133 tok · first \d\.\d s",
         watched.ended.comment,
     )

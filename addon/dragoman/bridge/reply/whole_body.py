@@ -16,6 +16,8 @@ from ...wire.json_codec import dumps
 from ...wire.sse import DONE, Frame, encode
 from .message_runs import choice_in_runs, message_in_runs
 
+_NO_CHOICES: dict[str, Any] = {"choices": []}
+
 
 def is_completion(value: Any) -> bool:
     """Whether this is a chat completion that came whole."""
@@ -27,7 +29,9 @@ def is_completion(value: Any) -> bool:
 
 def as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
     """A completion as the stream that says the same."""
-    yield _chunk(completion | {"choices": []})
+    # Sources of the text that follows come after it.
+    last = {"citations": completion["citations"]} if "citations" in completion else {}
+    yield _chunk({name: completion[name] for name in completion if name not in last} | _NO_CHOICES)
     for position, choice in enumerate(completion["choices"]):
         rest = {name: value for name, value in choice.items() if name != "message"}
         index = {"index": choice_index(choice, position)}
@@ -38,7 +42,8 @@ def as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
             is_marked = begins_with_marker(str(delta.get("content", "")))
             for run in [said] if is_marked else choice_in_runs(said):
                 yield _chunk({"choices": [run]})
-        yield _chunk({"choices": [rest | index | {"delta": {}}]})
+        yield _chunk({"choices": [rest | index | {"delta": {}}]} | last)
+        last = {}
     yield DONE
 
 
