@@ -74,6 +74,14 @@ def test_what_is_no_call_is_text_to_the_character(name: str, shape: str) -> None
         assert any(isinstance(event, LeftAsText) for event in events)
 
 
+@pytest.mark.parametrize("text", ["<tool_call>bash", "<tool_call>{", "<function=bash>"])
+def test_an_opener_that_is_known_by_what_follows_is_recorded_where_it_is_text(text: str) -> None:
+    scanner = scanner_of(DECLARED, "declared", ALL)
+    events = scanner.feed(text) + scanner.close()
+    assert gist(events) == text
+    assert [event.why for event in events if isinstance(event, LeftAsText)] == ["without a header"]
+
+
 soups = st.lists(st.sampled_from([*PIECES, *WHOLE, *WORDS, "`", "\n", "<", "<|"]), max_size=12)
 
 
