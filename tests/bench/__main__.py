@@ -28,6 +28,7 @@ from tests.bench.table import line, table
 ROWS: dict[str, Callable[[Bench], Iterable[Row | Missing]]] = {
     "cpu": cpu.cpu,
     "cpu-paced": cpu.cpu_paced,
+    "formats": cpu.formats,
     "litellm": litellm.litellm,
     "delay": delay.delay,
     "first-event": delay.first_event,

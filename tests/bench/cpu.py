@@ -10,6 +10,7 @@ from tests.bench.bench import Bench
 from tests.bench.client import CHAT, RESPONSES, fetch, request
 from tests.bench.figures import Goal, Row, Samples
 from tests.bench.processes import Proxy
+from tests.bench.streams import LEAKS
 
 EVENTS = 20_000
 PACED_EVENTS, PACE = 2_000, 2_000
@@ -27,6 +28,9 @@ _STREAMS: tuple[_Stream, ...] = (
     ("bridge, calls that leak", "calls", RESPONSES, 1.5),
 )
 
+_LEAKS: tuple[_Stream, ...] = tuple(
+    (f"repair, calls of {leak}", f"calls_{leak}", CHAT, 1.5) for leak in LEAKS
+)
 _VARIED_STREAMS: tuple[_Stream, ...] = tuple(
     (f"{what}, {varied} differs", f"{stream}+{varied}", api, limit)
     for varied in ("created", "usage", "obfuscation")
@@ -52,6 +56,13 @@ def cpu(bench: Bench) -> Iterator[Row]:
     yield from _cpu(bench, "CPU per event", _STREAMS, EVENTS, "0")
 
 
+def formats(bench: Bench) -> Iterator[Row]:
+    """Streams full of calls in the other formats."""
+    yield from _cpu(bench, "CPU per event", _LEAKS, EVENTS, "0")
+    alone = tuple(stream for stream in _LEAKS if stream[1] == "calls_dsml")
+    yield from _cpu(bench, "CPU per event that comes alone", alone, PACED_EVENTS, str(PACE))
+
+
 def cpu_paced(bench: Bench) -> Iterator[Row]:
     """An event in each write, so that none arrives with another."""
     streams = (*_STREAMS, *_VARIED_STREAMS)
@@ -67,8 +78,9 @@ def _cpu(
         for side, proxy in proxies.items():
             body = request(f"{stream}-{events}", CHAT if side == "plain" else api, pace=pace)
             sides[side, stream, api] = partial(cpu_of, proxy, body)
-    for side, proxy in proxies.items():
-        _check(side, proxy, request(f"calls-{events}", CHAT, pace=pace))
+    for stream in {kind for _, kind, _, _ in streams if kind.startswith("calls")}:
+        for side, proxy in proxies.items():
+            _check(side, proxy, request(f"{stream}-{events}", CHAT, pace=pace))
     found = bench.rounds(what, sides, rounds=ROUNDS)
     for name, stream, api, limit in streams:
         plain, dragoman = (Samples.of(found[side, stream, api], 1e6 / events) for side in proxies)
@@ -77,4 +89,4 @@ def _cpu(
 
 def _check(side: str, proxy: Proxy, asked: bytes) -> None:
     """What is compared must be what it is taken for."""
-    assert (b"<|tool_call_begin|>" in fetch(proxy.port, asked)) == (side == "plain")
+    assert (b'"tool_calls":[{' in fetch(proxy.port, asked)) == (side == "dragoman")

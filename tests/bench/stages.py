@@ -34,7 +34,7 @@ from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter, split
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
-from tests.bench.streams import TOOLS, frames
+from tests.bench.streams import LEAKS, TOOLS, frames
 from tests.bridge.hosts import VLLM
 
 EVENTS = 5_000
@@ -81,6 +81,7 @@ def _bridging(pieces: Iterable[bytes]) -> list[Frame]:
 _STAGES: tuple[tuple[str, Callable[[Iterable[bytes]], list[Frame]], tuple[str, ...]], ...] = (
     ("sse", _splitting, ("clean",)),
     ("sse, kimi", _repairing, ("clean", "calls", "long_call", "native")),
+    ("sse, repair", _repairing, tuple(f"calls_{leak}" for leak in LEAKS)),
     ("sse, kimi, reasoning", _remembering, ("clean", "thinking", "native")),
     ("sse, kimi, bridge", _bridging, ("thinking", "calls", "native")),
 )

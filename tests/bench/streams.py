@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 TOOLS: list[dict[str, Any]] = [
@@ -46,8 +47,8 @@ def _reasoning(text: str) -> bytes:
     return _chunk({"reasoning": text, "reasoning_content": text})
 
 
-def _content(text: str) -> bytes:
-    return _chunk({"content": text})
+def _content(text: str, **more: Any) -> bytes:
+    return _chunk({"content": text}, **more)
 
 
 Group = list[bytes]
@@ -75,9 +76,13 @@ def _leaked_call(number: int, tokens: int) -> Iterator[str]:
 
 def _arguments(tokens: int) -> Iterator[str]:
     yield from (' {"', "command", '": "')
-    words = (word.strip('"\n\\') or " " for word in itertools.cycle(_WORDS))
-    yield from itertools.islice(words, tokens)
+    yield from _argument(tokens)
     yield '"}'
+
+
+def _argument(tokens: int) -> Iterator[str]:
+    words = (word.strip('"\n\\') or " " for word in itertools.cycle(_WORDS))
+    return itertools.islice(words, tokens)
 
 
 def _calls(_: int) -> Iterator[Group]:
@@ -86,6 +91,59 @@ def _calls(_: int) -> Iterator[Group]:
         call = _leaked_call(number, _ARGUMENT_TOKENS)
         texts = (" Now", " this", ":", " <|tool_calls_section_begin|>", *call)
         yield [*map(_reasoning, texts), _reasoning(" <|tool_calls_section_end|>")]
+
+
+_INVOKED = '<invoke name="bash">\n<parameter name="command">…</parameter>\n</invoke>\n'
+_DSML = f"<tool_calls>\n{_INVOKED}</tool_calls>".replace("</", "≤").replace("<", "<｜DSML｜")
+LEAKS = {
+    "k3": (
+        "kimi-k3",
+        '<|open|>tools<|sep|><|open|>call tool="bash" index="1"<|sep|><|open|>argument '
+        'key="command" type="string"<|sep|>…<|close|>argument<|sep|><|close|>call<|sep|>'
+        "<|close|>tools<|sep|>",
+    ),
+    "dsml": ("deepseek-v4", _DSML.replace("≤", "</｜DSML｜")),
+    "deepseek": (
+        "deepseek-v3.1",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>"
+        '{"command": "…"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    ),
+    "hermes": (
+        "qwen2.5",
+        '<tool_call>\n{"name": "bash", "arguments": {"command": "…"}}\n</tool_call>',
+    ),
+    "qwen": (
+        "qwen3-coder",
+        "<tool_call>\n<function=bash>\n<parameter=command>\n…\n</parameter>\n</function>\n"
+        "</tool_call>",
+    ),
+    "glm": (
+        "glm-5.2",
+        "<tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>…</arg_value>\n</tool_call>",
+    ),
+    "minimax_m2": ("minimax-m2.1", f"<minimax:tool_call>\n{_INVOKED}</minimax:tool_call>"),
+    "minimax_m3": (
+        "minimax-m3",
+        ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="bash">]<]minimax[>[<command>…'
+        "]<]minimax[>[</command>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
+    ),
+    "harmony": (
+        "gpt-oss-120b",
+        "<|channel|>commentary to=functions.bash <|constrain|>json<|message|>"
+        '{"command": "…"}<|call|>',
+    ),
+    "mistral": ("devstral-small", '[TOOL_CALLS]bash[ARGS]{"command": "…"}'),
+}
+"""By a format, the model that writes it, and a call whose argument is to be filled in."""
+_TOKEN = re.compile(r"<[|｜][\w▁]+[|｜]>|\s?\w+|[^\w\s]+|\s+")
+
+
+def _calls_of(leak: str, _: int) -> Iterator[Group]:
+    """Calls of a format that leak into the text, one behind the other."""
+    model, call = LEAKS[leak]
+    head, end = (_TOKEN.findall(text) for text in call.split("…"))
+    texts = (" Now", " this", ":\n", *head, *_argument(_ARGUMENT_TOKENS), *end)
+    return itertools.repeat([_content(text, model=model) for text in texts])
 
 
 def _long_call(events: int) -> Iterator[Group]:
@@ -149,6 +207,7 @@ _KINDS: dict[str, Callable[[int], Iterator[Group]]] = {
     "long_call": _long_call,
     "native": _native,
     "stamped": _stamped,
+    **{f"calls_{leak}": partial(_calls_of, leak) for leak in LEAKS},
 }
 USAGE = {"prompt_tokens": 11, "completion_tokens": 99, "total_tokens": 110}
 

@@ -30,6 +30,8 @@ BLANK_LIMIT = 4096
 MAX_QUOTED = 4 * CANDIDATE_LIMIT
 """Characters of candidates in code that turned out to be text; after so many, markers in
 code are text at once, as each of them is read twice."""
+_SEEN_AFTER = 256
+"""Characters after a marker in which stands what tells it apart from another format's."""
 _STEP = 2048
 """Characters that are read at once: what is held is copied with each marker."""
 
@@ -331,12 +333,14 @@ class Scanner:
         rest = parser.rest if parser else self._buffer
         candidate = self._calls.give_back()
         self._buffer = "".join(candidate.raw)
-        text = self._buffer[: len(self._buffer) - len(rest)]
-        self._text(len(text))
-        for marker in self._formats.find_all(text):
-            self._pieces.append(LeftAsText(marker.name, why))
+        size = len(self._buffer) - len(rest)
+        near = self._buffer[: size + _SEEN_AFTER]
+        self._text(size)
+        for marker in self._formats.find_all(near):
+            if marker.end <= size:
+                self._pieces.append(LeftAsText(marker.name, why))
         if candidate.in_code:
-            self._quoted += len(text)
+            self._quoted += size
         self._fresh = False
 
     def _after_quoted_call(self, candidate: Candidate, marker: MarkerMatch | None) -> bool:

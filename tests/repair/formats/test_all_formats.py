@@ -90,6 +90,14 @@ def test_a_value_that_is_held_is_not_lost_where_a_reply_breaks_off(name: str) ->
     assert gist(events).removeprefix("[bash ").endswith("1234 <")
 
 
+@pytest.mark.parametrize("text", ["<tool_call>bash", "<tool_call>{", "<function=bash>"])
+def test_an_opener_that_is_known_by_what_follows_is_recorded_where_it_is_text(text: str) -> None:
+    scanner = scanner_of(DECLARED, "declared", ALL)
+    events = scanner.feed(text) + scanner.close()
+    assert gist(events) == text
+    assert [event.why for event in events if isinstance(event, LeftAsText)] == ["without a header"]
+
+
 soups = st.lists(st.sampled_from([*PIECES, *WHOLE, *WORDS, "`", "\n", "<", "<|"]), max_size=12)
 
 
