@@ -122,8 +122,8 @@ class Toy:
     markers = FOUND.pattern
     look_back = 0
 
-    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
-        found = FOUND.search(text, start)
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        found = FOUND.match(text, at)
         if found is None:
             return None
         begins = found[0] != "[[end]]"

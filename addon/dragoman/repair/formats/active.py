@@ -79,14 +79,10 @@ class ActiveFormats:
     def find(self, text: str, start: int = 0) -> MarkerMatch | None:
         """The first marker from `start` on; of two at one place the format's that is named
         first."""
-        found: dict[LeakFormat, MarkerMatch | None] = {}
         began = self._begins(text, start)
         while began is not None:
             for each in self._beginning[began[0]]:
-                if each not in found:
-                    found[each] = each.find(text, began.start())
-                marker = found[each]
-                if marker is not None and marker.start == began.start():
+                if (marker := each.match(text, began.start())) is not None:
                     return marker
             began = self._begins(text, began.start() + 1)
         return None
@@ -130,3 +126,6 @@ def _in_json(beginnings: AbstractSet[str]) -> list[tuple[int, bytes]]:
     found = [(first.encode()[0], (re.escape(first) + rest).encode()) for first, rest in firsts]
     escaped = "|".join(f"(?i:{ord(first):04x}){rest}" for first, rest in firsts)
     return [*found, (ord("\\"), rf"\\u(?:{escaped or '(?!)'})".encode())]
+
+
+NO_FORMATS = ActiveFormats(())

@@ -96,8 +96,8 @@ class _DeepSeek(MarkedFormat):
     beginnings = ("<｜tool",)
     markers = _MARKERS.expression
 
-    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
-        found = _MARKERS.find(text, start)
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        found = _MARKERS.match(text, at)
         if found is None:
             return None
         name = _NAMES[found[0]]

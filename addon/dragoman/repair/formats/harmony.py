@@ -115,8 +115,8 @@ class _Harmony(MarkedFormat):
         self.beginnings = beginnings
         self.markers = markers.expression
 
-    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
-        found = self._markers.find(text, start)
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        found = self._markers.match(text, at)
         if found is None:
             return None
         begins = found[0] not in _END and found[0] not in _STRAYS

@@ -71,12 +71,14 @@ class _Invoke(TaggedFormat):
             plain=not head,
         )
 
-    def find(self, text: str, start: int = 0) -> TagMatch | None:
-        for match in self._tag.finditer(text, start):
-            tag = _read(match)
-            begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
-            if begins or not self.syntax.plain or tag.kind is TagKind.SECTION_END:
-                return TagMatch(self, tag.kind.value, tag.start, tag.end, begins, tag)
+    def match(self, text: str, at: int) -> TagMatch | None:
+        match = self._tag.match(text, at)
+        if match is None:
+            return None
+        tag = _read(match)
+        begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
+        if begins or not self.syntax.plain or tag.kind is TagKind.SECTION_END:
+            return TagMatch(self, tag.kind.value, tag.start, tag.end, begins, tag)
         return None
 
     def unfinished(self, text: str) -> int:

@@ -100,8 +100,8 @@ class _KimiK3(TaggedFormat):
         may_begin_in=lambda text: "<" in text or text.endswith(_ENDS_THINNED),
     )
 
-    def find(self, text: str, start: int = 0) -> TagMatch | None:
-        match = _IN_TEXT.search(text, start)
+    def match(self, text: str, at: int) -> TagMatch | None:
+        match = _IN_TEXT.match(text, at)
         if match is None:
             return None
         tag = _read(match)
@@ -160,10 +160,10 @@ class _ChannelText:
 
     def next(self) -> ParseEvent | None:
         if not self._events and not self._over:
-            marker = KIMI_K3.find(self.rest)
+            marker = _IN_TEXT.search(self.rest)
             held = 0 if marker or self._ended else KIMI_K3.unfinished(self.rest)
             self._over = self._ended or marker is not None
-            self._read(marker.start if marker else len(self.rest) - held)
+            self._read(marker.start() if marker else len(self.rest) - held)
         return self._events.popleft() if self._events else None
 
     def _read(self, size: int) -> None:

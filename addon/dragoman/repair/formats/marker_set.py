@@ -20,8 +20,11 @@ class MarkerSet:
     def __init__(self, markers: Iterable[str]) -> None:
         longest_first = sorted(markers, key=len, reverse=True)
         self.expression = "|".join(map(re.escape, longest_first))
-        self.find = re.compile(self.expression).search
+        marker = re.compile(self.expression)
+        self.find = marker.search
         """The first marker from a place on."""
+        self.match = marker.match
+        """The marker at a place."""
         self._longest = len(longest_first[0])
         firsts = "".join({text[0] for text in longest_first})
         self._first = re.compile(f"[{re.escape(firsts)}]").search

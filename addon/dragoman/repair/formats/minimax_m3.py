@@ -72,8 +72,8 @@ class _MiniMaxM3(TaggedFormat):
             arguments=_Elements,
         )
 
-    def find(self, text: str, start: int = 0) -> TagMatch | None:
-        match = _TAG.search(text, start)
+    def match(self, text: str, at: int) -> TagMatch | None:
+        match = _TAG.match(text, at)
         if match is None:
             return None
         tag = _read(match)

@@ -64,8 +64,8 @@ class _Mistral(MarkedFormat):
     beginnings = (_BEGIN,)
     markers = _MARKERS.expression
 
-    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
-        found = _MARKERS.find(text, start)
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        found = _MARKERS.match(text, at)
         if found is None:
             return None
         return MarkerMatch(self, _BEGIN, found.start(), found.end(), begins=True)

@@ -55,8 +55,8 @@ class LeakFormat(Protocol):
         """How many characters before a marker may be the header of a call whose beginning the
         host has stripped; 0 if a call always begins with a marker."""
 
-    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
-        """The first marker from `start` on that means anything outside of a section."""
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        """The marker that stands at this place, if it means anything outside of a section."""
 
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text`, which holds no marker, may be the start

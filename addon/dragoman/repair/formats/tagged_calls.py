@@ -29,7 +29,7 @@ from ..tool_fit import schema_for, tool_of
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT
 from .protocol import Held
-from .tags import Tag, TagKind, TagSyntax, unfinished
+from .tags import TAG_LIMIT, Tag, TagKind, TagSyntax, unfinished
 from .typed_arguments import TypedArguments
 from .value_types import declares
 
@@ -212,8 +212,9 @@ class TaggedCalls:
         if match is not None:
             self._on_tag(self._syntax.read(match))
             return True
-        rest = self._buffer[found.start() :]
-        if unfinished(self._syntax.so_far, rest) == len(rest) and not self._ended:
+        rest = self._buffer[found.start() : found.start() + TAG_LIMIT + 1]
+        half = len(rest) <= TAG_LIMIT and self._syntax.so_far.match(rest)
+        if half and not self._ended:
             return False
         if rest[0] == "{" and self._state is _State.HEADER:
             self._give_header()
@@ -223,9 +224,9 @@ class TaggedCalls:
             self._fenced = False
         elif self._fenced and "```".startswith(rest) and not self._ended:
             return False
-        elif (begun := self._begin_bare_call(rest)) is not None:
+        elif (begun := self._begin_bare_call(found.start())) is not None:
             return begun
-        elif self._ended and not rest[0].isalpha() and self._syntax.so_far.match(rest):
+        elif half and not rest[0].isalpha():
             return False
         else:
             self._text_follows()
@@ -306,21 +307,21 @@ class TaggedCalls:
             self._events.append(NoHeader())
             self._state = _State.OVER
 
-    def _begin_bare_call(self, rest: str) -> bool | None:
+    def _begin_bare_call(self, at: int) -> bool | None:
         """Begin the call of which no tag but the section's was written.  False if more has to
         tell whether it is one, None if it is none."""
         if self._state is not _State.SECTION or self._calls:
             return None
-        found = _BARE_CALL.match(rest)
+        found = _BARE_CALL.match(self._buffer, at)
         if found is None:
-            so_far = _BARE_CALL_SO_FAR.match(rest)
-            waits = so_far and len(rest) < HEADER_LIMIT and not self._ended
+            so_far = _BARE_CALL_SO_FAR.match(self._buffer, at)
+            waits = so_far and len(self._buffer) - at < HEADER_LIMIT and not self._ended
             return False if waits and so_far and self._tools.may_begin(so_far["name"]) else None
         if found["name"] not in self._tools:
             return None
         self._name, self._fenced = found["name"], found["fence"] is not None
         self._give_header()
-        self._begin_json(len(self._buffer) - len(rest) + found.end())
+        self._begin_json(found.end())
         return True
 
     def _give_header(self) -> None:

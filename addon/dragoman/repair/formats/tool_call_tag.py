@@ -40,12 +40,12 @@ class TagFormat(MarkedFormat):
         self.name = name
         self.beginnings = beginnings
         self.markers = opening
-        self._find = re.compile(opening).search
+        self._match = re.compile(opening).match
         self._unfinished = re.compile(rf"(?:{begun(OPEN)}|{unfinished})\Z").search
         self._parser = parser
 
-    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
-        found = self._find(text, start)
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        found = self._match(text, at)
         if found is None:
             return None
         return MarkerMatch(self, found[0].strip(), found.start(), found.end(), begins=True)

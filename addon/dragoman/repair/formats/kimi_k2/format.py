@@ -6,7 +6,7 @@ import re
 
 from ...declared_tools import DeclaredTools
 from ..protocol import LeakFormat, MarkerMatch
-from .markers import MARKERS, Marker, find_marker, unfinished_marker
+from .markers import MARKERS, Marker, match_marker, unfinished_marker
 from .names import HEADER_LIMIT, header_at_end, may_be_header
 from .parser import KimiParser, State
 
@@ -27,8 +27,8 @@ class _KimiK2:
     markers = "|".join(map(re.escape, MARKERS))
     look_back = HEADER_LIMIT
 
-    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
-        found = find_marker(text, start)
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        found = match_marker(text, at)
         if found is None:
             return None
         marker = MARKERS[found[0]]

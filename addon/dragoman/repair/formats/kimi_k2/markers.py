@@ -33,6 +33,7 @@ LONGEST = max(map(len, MARKERS))
 
 _MARKER = re.compile("|".join(map(re.escape, MARKERS)))
 find_marker = _MARKER.search
+match_marker = _MARKER.match
 
 
 def unfinished_marker(text: str) -> int:
