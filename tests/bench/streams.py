@@ -231,7 +231,7 @@ def frames(name: str) -> tuple[bytes, ...]:
     return tuple(frame.replace(_MODEL.encode(), model.encode()) for frame in whole)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def chunked(name: str) -> tuple[bytes, ...]:
     """The same as they are written in HTTP/1.1, a chunk for each."""
     return tuple(b"%x\r\n%b\r\n" % (len(frame), frame) for frame in frames(name))
