@@ -34,12 +34,13 @@ _WORDS = (
     *(" is", " no", " other", ":", "\n", "- ", "`", "errno", ".h", "`", " says", ' "', "1", '"'),
 )
 _ARGUMENT_TOKENS = 60
+_MODEL = "moonshotai/Kimi-K2.5-TEE"
 
 
 def _chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     head = {"id": "chatcmpl-8c3707e154df23bb", "object": "chat.completion.chunk"}
-    head |= {"created": 1772202457, "model": "moonshotai/Kimi-K2.5-TEE"}  # type: ignore[dict-item]
+    head |= {"created": 1772202457, "model": _MODEL}  # type: ignore[dict-item]
     return b"data: " + json.dumps({**head, "choices": [choice], **more}).encode() + b"\n\n"
 
 
@@ -47,8 +48,8 @@ def _reasoning(text: str) -> bytes:
     return _chunk({"reasoning": text, "reasoning_content": text})
 
 
-def _content(text: str, **more: Any) -> bytes:
-    return _chunk({"content": text}, **more)
+def _content(text: str) -> bytes:
+    return _chunk({"content": text})
 
 
 Group = list[bytes]
@@ -140,10 +141,9 @@ _TOKEN = re.compile(r"<[|｜][\w▁]+[|｜]>|\s?\w+|[^\w\s]+|\s+")
 
 def _calls_of(leak: str, _: int) -> Iterator[Group]:
     """Calls of a format that leak into the text, one behind the other."""
-    model, call = LEAKS[leak]
-    head, end = (_TOKEN.findall(text) for text in call.split("…"))
+    head, end = (_TOKEN.findall(text) for text in LEAKS[leak][1].split("…"))
     texts = (" Now", " this", ":\n", *head, *_argument(_ARGUMENT_TOKENS), *end)
-    return itertools.repeat([_content(text, model=model) for text in texts])
+    return itertools.repeat([*map(_content, texts)])
 
 
 def _long_call(events: int) -> Iterator[Group]:
@@ -226,10 +226,12 @@ def frames(name: str) -> tuple[bytes, ...]:
         said += group
     said += itertools.islice(itertools.chain.from_iterable(_clean(count)), count - len(said))
     end = (_chunk({}, "stop"), _chunk({}, usage=USAGE), b"data: [DONE]\n\n")
-    return (_chunk({"role": "assistant", "content": ""}), *said, *end)
+    whole = (_chunk({"role": "assistant", "content": ""}), *said, *end)
+    model, _ = LEAKS.get(kind.removeprefix("calls_"), (_MODEL, ""))
+    return tuple(frame.replace(_MODEL.encode(), model.encode()) for frame in whole)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def chunked(name: str) -> tuple[bytes, ...]:
     """The same as they are written in HTTP/1.1, a chunk for each."""
     return tuple(b"%x\r\n%b\r\n" % (len(frame), frame) for frame in frames(name))
