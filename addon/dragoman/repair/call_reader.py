@@ -37,6 +37,10 @@ from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, Marker
 
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
+MAX_IN_VAIN = 1000
+"""Markers, and what looked like one, in a row without a call; after so many all that comes is
+text, as each of them costs many times what text does."""
+TOO_MANY = "after too many without a call"
 
 
 class Outcome(enum.Enum):
@@ -70,6 +74,8 @@ class CallReader:
         """Why the candidate is text."""
         self.called = False
         """Whether there was a call."""
+        self.in_vain = 0
+        """See `MAX_IN_VAIN`."""
         self.begin_is_text: set[LeakFormat] = set()
         """Formats of which a begin marker was left as text: then what belongs to it is, too."""
 
@@ -92,6 +98,7 @@ class CallReader:
     ) -> None:
         """A section or a call may begin at this marker, after which `text` came, whose offset
         is `start`.  `header` is that before the marker."""
+        self.in_vain += 1
         self._format, self._rule = marker.format, rule
         self._namer.begin(marker.format, rule)
         self.parser = marker.format.parser(marker, header, start, self._tools)
@@ -115,11 +122,20 @@ class CallReader:
         if candidate is not None and candidate.too_long:
             self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
             return Outcome.REFUSED
+        if self.in_vain > MAX_IN_VAIN and not (parser.in_call or parser.over):
+            return self._leave_in_vain(parser)
         if not parser.over:
             return Outcome.WAITS
         self.rest, self.parser = parser.rest, None
         if candidate is not None and not candidate.in_code:
             self.commit()
+        return Outcome.LEFT
+
+    def _leave_in_vain(self, parser: LeakParser) -> Outcome:
+        self.refusal = TOO_MANY
+        if self.candidate is not None:
+            return Outcome.REFUSED
+        self.rest, self.parser = parser.rest, None
         return Outcome.LEFT
 
     def take(self) -> list[ScanEvent]:
@@ -170,6 +186,7 @@ class CallReader:
             self._begin_anew()
             self._pieces.append(replace(event, trailing=self.called))
         elif isinstance(event, Dropped):
+            self.in_vain += 1
             self._add(event)
         return ""
 
@@ -198,6 +215,7 @@ class CallReader:
             self.commit()
         if self.candidate is None:
             self.called = True
+            self.in_vain = 0
             self.begin_is_text.clear()
 
     def _begin_anew(self) -> None:

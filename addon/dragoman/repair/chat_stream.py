@@ -24,6 +24,7 @@ from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
 from .chunk_writer import chunk_like
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
+from .formats.active import NO_FORMATS
 from .passed_frames import PassedFrames
 from .pending import PendingFrame, PendingPart, Policy, delta_of
 from .pending_frames import PendingFrames
@@ -160,6 +161,8 @@ class ChatStreamRepair:
         """A frame is done with."""
         if self._waiting.too_many:
             self._give_up()
+        if self._channels and not any(channel.scanner.looks for channel in self._channels):
+            self._prefilter.look_for(NO_FORMATS)
         resting = not self._waiting and all(channel.resting for channel in self._channels)
         self._prefilter.resting = resting
         self._prefilter.quiet = resting and all(channel.quiet for channel in self._channels)

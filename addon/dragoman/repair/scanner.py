@@ -16,12 +16,12 @@ text before its argument marker came.
 
 from __future__ import annotations
 
-from .call_reader import IN_CODE, CallReader, Outcome
+from .call_reader import IN_CODE, MAX_IN_VAIN, TOO_MANY, CallReader, Outcome
 from .call_rule import Rules
 from .candidate import CANDIDATE_LIMIT, Candidate
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text, joined
-from .formats.active import ActiveFormats
+from .formats.active import NO_FORMATS, ActiveFormats
 from .formats.protocol import Held, MarkerMatch
 from .markdown import MarkdownCode
 
@@ -79,6 +79,11 @@ class Scanner:
         return not (self._calls.parser or self._calls.candidate or self._buffer)
 
     @property
+    def looks(self) -> bool:
+        """Whether markers are looked for; see `MAX_IN_VAIN`."""
+        return self._formats is not NO_FORMATS
+
+    @property
     def in_call(self) -> bool:
         """Whether a call is open, or may be."""
         return self._calls.in_call
@@ -105,7 +110,7 @@ class Scanner:
 
     def feed(self, text: str) -> list[ScanEvent]:
         """The pieces that `text` completes."""
-        calls = self._calls
+        calls, held = self._calls, self._buffer
         for at in range(0, len(text), _STEP):
             step = text[at : at + _STEP]
             self._fed += len(step)
@@ -116,6 +121,8 @@ class Scanner:
             else:
                 self._buffer += step
             self._run()
+        if held and 0 < len(self._buffer) < len(held) + len(text):
+            calls.in_vain += 1
         return self._take()
 
     def takes(self, text: str) -> str | None:
@@ -227,9 +234,14 @@ class Scanner:
 
     def _step_text(self) -> bool:
         """Decide as much as can be; False when more input is needed."""
-        marker = self._formats.find(self._buffer)
+        marker, in_vain = self._formats.find(self._buffer)
+        self._calls.in_vain += in_vain
         if self._calls.candidate is not None:
             return self._after_quoted_call(self._calls.candidate, marker)
+        if self._calls.in_vain > MAX_IN_VAIN and self.looks:
+            self._formats, self._headers = NO_FORMATS, []
+            self._pieces.append(LeftAsText("marker", f"as all after it, {TOO_MANY}"))
+            return True
         if marker is None:
             end = len(self._buffer) - self._formats.unfinished(self._buffer)
             if not self._must_wait(self._buffer[:end]):
@@ -300,13 +312,15 @@ class Scanner:
             self._fresh = self._fresh and not run.strip()
 
     def _stray(self, marker: MarkerMatch) -> None:
+        self._calls.in_vain += 1
         self._buffer = self._buffer[marker.end :]
         self._pieces.append(Dropped(f"stray {marker.name}"))
         self._fresh = True
 
     def _end_text(self) -> None:
         """No more of this text comes."""
-        if (marker := self._formats.find(self._buffer)) is not None:  # nothing came after it
+        marker, _ = self._formats.find(self._buffer)
+        if marker is not None:  # nothing came after it
             self._stray(marker)
         if self._calls.called and self._fresh and self._buffer and not self._buffer.strip():
             self._buffer = ""

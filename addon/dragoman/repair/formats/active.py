@@ -76,23 +76,25 @@ class ActiveFormats:
                 return True
         return False
 
-    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
+    def find(self, text: str, start: int = 0) -> tuple[MarkerMatch | None, int]:
         """The first marker from `start` on; of two at one place the format's that is named
-        first."""
+        first.  And how many places before it only looked like one."""
+        in_vain = 0
         began = self._begins(text, start)
         while began is not None:
             for each in self._beginning[began[0]]:
                 if (marker := each.match(text, began.start())) is not None:
-                    return marker
+                    return marker, in_vain
+            in_vain += 1
             began = self._begins(text, began.start() + 1)
-        return None
+        return None, in_vain
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:
         """All markers."""
-        found = self.find(text)
+        found, _ = self.find(text)
         while found is not None:
             yield found
-            found = self.find(text, found.end)
+            found, _ = self.find(text, found.end)
 
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text`, which holds no marker, may be the start of
