@@ -80,7 +80,7 @@ def scanner(data: bytes) -> None:
     left = sum(isinstance(piece, LeftAsText) for piece in whole)
     if len({marker.format for marker in ALL.find_all(text)}) == 1:  # others, in a call, are text
         assert sum(text.count(marker) for text in texts for marker in MARKERS) <= left
-        assert left or not any(ALL.find(text) for text in texts)
+        assert left or not any(list(ALL.find_all(text)) for text in texts)
     if text.count(ARGUMENTS) == len(CALL.findall(text)) and not THINNED.search(text):
         assert _read(whole) == _read(cut)
 

@@ -51,8 +51,8 @@ class SelfTest:
     name = "dragoman-self-test"
 
     def __init__(self) -> None:
-        self._upstreams: dict[int, int] = {}
-        """The port of our upstream, by that of our client."""
+        self._upstreams: dict[tuple[str, int], int] = {}
+        """The port of our upstream, by the address of our client."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -65,7 +65,8 @@ class SelfTest:
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Send the flows of our client to our upstream."""
         peer = flow.client_conn.peername
-        if peer and (upstream := self._upstreams.get(peer[1])) is not None:
+        if peer and peer[:2] in self._upstreams:
+            upstream = self._upstreams[peer[0], peer[1]]
             flow.request.scheme, flow.request.host, flow.request.port = "http", _LOCAL, upstream
 
     async def _run(self, host: str, port: int, is_reverse: bool) -> None:
@@ -95,7 +96,7 @@ class SelfTest:
         connection = HTTPConnection(*proxy, timeout=PATIENCE)
         with contextlib.closing(connection):
             connection.connect()
-            own = connection.sock.getsockname()[1]
+            own = connection.sock.getsockname()[:2]
             self._upstreams[own] = upstream
             try:
                 headers = {"content-type": "application/json", "host": f"{_LOCAL}:{upstream}"}
@@ -114,6 +115,9 @@ def _listening() -> tuple[str, int, bool]:
     servers = cast(Any, ctx.master.addons.get("proxyserver")).servers
     for instance in servers:
         is_reverse = isinstance(instance.mode, ReverseMode)
+        if is_reverse and (ctx.options.allow_hosts or ctx.options.ignore_hosts):
+            # Its requests would pass unread, to the user's host.
+            raise exceptions.CommandError("No self-test in reverse mode with allow_hosts.")
         if isinstance(instance.mode, RegularMode) or is_reverse:
             for host, port, *_ in instance.listen_addrs:
                 anywhere = host in ("", "0.0.0.0", "::")
@@ -122,6 +126,8 @@ def _listening() -> tuple[str, int, bool]:
 
 
 def _verdict(job: str, status: int, reply: bytes, has_called: Callable[[bytes], bool]) -> str:
+    if status == 407:
+        return "not tested: this proxy asks for a password (proxyauth)"
     if status != 200:
         return (
             f"FAILED: HTTP {status}; dragoman_{job} is {getattr(ctx.options, f'dragoman_{job}')!r}"
@@ -158,8 +164,9 @@ def _responses_called(reply: bytes) -> bool:
 
 _ITEM_DONE = "response.output_item.done"
 _JOBS = (
-    ("repair", "/v1/chat/completions", _CHAT, _chat_called),
-    ("bridge", "/v1/responses", _RESPONSES, _responses_called),
+    # What is found out of a host counts for its path: no engine has this one.
+    ("repair", "/dragoman-selftest/v1/chat/completions", _CHAT, _chat_called),
+    ("bridge", "/dragoman-selftest/v1/responses", _RESPONSES, _responses_called),
 )
 
 
