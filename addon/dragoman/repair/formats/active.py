@@ -7,7 +7,7 @@ frame, before it is read, and in a text.  The invariant: a doubt counts as a yes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from ...wire.slices import Slices
@@ -24,9 +24,8 @@ class ActiveFormats:
         self._formats = tuple(formats)
         beginnings = {text for each in formats for text in each.beginnings}
         # An expression that begins with one literal is searched several times faster.
-        self._in_json = [
-            (byte, re.compile(expression).search) for byte, expression in _in_json(beginnings)
-        ]
+        self._in_json = _searches(_in_json(beginnings, _cut_tree))
+        self._in_document = _searches(_in_json(beginnings, _uncut))
         self._in_text = [
             (first, re.compile(re.escape(first) + _tree(rest, r"\Z")).search)
             for first, rest in _by_first(beginnings)
@@ -61,10 +60,11 @@ class ActiveFormats:
                 return True
         return False
 
-    def holding_marker(self, raw: bytes) -> Slices[bool]:
-        """The same in slices."""
-        for begin in range(0, len(raw), _SEARCHED):
-            if self.may_hold_marker(raw[begin : begin + _SEARCHED + self._overlap]):
+    def holding_marker(self, document: bytes) -> Slices[bool]:
+        """Whether JSON that came whole, in which no marker is cut, could hold one; in slices."""
+        for begin in range(0, len(document), _SEARCHED):
+            part = document[begin : begin + _SEARCHED + self._overlap]
+            if any(first in part and search(part) for first, search in self._in_document):
                 return True
             yield
         return False
@@ -119,15 +119,37 @@ def _tree(texts: AbstractSet[str], cut: str | None = None) -> str:
     return f"(?:{'|'.join([*([cut] if cut else []), *branches] or ['(?!)'])})"
 
 
-def _in_json(beginnings: AbstractSet[str]) -> list[tuple[int, bytes]]:
-    """Expressions of where a marker that begins so, or a piece of it, may stand in JSON, each
-    with the byte that it begins with.  The first character may be escaped (Go does so with
-    ``<``); after any, the string may end or an escape follow."""
-    cut = r'[\\"]'
-    firsts = [(first, _tree(rest, cut)) for first, rest in _by_first(beginnings)]
+def _cut_tree(texts: AbstractSet[str]) -> str:
+    """An expression of any of these texts in JSON, or of a piece of one: after each character
+    the string may end, or an escape follow."""
+    return _tree(texts, r'[\\"]')
+
+
+def _uncut(texts: AbstractSet[str]) -> str:
+    """The same of whole texts.  Nobody escapes letters and digits."""
+    whole = (
+        "".join(c if c.isalnum() and c.isascii() else rf"(?:{re.escape(c)}|\\)" for c in text)
+        for text in sorted(texts)
+    )
+    return f"(?:{'|'.join(whole)})"
+
+
+def _in_json(
+    beginnings: AbstractSet[str], tree: Callable[[AbstractSet[str]], str]
+) -> list[tuple[int, bytes]]:
+    """Expressions of where a marker that begins so may stand in JSON, each with the byte that
+    it begins with; `tree` makes them of what follows the first character, which may be escaped
+    (Go does so with ``<``)."""
+    firsts = [(first, tree(rest)) for first, rest in _by_first(beginnings)]
     found = [(first.encode()[0], (re.escape(first) + rest).encode()) for first, rest in firsts]
     escaped = "|".join(f"(?i:{ord(first):04x}){rest}" for first, rest in firsts)
     return [*found, (ord("\\"), rf"\\u(?:{escaped or '(?!)'})".encode())]
+
+
+def _searches(
+    expressions: list[tuple[int, bytes]],
+) -> list[tuple[int, Callable[[bytes], re.Match[bytes] | None]]]:
+    return [(byte, re.compile(expression).search) for byte, expression in expressions]
 
 
 NO_FORMATS = ActiveFormats(())
