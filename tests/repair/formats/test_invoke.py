@@ -81,6 +81,10 @@ HEAD = f'<{D}tool_calls>\n<{D}invoke name="write">\n'
             f'Look.\n<{D}toolcall>bash\n\n```json\n{{"command":"ls"}}\n``` So.',
             f"Look.\n{RUN} So.",
         ),
+        "the same with nothing between": (
+            f'<{D}toolcall>bash```json\n{{"command":"ls"}}\n```',
+            RUN,
+        ),
         "the same with its ends": (
             f'<{D}toolcall>bash ```\n{{"command":"ls"}}```\n</{D}invoke></{D}toolcall>{dsml(D)}',
             RUN * 2,

@@ -41,7 +41,7 @@ _NOT_BLANK = re.compile(r"\S")
 _WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 _NAME = re.compile(_WORD)
 _BARE_CALL = re.compile(rf"(?P<name>{_WORD})\s*(?P<fence>```\w*\s*)?(?=\{{)")
-_BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{_WORD})(?:\s+(?:`{{1,2}}|```\w*\s*)?)?\Z")
+_BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{_WORD})\s*(?:`{{1,2}}|```\w*\s*)?\Z")
 
 
 class _State(enum.Enum):
