@@ -84,3 +84,17 @@ def test_what_is_no_call_stays_byte_for_byte(text: str, size: int, model: str, r
     else:
         assert [call["name"] for call in out.calls] == [wanted]
         assert out.content == "Look.  Done."
+
+
+@pytest.mark.parametrize("end", [" Done.", ""])
+@pytest.mark.parametrize(
+    "marker",
+    ["<|end|>", "<|message|>", "<|return|>", "</minimax:tool_call>", "</｜DSML｜tool_calls>"],
+)
+def test_a_marker_alone_is_text_unless_the_model_writes_such(marker: str, end: str) -> None:
+    asked = {"tools": [BASH], "model": "my-model"}
+    stream = sse([chunk({"content": f"It ends with {marker}{end}"}), chunk({}, "stop")])
+    assert repair(stream, asked) == stream
+    section = '<minimax:tool_call><invoke name="bash"></invoke></minimax:tool_call>'
+    called = sse([chunk({"content": f"{section}</minimax:tool_call>"}), chunk({}, "stop")])
+    assert read(repair(called, asked)).content == ""

@@ -57,6 +57,10 @@ TABLE: dict[str, tuple[str, tuple[str, str, str, str]]] = {
     "an object": ('{"a":1}<end> b', ('{"a":1}', "valid", "<end>", "<end> b")),
     "another marker": ('{"a":1}<next>', ('{"a":1}', "valid", "<next>", "<next>")),
     "blanks": (' \n{"a": 1}\n <end>', ('{"a": 1}', "valid", "<end>", "<end>")),
+    "control characters in a string": (
+        '{\n"a":"\\\\\n\\"\t\0"\n}<end>',
+        ('{\n"a":"\\\\\\n\\"\\t\\u0000"\n}', "valid", "<end>", "<end>"),
+    ),
     "no JSON": ("rm -rf <x> / <end>", ("rm -rf <x> / ", "invalid", "<end>", "<end>")),
     "a number": ("12<end>", ("12", "valid", "<end>", "<end>")),
     "a quoted marker": (

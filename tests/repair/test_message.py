@@ -14,7 +14,7 @@ from dragoman.repair.pending import Policy
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.slices import drained
 from fixtures.regenerate import chat_fixtures, request, upstream
-from tests.repair.streams import NOW, chunk, repair, sse
+from tests.repair.streams import NOW, chunk, read, repair, sse
 from tests.repair.turns import REQUEST
 
 TOOLS = DeclaredTools.of_request(REQUEST)
@@ -78,3 +78,13 @@ def test_what_is_looked_for_in_one_family_only_is_found_in_a_document() -> None:
     out = json.loads(repair_whole(completion(content=said), tools, Policy(), Evidence(), NOW))
     call = out["choices"][0]["message"]["tool_calls"][0]["function"]
     assert call == {"name": "bash", "arguments": '{"command":"ls"}'}
+
+
+@pytest.mark.parametrize("finish", [None, "stop", "eos", "end_turn", "function_call"])
+def test_a_whole_turn_with_calls_ends_for_them(finish: str | None) -> None:
+    reply = json.loads(completion(content=LEAK))
+    reply["choices"][0]["finish_reason"] = finish
+    out = json.loads(repair_whole(dumps(reply), TOOLS, Policy(), Evidence(), NOW))
+    assert out["choices"][0]["finish_reason"] == "tool_calls"
+    streamed = read(repair(sse([chunk({"content": LEAK}), chunk({}, finish or "stop")]), REQUEST))
+    assert streamed.finish == ["tool_calls"]

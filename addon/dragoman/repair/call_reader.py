@@ -76,6 +76,8 @@ class CallReader:
         """Whether there was a call."""
         self.in_vain = 0
         """See `MAX_IN_VAIN`."""
+        self.seen: set[LeakFormat] = set()
+        """Formats of which a call or a section was there."""
         self.begin_is_text: set[LeakFormat] = set()
         """Formats of which a begin marker was left as text: then what belongs to it is, too."""
 
@@ -153,6 +155,8 @@ class CallReader:
             if candidate.markdown is not None:
                 candidate.markdown.feed(candidate.before)
             self.called = self.called or candidate.calls
+            if self._format is not None:
+                self.seen.add(self._format)
 
     def give_back(self) -> Candidate:
         """The candidate, which is text; nothing is open any more."""

@@ -39,6 +39,8 @@ class CallRule:
     """`any`: a call, whatever it names; `declared`: a call if it is one of a declared tool."""
     quoted_last: bool = False
     """Whether what stands in quoted code is a call after all if its text ends with it."""
+    strays: bool = True
+    """Whether a marker alone is no text where nothing of its format was before."""
 
 
 Rules = Callable[[LeakFormat], CallRule]
@@ -81,4 +83,5 @@ def _rule(families: frozenset[str], tools: bool, of: LeakFormat) -> CallRule:
     elif families & VENDORS:
         model = "vendor"
     row = _ROWS.get(of.name, _DECLARED)
-    return CallRule(row[model, tools], quoted_last=row is _KIMI and model == "own")
+    kimi, own = row is _KIMI, model == "own"
+    return CallRule(row[model, tools], quoted_last=kimi and own, strays=kimi or own)

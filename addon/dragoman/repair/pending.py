@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..notes import Evidence
+from ..wire.chat_end import is_whole
 from ..wire.chat_text import ADDED_REASONING, CONTENT, Passage, Span
 from ..wire.json_codec import loads
 from ..wire.sse import Frame
@@ -54,10 +55,11 @@ def fields_of(piece: Text, came_in: tuple[str, ...], policy: Policy) -> tuple[st
 
 
 def finish_after(finish: object, calls_made: bool, cut: bool, policy: Policy) -> object:
-    """The finish reason the client sees: a half-written call is an honest ``length``."""
+    """The finish reason the client sees: a half-written call is an honest ``length``, and a
+    whole turn with calls made of text ends for them, whatever word its host has for its end."""
     if cut and finish != "content_filter":
         return "length"
-    if calls_made and finish == "stop" and policy.finish == "tool_calls":
+    if calls_made and is_whole(finish) and policy.finish == "tool_calls":
         return "tool_calls"
     return finish
 

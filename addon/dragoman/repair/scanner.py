@@ -313,6 +313,10 @@ class Scanner:
 
     def _stray(self, marker: MarkerMatch) -> None:
         self._calls.in_vain += 1
+        if not (self._rules(marker.format).strays or marker.format in self._calls.seen):
+            self._text(marker.end)
+            self._pieces.append(LeftAsText(marker.name, "alone"))
+            return
         self._buffer = self._buffer[marker.end :]
         self._pieces.append(Dropped(f"stray {marker.name}"))
         self._fresh = True

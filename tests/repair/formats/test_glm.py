@@ -18,6 +18,7 @@ LS = "<arg_key>command</arg_key>\n<arg_value>ls</arg_value>"
 BASH = f"<tool_call>bash\n{LS}\n<arg_key>timeout</arg_key>\n<arg_value>15</arg_value>\n</tool_call>"
 MEANT = '[bash {"command":"ls","timeout":15}]'
 SHORT = '[bash {"command":"ls"}]'
+SHORTEST = f"<tool_call>bash{LS}</tool_call>".replace("\n", "")
 TABLE = {
     "a call": (f"Look.\n{BASH}", f"Look.\n{MEANT}"),
     "several": (f"{BASH}\n{BASH}\nDone.", f"{MEANT * 2}\nDone."),
@@ -25,6 +26,14 @@ TABLE = {
     "no end of a value": (BASH.replace("</arg_value>\n", ""), MEANT),
     "no end of a value, with a line end": (BASH.replace("</arg_value>", ""), MEANT),
     "no end of the call": (f"<tool_call>bash{LS}\n{BASH}", f"{SHORT}{MEANT}"),
+    "a call that a value quotes": (
+        BASH.replace("ls", f"a\n{SHORTEST} b"),
+        MEANT.replace("ls", json.dumps(f"a\n{SHORTEST} b")[1:-1]),
+    ),
+    "no end of a value, nor of the call": (
+        f"{SHORTEST.partition('</arg_value>')[0]}\n{BASH}",
+        f"{SHORT}{MEANT}",
+    ),
     "no arguments": ("<tool_call>finish</tool_call>.", "[finish {}]."),
     "JSON": ('<tool_call>bash>{"command":"ls"}</tool_call>.', f"{SHORT}."),
     "JSON, blanks": ('<tool_call>\nbash\n{"command":"ls"}\n</tool_call>', SHORT),

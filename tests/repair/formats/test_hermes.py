@@ -35,6 +35,10 @@ TABLE = {
         r'<tool_call>{"name": "bash", "arguments": "{\"command\": \"\ud83d\u00e9\\n\"}"}',
         r'[bash {"command": "\ud83dé\n"}]',
     ),
+    "arguments in a string, escaped once": (
+        r'<tool_call>{"name": "bash", "arguments": "{\"command\": \"a\nb\"}"}',
+        r'[bash {"command": "a\nb"}]',
+    ),
     "no arguments": ('<tool_call>{"name": "finish"}</tool_call>', "[finish ]"),
     "null": ('<tool_call>{"name": "finish", "arguments": null}</tool_call>', "[finish ]"),
     "no closing tag": (f"<tool_call>\n{OBJECT}\n<tool_call>\n{OBJECT}", MEANT * 2),

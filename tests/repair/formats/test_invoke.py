@@ -81,6 +81,10 @@ HEAD = f'<{D}tool_calls>\n<{D}invoke name="write">\n'
             f'Look.\n<{D}toolcall>bash\n\n```json\n{{"command":"ls"}}\n``` So.',
             f"Look.\n{RUN} So.",
         ),
+        "the same with nothing between": (
+            f'<{D}toolcall>bash```json\n{{"command":"ls"}}\n```',
+            RUN,
+        ),
         "the same with its ends": (
             f'<{D}toolcall>bash ```\n{{"command":"ls"}}```\n</{D}invoke></{D}toolcall>{dsml(D)}',
             RUN * 2,
@@ -101,6 +105,7 @@ def test_dsml_is_read_as_it_is_meant(text: str, wanted: str) -> None:
 
 M2_HEAD = "<minimax:tool_call>\n"
 M2_TAIL = "\n</minimax:tool_call>"
+WRITE = '<invoke name="write"><parameter name="path">a</parameter><parameter name="text">'
 LS = '<invoke name="bash">\n<parameter name="command">ls</parameter>\n</invoke>'
 
 
@@ -133,6 +138,24 @@ LS = '<invoke name="bash">\n<parameter name="command">ls</parameter>\n</invoke>'
             '[write {"path":"a","text":"b"}]',
         ),
         "cut off": (f"{M2_HEAD}{LS.partition('</')[0]}", '[bash {"command":"ls…]'),
+        "a call that a value quotes": (
+            f"{M2_HEAD}{WRITE}Say {LS.replace(chr(10), '')} so.</parameter></invoke>{M2_TAIL}",
+            '[write {"path":"a","text":"Say <invoke name=\\"bash\\"><parameter '
+            'name=\\"command\\">ls</parameter></invoke> so."}]',
+        ),
+        "one that it quotes in lines of its own": (
+            f"{M2_HEAD}{WRITE}\n{LS}\n</parameter></invoke>{M2_TAIL}",
+            '[write {"path":"a","text":"\\n<invoke name=\\"bash\\">\\n<parameter '
+            'name=\\"command\\">ls</parameter>\\n</invoke>\\n"}]',
+        ),
+        "a parameter that a value quotes": (
+            f'{M2_HEAD}{WRITE}<c><parameter name="a">1</parameter></c></parameter></invoke>',
+            '[write {"path":"a","text":"<c><parameter name=\\"a\\">1</parameter></c>"}]',
+        ),
+        "a call after a value without its end": (
+            f'{M2_HEAD}<invoke name="bash"><parameter name="command">ls\n{LS}{M2_TAIL}',
+            RUN * 2,
+        ),
     }.values(),
 )
 def test_minimax_m2_is_read_as_it_is_meant(text: str, wanted: str) -> None:

@@ -18,6 +18,8 @@ LS = "<parameter=command>\nls\n</parameter>"
 BASH = f"<function=bash>\n{LS}\n<parameter=timeout>\n15\n</parameter>\n</function>"
 MEANT = '[bash {"command":"ls","timeout":15}]'
 SHORT = '[bash {"command":"ls"}]'
+OPENED = "<function=bash>\n<parameter=command>\nls"
+QUOTED = f"<tool_call>\n{OPENED}</parameter></function>\n</tool_call> so"
 TABLE = {
     "a call": (f"Look.\n<tool_call>\n{BASH}\n</tool_call>", f"Look.\n{MEANT}"),
     "several": (f"<tool_call>{BASH}</tool_call>\n" * 2 + "Done.", f"{MEANT * 2}\nDone."),
@@ -45,6 +47,18 @@ TABLE = {
     "only two line ends are trimmed": (
         "<function=bash><parameter=command>\n\n ls </p>\n\n</parameter></function>",
         r'[bash {"command":"\n ls </p>\n"}]',
+    ),
+    "a call that a value quotes": (
+        f"<tool_call>\n<function=bash>\n{LS.replace('ls', QUOTED)}\n</function>\n</tool_call>",
+        f'[bash {{"command":{json.dumps(QUOTED)}}}]',
+    ),
+    "calls of which a value and the call have no end": (
+        f"<tool_call>\n{OPENED}\n<tool_call>\n{OPENED}\n</parameter></function></tool_call>",
+        SHORT * 2,
+    ),
+    "cut off in a call that a value quotes": (
+        f"<function=bash><parameter=command>{QUOTED}",
+        f'[bash {{"command":{json.dumps(QUOTED)[:-1]}…]',
     ),
     "cut off": ("<function=bash><parameter=command>\nls </para", '[bash {"command":"ls …]'),
     "cut off after a parameter": (f"<function=bash>{LS}\n</func", SHORT),

@@ -18,16 +18,19 @@ from ..tool_fit import schema_for
 from .buffered_parser import WORD, BufferedParser, named
 from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
 from .protocol import LeakFormat
+from .quoted_tags import ARGUMENT, CALL
 from .tagged_arguments import TaggedArguments, Tags
 from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, TagFormat
 
 KEY, _VALUE_END = "<arg_key>", "</arg_value>"
+_LEVELS = {KEY: ARGUMENT, _VALUE_END: ARGUMENT, OPEN: CALL, CLOSE: CALL}
 _TAGS = Tags(
     opening=re.compile(r"\s*<arg_key>(?P<key>[^<>\n]{1,128})</arg_key>\s*<arg_value>"),
     opening_begins=KEY,
     closing=_VALUE_END,
     call_end=CLOSE,
-    value_ends=MarkerSet((_VALUE_END, KEY, CLOSE)),
+    levels=_LEVELS,
+    value_ends=MarkerSet(_LEVELS),
     trim=False,
 )
 _NAME = re.compile(rf"\s*(?P<name>{WORD})\s*")

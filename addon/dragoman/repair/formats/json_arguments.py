@@ -3,7 +3,8 @@
 A marker that is quoted in a string of the JSON is text, which only the rest of the JSON can
 tell: what follows such a marker is held until then (beyond `QUOTED_LIMIT` it was quoted).
 Arguments without a marker at their end are over where JSON is complete and text follows.
-White space around the JSON is formatting.
+White space around the JSON is formatting.  Control characters in its strings, such as line
+ends, which models write and JSON forbids, are escaped.
 
 The invariant: what is given, joined, does not depend on how the text was cut; nor does where
 `NoJson` comes.
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 
 from ...wire.json_progress import JsonProgress, Status
 from ..events import Arguments, CallEnd, Dropped, NoJson
+from .control_characters import ControlCharacters
 from .protocol import NOTHING_HELD
 
 QUOTED_LIMIT = 16 * 1024
@@ -48,6 +50,7 @@ class JsonArguments:
         """Before this position in the buffer everything has been given, or dropped."""
         self._events: list[Arguments | NoJson | CallEnd | Dropped] = []
         self._json = JsonProgress()
+        self._controls = ControlCharacters()
         self._followed = -1
         """Up to where the JSON was followed; less than 0 before the first step."""
         self._quoted_at: int | None = None
@@ -80,7 +83,7 @@ class JsonArguments:
             if followed.status is not Status.OPEN:
                 return None
             self._json = followed
-        return text
+        return self._controls.escaped(text)
 
     def push(self, text: str) -> None:
         """More of the text."""
@@ -218,7 +221,8 @@ class JsonArguments:
 
     def _give(self, end: int) -> None:
         if end > self._at:
-            self._events.append(Arguments(self._buffer[self._at : end]))
+            given = self._controls.escaped(self._buffer[self._at : end])
+            self._events.append(Arguments(given))
             self._gave = True
             self._at = end
 

@@ -18,17 +18,27 @@ from ..tool_fit import schema_for
 from .buffered_parser import WORD, BufferedParser, named
 from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
 from .protocol import LeakFormat
+from .quoted_tags import ARGUMENT, CALL, SECTION
 from .tagged_arguments import TaggedArguments, Tags
 from .tool_call_tag import CLOSE, OPEN, OPENED, TagFormat, begun
 
 _PARAMETER, _PARAMETER_END = "<parameter", "</parameter>"
 _FUNCTION, _FUNCTION_END = "<function", "</function>"
+_LEVELS = {
+    f"{_PARAMETER}=": ARGUMENT,
+    _PARAMETER_END: ARGUMENT,
+    f"{_FUNCTION}=": CALL,
+    _FUNCTION_END: CALL,
+    OPEN: SECTION,
+    CLOSE: SECTION,
+}
 _TAGS = Tags(
     opening=re.compile(r"\s*<parameter\s*=\s*[\"']?(?P<key>[^<>\n\"']{1,128})[\"']?\s*>"),
     opening_begins=_PARAMETER,
     closing=_PARAMETER_END,
     call_end=_FUNCTION_END,
-    value_ends=MarkerSet((_PARAMETER_END, f"{_PARAMETER}=", _FUNCTION_END, CLOSE)),
+    levels=_LEVELS,
+    value_ends=MarkerSet(_LEVELS),
     trim=True,
 )
 _NAME = re.compile(rf"\s*=?\s*[\"']?(?P<name>{WORD})[\"']?\s*>")

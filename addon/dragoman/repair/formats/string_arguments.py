@@ -6,6 +6,7 @@ import re
 
 from ...wire.json_progress import JsonProgress
 from ..events import Arguments, CallEnd
+from .control_characters import ControlCharacters
 from .protocol import NOTHING_HELD
 
 _RUN = re.compile(r'(?:[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u])*', re.DOTALL)
@@ -25,6 +26,7 @@ class StringArguments:
         self.over = False
         self._events: list[Arguments | CallEnd] = []
         self._json = JsonProgress()
+        self._controls = ControlCharacters()
         self._seen = False
 
     @property
@@ -66,7 +68,7 @@ class StringArguments:
         text = _ESCAPE.sub(_meaning, written) if "\\" in written else written
         self._json.follow(text, 0, len(text))
         self._seen = True
-        return text
+        return self._controls.escaped(text)
 
     def _end(self, *, cut: bool) -> None:
         self._json.end()

@@ -7,11 +7,13 @@ well, and a call where anything but an argument follows a value.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..events import Arguments, CallEnd, Dropped
 from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
 from .protocol import Held
+from .quoted_tags import ARGUMENT, QuotedTags, Verdict
 from .typed_arguments import TypedArguments
 from .value_types import declares
 
@@ -28,8 +30,10 @@ class Tags:
     """The tag after a value."""
     call_end: str
     """The tag after the last."""
+    levels: Mapping[str, int]
+    """What may end a value, and what it opens or closes."""
     value_ends: MarkerSet
-    """What ends a value."""
+    """The same to be found."""
     trim: bool
     """Whether a line end at each side of a value is formatting."""
 
@@ -39,6 +43,8 @@ class TaggedArguments:
 
     def __init__(self, schema: object, tags: Tags) -> None:
         self._typed = TypedArguments(schema)
+        self._quoted = QuotedTags()
+        """Tags in the open value."""
         self._schema = schema
         self._tags = tags
         self._buffer = ""
@@ -61,7 +67,11 @@ class TaggedArguments:
     def takes(self, text: str) -> str | None:
         if self._at < len(self._buffer) or not self._typed.in_value:
             return None
-        return None if self._tags.value_ends.may_begin_in(text) else self._typed.takes(text)
+        if self._tags.value_ends.may_begin_in(text):
+            return None
+        given = self._typed.takes(text)
+        self._quoted.before = text[-1:] if given is not None else self._quoted.before
+        return given
 
     def push(self, text: str) -> None:
         self._buffer = self.rest + text
@@ -75,14 +85,13 @@ class TaggedArguments:
 
     def finish(self) -> None:
         self._ended = True
-        while not self.over and self.step():
+        while not self.over and (self.step() or self._ends_in_doubt()):
             pass
         if self.over:
             return
         if self._typed.in_value:
             end = len(self._buffer) - self._tags.value_ends.unfinished(self.rest)
-            self._typed.text(self._buffer[self._at : end])
-            self._at = end
+            self._give(end)
         half = self.rest.strip()
         if half:
             self._typed.drop("unfinished marker")
@@ -95,41 +104,72 @@ class TaggedArguments:
         self.over = True
 
     def _step_value(self) -> bool:
-        ends = self._tags.value_ends
-        found = ends.find(self._buffer, self._at)
-        end = found.start() if found else len(self._buffer) - ends.unfinished(self.rest)
-        quoted = found is not None and self._is_quoted(found.start())
-        decided = end > self._at
-        if decided:
+        start, ends, quoted = self._at, self._tags.value_ends, self._quoted
+        at = start + quoted.seen
+        while (found := ends.find(self._buffer, at)) is not None:
+            quoted.holds(self._buffer, self._at, at, found.start())
+            verdict = self._verdict(found[0], found.start())
+            if verdict is None:
+                break
+            if verdict is Verdict.ENDED:
+                self._end_value(self._at)
+                return True
+            if verdict is Verdict.END:
+                self._give(found.start())
+                self._end_value(found.start())
+                return True
+            if verdict is Verdict.DOUBT and not quoted.in_doubt:
+                self._give(found.start())
+                quoted.in_doubt = True
+            at = found.end()
+        end = len(self._buffer) - ends.unfinished(self._buffer[at:])
+        end = found.start() if found else end
+        if not quoted.holds(self._buffer, self._at, at, end):
+            self._give(end)
+        return self._at > start
+
+    def _ends_in_doubt(self) -> bool:
+        """Whether the value ended at the tag from which on text is held."""
+        if not self._quoted.ended:
+            return False
+        self._end_value(self._at)
+        return True
+
+    def _end_value(self, at: int) -> None:
+        """The value ends at the tag that stands there."""
+        closed = self._buffer.startswith(self._tags.closing, at)
+        self._typed.end_value(implied=not closed)
+        self._quoted = QuotedTags()
+        self.complete = True
+        self._at = at + (len(self._tags.closing) if closed else 0)
+
+    def _give(self, end: int) -> None:
+        if self._at < end:
             self._typed.text(self._buffer[self._at : end])
-        self._at = end
-        if quoted is None:
-            return decided
-        if found and quoted:
-            self._typed.text(found[0])
-            self._at += len(found[0])
-        elif found:
-            self._typed.end_value(implied=found[0] != self._tags.closing)
-            self.complete = True
-            self._at += len(found[0]) if found[0] == self._tags.closing else 0
-        return decided or found is not None
+            self._at = end
+            self._quoted.before = self._buffer[end - 1]
 
     def _opening(self, at: int) -> re.Match[str] | None:
         """What stands before a value, if that begins there."""
         opening = self._tags.opening.match(self._buffer, at)
         return opening if opening and opening.end() - at <= HEADER_LIMIT else None
 
-    def _is_quoted(self, at: int) -> bool | None:
-        """Whether the tag in a value is text of it: that of an argument which the tool has not,
-        or has got already.  None if more has to tell."""
-        if not self._buffer.startswith(self._tags.opening_begins, at):
-            return False
+    def _verdict(self, tag: str, at: int) -> Verdict | None:
+        """What a tag in a value means; None if more has to tell."""
+        level = self._tags.levels[tag]
+        if tag.startswith("</"):
+            return self._quoted.verdict(level, opens=False)
+        if level != ARGUMENT:
+            may_end = self._quoted.begins_line(self._buffer, self._at, at)
+            return self._quoted.verdict(level, opens=True, may_end=may_end)
         opening = self._opening(at)
         if opening is None:
-            return True if self._ended or len(self._buffer) - at >= HEADER_LIMIT else None
+            ended = self._ended or len(self._buffer) - at >= HEADER_LIMIT
+            return Verdict.TEXT if ended else None
         key = opening["key"].strip()
         known = self._schema is None or declares(self._schema, key)
-        return self._typed.has(key) or not known
+        may_end = known and not self._typed.has(key)
+        return self._quoted.verdict(level, opens=True, may_end=may_end)
 
     def _step_between(self) -> bool:
         tags = self._tags

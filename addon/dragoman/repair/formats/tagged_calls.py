@@ -29,6 +29,7 @@ from ..tool_fit import schema_for, tool_of
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT
 from .protocol import Held
+from .quoted_tags import ARGUMENT, CALL, SECTION, QuotedTags, Verdict
 from .tags import TAG_LIMIT, Tag, TagKind, TagSyntax, unfinished
 from .typed_arguments import TypedArguments
 from .value_types import declares
@@ -40,7 +41,7 @@ _NOT_BLANK = re.compile(r"\S")
 _WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 _NAME = re.compile(_WORD)
 _BARE_CALL = re.compile(rf"(?P<name>{_WORD})\s*(?P<fence>```\w*\s*)?(?=\{{)")
-_BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{_WORD})(?:\s+(?:`{{1,2}}|```\w*\s*)?)?\Z")
+_BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{_WORD})\s*(?:`{{1,2}}|```\w*\s*)?\Z")
 
 
 class _State(enum.Enum):
@@ -58,8 +59,16 @@ class _State(enum.Enum):
 
 _OUTSIDE = frozenset((_State.SECTION, _State.CLOSING, _State.ENDED, _State.OVER))
 """States in which no call is open."""
-_BEGINNINGS = frozenset((TagKind.ARGUMENT, TagKind.CALL))
-_ENDS_VALUE = _BEGINNINGS | {TagKind.ARGUMENT_END, TagKind.CALL_END, TagKind.SECTION_END}
+_BEGINNINGS = frozenset((TagKind.ARGUMENT, TagKind.CALL, TagKind.SECTION))
+_LEVELS = {
+    TagKind.ARGUMENT: ARGUMENT,
+    TagKind.ARGUMENT_END: ARGUMENT,
+    TagKind.CALL: CALL,
+    TagKind.CALL_END: CALL,
+    TagKind.SECTION: SECTION,
+    TagKind.SECTION_END: SECTION,
+}
+"""Of the tags that may end a value."""
 
 
 class TaggedCalls:
@@ -79,6 +88,8 @@ class TaggedCalls:
         self._name = ""
         """That of the open call."""
         self._arguments = TypedArguments(None)
+        self._quoted = QuotedTags()
+        """Tags in the open value."""
         self._json: JsonArguments | None = None
         self._fenced = False
         """Whether that stands in a fence, whose end has not come."""
@@ -129,7 +140,9 @@ class TaggedCalls:
             return self._json.takes(text)
         if self._state is not _State.VALUE or self._at < len(self._buffer):
             return None
-        return self._arguments.takes(text)
+        given = self._arguments.takes(text)
+        self._quoted.before = text[-1:] if given is not None else self._quoted.before
+        return given
 
     # What comes and goes
 
@@ -167,6 +180,9 @@ class TaggedCalls:
 
     def _finish(self) -> None:
         """Nothing more can be decided by what has come."""
+        if self._state is _State.VALUE and self._quoted.ended and not self._in_section:
+            self._end_value_in_doubt()
+            return
         if self._json is not None:
             self._json.finish()
             self._take_json(self._json)
@@ -341,19 +357,37 @@ class TaggedCalls:
     # A value
 
     def _step_value(self) -> bool:
-        at, syntax = self._at, self._syntax
+        syntax, quoted = self._syntax, self._quoted
+        at = self._at + quoted.seen
         while (match := syntax.in_value.search(self._buffer, at)) is not None:
+            quoted.holds(self._buffer, self._at, at, match.start())
             tag = syntax.read(match)
-            if self._ends_value(tag):
+            verdict = self._verdict(tag)
+            if verdict is Verdict.ENDED:
+                self._end_value_in_doubt()
+                return True
+            if verdict is Verdict.END:
                 self._give(match.start())
                 self._end_value(tag)
                 return True
+            if verdict is Verdict.DOUBT and not quoted.in_doubt:
+                self._give(match.start())
+                quoted.in_doubt = True
             at = match.end()
-        self._give(len(self._buffer) - unfinished(syntax.in_value_so_far, self._buffer[at:]))
+        end = len(self._buffer) - unfinished(syntax.in_value_so_far, self._buffer[at:])
+        if not quoted.holds(self._buffer, self._at, at, end):
+            self._give(end)
         self._events += self._arguments.take()
         return False
 
+    def _end_value_in_doubt(self) -> None:
+        """The value ended at the tag from which on text is held."""
+        match = self._syntax.in_value.match(self._buffer, self._at)
+        assert match is not None
+        self._end_value(self._syntax.read(match))
+
     def _end_value(self, tag: Tag) -> None:
+        self._quoted = QuotedTags()
         if tag.kind is TagKind.ARGUMENT and self._arguments.nests:
             self._at = tag.end
             self._arguments.begin(tag.name)
@@ -365,13 +399,22 @@ class TaggedCalls:
         if not self._arguments.in_value:
             self._state = _State.CALL
 
-    def _ends_value(self, tag: Tag) -> bool:
-        if tag.kind not in _ENDS_VALUE:
+    def _verdict(self, tag: Tag) -> Verdict:
+        level = _LEVELS.get(tag.kind)
+        if level is None:
+            return Verdict.TEXT
+        if not self._syntax.plain:
+            return Verdict.TEXT if tag.kind is TagKind.SECTION else Verdict.END
+        opens = tag.kind in _BEGINNINGS
+        return self._quoted.verdict(level, opens=opens, may_end=opens and self._may_end(tag))
+
+    def _may_end(self, tag: Tag) -> bool:
+        """Whether a value may end where this tag opens something."""
+        if tag.kind is TagKind.SECTION:
             return False
-        if not self._syntax.plain or tag.kind not in _BEGINNINGS:
-            return True
         if tag.kind is TagKind.CALL:
-            return not self._tools or tool_of(tag.name, self._tools) is not None
+            declared = not self._tools or tool_of(tag.name, self._tools) is not None
+            return declared and self._quoted.begins_line(self._buffer, self._at, tag.start)
         schema = schema_for(self._name, self._tools)
         declared = schema is None or declares(schema, tag.name)
         return declared and not self._arguments.has(tag.name)
@@ -380,6 +423,7 @@ class TaggedCalls:
         if self._at < end:
             self._arguments.text(self._buffer[self._at : end])
             self._at = end
+            self._quoted.before = self._buffer[end - 1]
 
     # Arguments that are JSON
 
