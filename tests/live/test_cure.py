@@ -241,8 +241,8 @@ def run_opencode(base_url: str, folder: Path) -> str:
 
 def run_kimi_code(base_url: str, folder: Path) -> str:
     need(KIMI, "install npm, then `make test-clients` sets up kimi-code")
-    configuration = CONFIGURATION.format(provider="openai", base_url=base_url)
-    (folder / "config.toml").write_text(configuration.replace("kimi-k2.5", "kimi-k2.6"))
+    configuration = CONFIGURATION.format(provider="openai", base_url=base_url, model="kimi-k2.6")
+    (folder / "config.toml").write_text(configuration)
     environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "KIMI_CODE_HOME": str(folder)}
     environment |= {"KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_MODEL_TEMPERATURE": "0.2"}
     command = [node(), KIMI, "--output-format", "stream-json", "-p", "Do it."]
