@@ -146,7 +146,7 @@ STREAM_STAGES = [
     "repair.scanner:Scanner.takes",
     "repair.scanner:Scanner._step_text",
     "repair.call_reader:CallReader.run",
-    "repair.formats.kimi_k2.format:find_marker",
+    "repair.formats.kimi_k2.format:match_marker",
     "repair.formats.kimi_k2.names:resolve",
     "repair.call_namer:CallNamer.arguments",
     "repair.call_namer:CallNamer.end",
