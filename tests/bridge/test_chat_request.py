@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
 from dragoman.bridge.cure.chat_request import Cured, cured
+from dragoman.bridge.cure.moonshot_schema import moonshot_schema
 from dragoman.bridge.model_families import family_of
 from dragoman.wire.json_codec import dumps, loads
 
@@ -169,6 +171,18 @@ def test_schemas_of_tools_and_of_answers_are_rewritten_for_moonshot() -> None:
     assert made["response_format"]["json_schema"]["schema"] == function["parameters"]
     assert (function["strict"], made["tools"][1]) == (True, {"type": "web"})
     assert cure(USER, model=DEEPSEEK, tools=tools).notes == ()
+
+
+def test_a_fault_in_one_schema_leaves_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(schema: Json) -> Any:
+        return moonshot_schema(schema) if "odd" not in schema else schema["none"]
+
+    monkeypatch.setattr(chat_request, "moonshot_schema", faulty)
+    odd = {"function": {"name": "odd", "parameters": {"odd": 1}}}
+    made = cured({"messages": [USER], "tools": [odd, {"function": SCHEMA}]}, family_of(KIMI))
+    assert made.request["tools"][0] is odd
+    assert refusals(made.request["tools"][1]["function"]["parameters"]) == []
+    assert ("left as it is", "the odd schema of tool odd") in made.notes
 
 
 def test_calls_of_kimi_k2_have_ids_that_hold_their_names() -> None:

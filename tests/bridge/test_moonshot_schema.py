@@ -36,6 +36,20 @@ def having(**properties: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        *((name, None) for name in ("anyOf", "required", "properties", "additionalProperties")),
+        *(("oneOf", {}), ("items", "a"), ("prefixItems", 1), ("patternProperties", [])),
+    ],
+)
+def test_a_keyword_of_a_wrong_type_is_left_out(keyword: str, value: Any) -> None:
+    schema = having(a={"$ref": "#/$defs/A"}) | {"$defs": {"A": {keyword: value, "type": "object"}}}
+    made, left_out = moonshot_schema(schema)
+    assert made == {**schema, "$defs": {"A": {"type": "object"}}}
+    assert left_out == [keyword]
+
+
+@pytest.mark.parametrize(
     "schema",
     [
         having(a=TEXT, b={"type": "array", "items": {"type": "integer", "minimum": 1}}),

@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
+from dragoman.stored import turn_reasoning
 from dragoman.stored.store import Store
 from dragoman.stored.turn_reader import MAX_TEXT, TurnReader
-from dragoman.stored.turn_reasoning import calls_of, keep, reading_history, recall, with_reasoning
+from dragoman.stored.turn_reasoning import (
+    MAX_PARSED,
+    calls_of,
+    keep,
+    reading_history,
+    recall,
+    with_reasoning,
+)
 from dragoman.wire.slices import drained
 from tests.repair.streams import chunk, sse
 from tests.stored.backends import Backend
@@ -50,10 +58,9 @@ def known(store: Store, messages: list[Json], now: float, owner: str = OWNER) ->
     [
         [user(), calling(LS)],
         [user([{"type": "text", "text": "Do it.", "cache_control": {}}]), calling(LS)],
-        # Another writer of JSON, another id, and a history that was cut or changed.
+        # Another writer of JSON, and another id.
         [user(), calling((LS[0], "bash", '{"in":1,"command":"ls"}'))],
         [user(), calling(("call_7", *LS[1:]))],
-        [user("A summary."), calling(LS)],
     ],
 )
 def test_a_turn_is_known_again_as_clients_send_it(backend: Backend, sent: list[Json]) -> None:
@@ -77,6 +84,49 @@ def test_the_same_call_in_two_places_has_the_reasoning_of_each(backend: Backend)
     assert known(store, again, backend.now) == ["one", "two"]
     assert known(store, [user("Other."), calling(LS)], backend.now) == ["three"]
     assert known(store, first, backend.now) == ["one"]
+
+
+def system(text: str) -> Json:
+    return {"role": "system", "content": text}
+
+
+def answered(text: str) -> Json:
+    return {"role": "tool", "tool_call_id": LS[0], "content": text}
+
+
+@pytest.mark.parametrize(
+    ("mine", "others"),
+    [
+        ([user("One.")], [user("Two.")]),
+        ([system("a"), user()], [system("b"), user()]),
+        ([user(), calling(LS), answered("a")], [user(), calling(LS), answered("b")]),
+    ],
+)
+def test_another_conversation_gets_nothing(
+    backend: Backend, mine: list[Json], others: list[Json]
+) -> None:
+    store = backend.open()
+    remember(store, mine, calling(CAT), "mine", backend.now)
+    assert known(store, [*mine, calling(CAT)], backend.now)[-1] == "mine"
+    assert known(store, [*others, calling(CAT)], backend.now)[-1] is None
+
+
+def test_of_two_turns_with_one_name_the_first_is_kept(backend: Backend) -> None:
+    """Of two alike: else a request would not begin as the one before."""
+    store = backend.open()
+    for thought, call_id in (("one", "a"), ("two", "a"), ("three", "b")):
+        remember(store, [user()], calling((call_id, *LS[1:])), thought, backend.now)
+    assert known(store, [user(), calling(("a", *LS[1:]))], backend.now) == ["one"]
+    assert known(store, [user(), calling(("c", *LS[1:]))], backend.now) == ["one"]
+
+
+def test_long_arguments_are_not_parsed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, write = backend.open(), calling(("a", "write", json.dumps({"text": "x" * MAX_PARSED})))
+    monkeypatch.setattr(turn_reasoning, "loads", None)
+    names = drained(reading_history([user()])).namer.names(calls_of(write))
+    monkeypatch.undo()
+    keep(store, OWNER, names=names, text="hm", now=backend.now, used=())
+    assert known(store, [user(), write], backend.now) == ["hm"]
 
 
 def test_calls_of_one_turn_are_found_apart_and_what_the_client_sends_stays(

@@ -2,10 +2,11 @@
 
 A turn is known again by its calls.  Their ids are not enough: Kimi's begin anew in each
 conversation, K3's in each message, and some clients have ids of their own.  So the text is
-kept under a name made of the conversation until then, the calls' ids, functions and
-arguments; and there are names that lead to it, without the ids, and for each call without
-the conversation, which some clients change.  Of two turns with one such name it leads to
-the later.
+kept under a name made of the conversation until then (what was said by all but the model,
+and its calls), the calls' ids, functions and arguments; and there are names that lead to it,
+without the ids, and for each call alone, as some clients send each in a message of its own.
+A client that changes its conversation gets nothing back: it may be another conversation.  Of
+two turns with one name the first is kept, so that each request begins as the one before.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from .store import Store
 
 MAX_CALLS = 32
 """Calls of a turn that lead to it, each alone."""
+MAX_PARSED = 64 * 1024
+"""Characters of a turn's arguments that are parsed, in a millisecond; of a turn with more they are
+known by their very text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,13 @@ class TurnNamer:
     """Names the turns of one conversation, one after the other."""
 
     def __init__(self) -> None:
-        self._before = b""
+        self._before = self._heard = b""
+        """The conversation until now, and until the model was last answered."""
 
-    def hear(self, text: str) -> None:
-        """The user says this."""
-        self._before = _digest("user", self._before.hex(), text)
+    def hear(self, role: str, text: str) -> None:
+        """Anyone but the model says this, or a tool returns it.  Its ids do not count: clients
+        have others than the model."""
+        self._before = self._heard = _digest(role, self._before.hex(), text)
 
     def call(self, calls: Sequence[CallDelta]) -> TurnNames:
         """The model makes these calls; returns their names."""
@@ -63,12 +69,16 @@ class TurnNamer:
 
     def names(self, calls: Sequence[CallDelta]) -> TurnNames:
         """The names of a turn with these calls, were it the next."""
-        before = self._before.hex()
-        read = [(call.id, call.name, _canonical(call.arguments)) for call in calls]
+        before, heard = self._before.hex(), self._heard.hex()
+        parsed = sum(len(call.arguments) for call in calls) <= MAX_PARSED
+        read = [
+            (call.id, call.name, (_canonical if parsed else str.strip)(call.arguments))
+            for call in calls
+        ]
         ids = [part for call in read for part in call]
         said = [part for call in read for part in call[1:]]
         leads = [_name("said", before, *said)]
-        leads += [_name("call", *call) for call in read[:MAX_CALLS]]
+        leads += [_name("call", heard, *call) for call in read[:MAX_CALLS]]
         return TurnNames(_name("turn", before, *ids), tuple(leads))
 
 
@@ -108,8 +118,8 @@ def reading_history(messages: Sequence[Any]) -> Slices[History]:
     history = History()
     for place, message in enumerate(messages):
         role = message.get("role") if isinstance(message, dict) else None
-        if role == "user":
-            history.namer.hear("".join(text for _, text in texts(message)))
+        if isinstance(role, str) and role != "assistant":
+            history.namer.hear(role, "".join(text for _, text in texts(message)))
         elif role == "assistant" and (calls := calls_of(message)):
             names = history.namer.call(calls)
             if not reasoning(message):
@@ -140,10 +150,13 @@ def with_reasoning(
 def keep(
     store: Store, owner: str, *, names: TurnNames, text: str, now: float, used: Sequence[str]
 ) -> None:
-    """Keep a turn's reasoning; the time of those that were `used` for it begins anew."""
-    store.put(owner, names.text, dumps(text), now, used)
+    """Keep a turn's reasoning, unless one is kept under its names; the time of those that were
+    `used` for it begins anew."""
+    (kept,) = store.get(owner, [names.text], now)
+    store.put(owner, names.text, kept or dumps(text), now, used)
     for lead in names.leads:
-        store.put(owner, lead, names.text.encode(), now)
+        if _follow(store, owner, [lead], now) is None:
+            store.put(owner, lead, names.text.encode(), now)
 
 
 def recall(
@@ -152,13 +165,13 @@ def recall(
     """What is kept of each; None if nothing is."""
     exact = store.get(owner, [names.text for names in turns], now)
     return [
-        Remembered(loads(blob), (names.text,)) if blob else _follow(store, owner, names, now)
+        Remembered(loads(blob), (names.text,)) if blob else _follow(store, owner, names.leads, now)
         for names, blob in zip(turns, exact, strict=True)
     ]
 
 
-def _follow(store: Store, owner: str, names: TurnNames, now: float) -> Remembered | None:
-    for lead, target in zip(names.leads, store.get(owner, names.leads, now), strict=True):
+def _follow(store: Store, owner: str, leads: Sequence[str], now: float) -> Remembered | None:
+    for lead, target in zip(leads, store.get(owner, leads, now), strict=True):
         blob = store.get(owner, [target.decode()], now)[0] if target else None
         if target and blob:
             return Remembered(loads(blob), (lead, target.decode()))

@@ -115,6 +115,9 @@ def _schema(schema: Any, where: str, notes: Notes) -> Any:
     except TooLarge:
         notes.append(("left as it is", f"the large schema of {where}"))
         return schema
+    except Exception:  # an odd schema is the host's to judge; the rest is cured
+        notes.append(("left as it is", f"the odd schema of {where}"))
+        return schema
     if made is not schema:
         notes.append(("rewritten for Moonshot", f"the schema of {where}"))
     notes += [("left out", f"{keyword} in the schema of {where}") for keyword in left_out]

@@ -32,6 +32,7 @@ from .schema_keywords import (
     found_at,
     is_about,
     is_of,
+    is_well_typed,
     listed,
     only_refers,
     own_keywords,
@@ -147,8 +148,9 @@ class _Rewriter:
 
     def _plain(self, node: Json, depth: int) -> Json:
         """A schema that refers to nothing itself."""
-        self.left_out |= dict.fromkeys(key for key in node if key in _LEFT_OUT)
-        node = {key: value for key, value in node.items() if key not in _LEFT_OUT}
+        dropped = [key for key in node if key in _LEFT_OUT or not is_well_typed(key, node[key])]
+        self.left_out |= dict.fromkeys(dropped)
+        node = {key: value for key, value in node.items() if key not in dropped}
         unions = [node.pop(name) for name in _UNIONS if isinstance(node.get(name), list)]
         if len(unions) > 1:
             self.left_out["oneOf"] = None

@@ -89,6 +89,20 @@ def is_of(value: Any, kind: str) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def is_well_typed(keyword: str, value: Any) -> bool:
+    """Whether a keyword that holds schemas, or names of properties, has a value of its type."""
+    match keyword:
+        case "anyOf" | "oneOf" | "required" | "prefixItems":
+            return isinstance(value, list)
+        case "properties" | "patternProperties":
+            return isinstance(value, dict)
+        case "items":
+            return isinstance(value, (dict, bool, list))
+        case "additionalProperties":
+            return isinstance(value, (dict, bool))
+    return True
+
+
 def is_about(keyword: str, kind: str) -> bool:
     """Whether a keyword says something of values of a type."""
     about = _TYPE_OF.get(keyword)

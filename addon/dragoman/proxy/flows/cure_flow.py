@@ -40,7 +40,7 @@ from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
 from ..response_owner import asker_of
-from ..routes import asks_a_model, is_chat, is_responses
+from ..routes import asks_a_model, is_chat, is_replayed, is_responses
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 
@@ -87,7 +87,9 @@ class CureFlow:
     @staticmethod
     def wants(flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether this is a request that may be changed."""
-        return asks_a_model(flow.request) and (settings.cure is None or settings.cure(flow))
+        if is_replayed(flow) or not asks_a_model(flow.request):
+            return False  # what is sent again leaves as it was edited
+        return settings.cure is None or settings.cure(flow)
 
     async def send(self, flow: http.HTTPFlow, settings: Settings) -> None:
         """Have a request leave in the form that its host takes."""
