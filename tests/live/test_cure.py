@@ -20,7 +20,7 @@ import pytest
 from fixtures.wire import Request
 from tests.live import wire
 from tests.live.clients import Clients, need, node, run_agent
-from tests.live.mitmdump import Mitmdump, make_confdir
+from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.strict_host import DONE, TURNS, StrictHost, calls_of, thought
 from tests.live.test_kimi_code import CONFIGURATION, KIMI
 from tests.live.test_opencode import FLAGS, QUIET, SDKS, opencode_program
@@ -49,6 +49,7 @@ OPENING = [
     {"role": "assistant", "content": ""},
     USER,
 ]
+REPLAYER = ROOT / "tests" / "live" / "replayer.py"
 _names = itertools.count()
 
 
@@ -204,6 +205,17 @@ def test_what_need_not_be_changed_leaves_byte_for_byte(
     ask(mitmdump("--mode", f"reverse:{host.url}", *option), name, body)
     (sent,) = host.requests_of(name)
     assert sent.body == body
+
+
+def test_what_is_sent_again_leaves_as_it_was_edited(
+    host: StrictHost, name: str, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    proxy = mitmdump("--mode", f"reverse:{host.url}", scripts=(ADDON, REPLAYER))
+    ask(proxy, name, CLEAN % b"kimi-k2.6")
+    edited = json.dumps({"model": "kimi-k2.6", "messages": OPENING, "temperature": 0.5})
+    wire.exchange(f"{proxy.url}/replay", edited.encode())
+    eventually(lambda: len(host.requests_of(name)) == 2)
+    assert host.requests_of(name)[1].body == edited.encode()
 
 
 @pytest.mark.heavy
