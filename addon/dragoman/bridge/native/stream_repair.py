@@ -349,6 +349,8 @@ class ResponsesStreamRepair:
         elif kind.endswith("_part.added"):
             self._end_channel(Scanner.close)
             self._writer.close_item()
+        elif kind in DELTAS:  # its item has ended for the client when another one began
+            self._evidence.note("dropped", "text of an item after the next one")
 
     def _close_adopted(self, status: ItemStatus) -> None:
         """The item ends in which something has changed."""
