@@ -16,9 +16,7 @@ from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.headline import headline
 from dragoman.inspect.outcome import outcome_of
-from dragoman.inspect.summary import summarize
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
@@ -28,6 +26,7 @@ from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
 from tests.bridge.grammar import check
 from tests.bridge.replying import feed_body
+from tests.repair.streams import repair_whole, summarize
 
 Json = dict[str, Any]
 NOW = 1_700_000_000

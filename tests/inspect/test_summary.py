@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from dragoman.inspect.exchange import Job
 from dragoman.inspect.headline import headline
 from dragoman.inspect.outcome import outcome_of
-from dragoman.inspect.summary import ReplySummary, summarize
+from dragoman.inspect.summary import ReplySummary
 from dragoman.notes import Evidence
-from tests.repair.streams import chunk, sse
+from tests.repair.streams import chunk, sse, summarize
 
 NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": ""}}
 USAGE = {"prompt_tokens": 7, "completion_tokens": 131}

@@ -10,12 +10,11 @@ import pytest
 from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.recorded_calls import MAX_READ, recorded_calls
 from dragoman.inspect.stats import Stats
-from dragoman.inspect.summary import summarize
 from dragoman.inspect.turn_figures import TurnFigures, figures_of
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from tests.inspect.test_stats import summary, table
-from tests.repair.streams import chunk, repair, sse
+from tests.repair.streams import chunk, repair, sse, summarize
 
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 REQUEST = {"tools": [{"type": "function", "function": {"name": "bash", "parameters": SCHEMA}}]}

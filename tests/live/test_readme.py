@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tomllib
@@ -127,7 +128,7 @@ def test_every_target_that_is_named_is_one_of_the_makefile() -> None:
 
 def test_make_demo_shows_both_jobs(checkout: Checkout) -> None:
     output = checkout.run("make demo")
-    assert "functions.bash:15" in output or '"name": "bash"' in output
+    assert "functions.bash:15" in output
     assert "response.output_item.done" in output
 
 
@@ -163,6 +164,50 @@ def test_the_lines_that_make_run_prints_lead_curl_and_python_through_the_proxy(
     python = f"import urllib.request as u; print(u.urlopen('{asked}').read())"
     for client in (f"curl -s --fail {asked}", f'python -c "{python}"'):
         assert "kimi-k2.5" in checkout.run(f"{lines}\n{client}")
+
+
+def test_the_lines_of_the_readme_lead_curl_through_the_proxy(
+    checkout: Checkout, tls_upstream: Upstream
+) -> None:
+    lines = blocks("README.md", "sh", "export CA=")
+    with Mitmdump(checkout.home / ".mitmproxy") as proxy:
+        asked = f"{tls_upstream.url}/kimi_specification/v1/models"
+        curl = f"HTTPS_PROXY={proxy.url} CURL_CA_BUNDLE=$CA curl -s --fail {asked}"
+        assert "kimi-k2.5" in checkout.run(f"{lines}\n{curl}")
+
+
+def certificate(upstream: Upstream, proxy_port: int | None = None) -> bytes:
+    """That which a client sees, through a proxy or not."""
+    address = ("127.0.0.1", proxy_port or upstream.port)
+    with socket.create_connection(address, 10) as connection:
+        if proxy_port:
+            name = f"127.0.0.1:{upstream.port}"
+            connection.sendall(f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+            assert b" 200 " in connection.recv(4096)
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with context.wrap_socket(connection, server_hostname="127.0.0.1") as tls:
+            return tls.getpeercert(binary_form=True) or b""
+
+
+def test_make_run_intercepts_the_hosts_that_it_is_given_and_no_other(
+    checkout: Checkout, tls_upstream: Upstream, started: list[subprocess.Popen[str]]
+) -> None:
+    port, host = free_port(), f"127.0.0.1:{tls_upstream.port}"
+    started.append(
+        checkout.start(f'make run PORT={port} HOST={host} ARGS="--set ssl_insecure=true"')
+    )
+    eventually(lambda: listens(port))
+    with Upstream(tls=True) as other:
+        assert certificate(tls_upstream, port) != certificate(tls_upstream)
+        assert certificate(other, port) == certificate(other)
+
+
+def test_make_web_serves_mitmweb(checkout: Checkout, started: list[subprocess.Popen[str]]) -> None:
+    port, web = free_port(), free_port()
+    options = f"--no-web-open-browser --set web_port={web}"
+    started.append(checkout.start(f'make web PORT={port} ARGS="{options}"'))
+    eventually(lambda: listens(port) and listens(web))
 
 
 def test_the_script_and_its_options_in_the_configuration_file_are_read(

@@ -8,13 +8,13 @@ import pytest
 
 from dragoman.notes import Evidence
 from dragoman.repair import chat_message as module
-from dragoman.repair.chat_message import repair_whole, repairing_whole
+from dragoman.repair.chat_message import repairing_whole
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.slices import drained
 from fixtures.regenerate import chat_fixtures, request, upstream
-from tests.repair.streams import NOW, chunk, read, repair, sse
+from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
 from tests.repair.turns import REQUEST
 
 TOOLS = DeclaredTools.of_request(REQUEST)

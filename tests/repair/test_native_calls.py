@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from tests.repair.formats.turns import REQUEST
-from tests.repair.streams import NOW, chunk, read, repair, sse
+from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
 
 A, B = '{"command":"ls"}', '{"path":"a","lines":[]}'
 FILES = "mcp__files__read-file"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.passed_frames import MAX_KEPT
 from dragoman.repair.pending import Policy
 from dragoman.wire.sse import Frame, FrameSplitter
-from tests.repair.streams import NOW, chunk, read, repair, sse
+from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
 from tests.repair.turns import REQUEST
 
 CALL = (

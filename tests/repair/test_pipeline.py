@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import ScanEvent
@@ -16,6 +15,7 @@ from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import split
 from fixtures.regenerate import NOW, chat_fixtures, request
+from tests.repair.streams import repair_whole
 
 STREAMS = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exists()]
 LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")

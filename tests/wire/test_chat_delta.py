@@ -10,14 +10,13 @@ import pytest
 from dragoman.bridge.reply.message_runs import RUN
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
-from dragoman.inspect.summary import summarize
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.chat_calls import elements, read_delta
 from dragoman.wire.chat_delta import choices
+from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import feed_body, new_reply, run
 

@@ -10,7 +10,6 @@ import pytest
 from dragoman.bridge.request.chat_shapes import forming
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
-from dragoman.inspect.summary import summarize
 from dragoman.repair.prefilter import TEXTS, begins_text, holds_text, may_name_text
 from dragoman.wire.chat_text import (
     DETAILS,
@@ -22,6 +21,7 @@ from dragoman.wire.chat_text import (
     written,
 )
 from dragoman.wire.slices import drained
+from tests.repair.streams import summarize
 
 from ..bridge.replying import chunk, ended, run
 

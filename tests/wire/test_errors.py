@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import CODEX, DIALECTS, Dialect
 from dragoman.inspect.parse.reply import parse_reply
-from dragoman.inspect.summary import summarize
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repair_whole
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.chat_end import has_ended
 from dragoman.wire.errors import error_json, http_error, stream_error
+from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import Run, chunk, ended, run, run_body, run_bytes, sse, text
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.inspect.parse.reply import parse_reply
-from dragoman.inspect.summary import summarize
 from dragoman.wire.usage import counts
+from tests.repair.streams import summarize
 
 from ..bridge.replying import chunk, run, text
 

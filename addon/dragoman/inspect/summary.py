@@ -21,7 +21,7 @@ from ..wire.chat_text import let_go
 from ..wire.errors import ErrorObject, read_error, unlisted
 from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
-from ..wire.slices import Slices, drained
+from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
 from .parse.values import ParsedChoice, ParsedReply, Prose, string
@@ -71,14 +71,6 @@ class ReplySummary:
     """Whether it is a stream without its end."""
 
 
-def summarize(body: bytes, tail: bytes = b"") -> ReplySummary:
-    """A look at the body of a reply, streamed or not, perhaps still growing.
-
-    `tail` is the end of a body of which `body` is only the beginning.
-    """
-    return drained(summarizing(body, tail))
-
-
 def summarizing_both(
     upstream: tuple[bytes, bytes], client: tuple[bytes, bytes]
 ) -> Slices[ReplySummary]:
@@ -99,7 +91,10 @@ def summarizing_both(
 
 
 def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
-    """The same in slices."""
+    """A look at the body of a reply, streamed or not, perhaps still growing; in slices.
+
+    `tail` is the end of a body of which `body` is only the beginning.
+    """
     if not is_event_stream(body):
         return (yield from _whole(body))
     reader = ObjectReader()

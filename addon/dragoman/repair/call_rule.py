@@ -14,6 +14,9 @@ allows and by who answers it.  ``tool_choice`` "none": nothing is a call, it is 
 
 The name is the request's or the reply's: a router answers with the name of the model that
 it chose.  If either is of the format's own family, the model is.
+
+A marker that stands alone, with no call around it, is taken out where it is Kimi's or of the
+model's own format, and after a call of its format; elsewhere it is text.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from ..wire.chat_end import is_whole
 from ..wire.chat_text import Span, by_field, let_go, passages, text_of_fields, without_text, written
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading, writing
-from ..wire.slices import Slices, drained
+from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .call_builder import CallBuilder
 from .call_rule import rules_for
@@ -56,14 +56,6 @@ def repairing_body(
     repaired = (yield from writing(reply)) if touched else None
     yield from let_go(reply)
     return repaired
-
-
-def repair_whole(
-    body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
-) -> bytes:
-    """A reply that was received whole, repaired: JSON, or from an upstream that streams
-    whatever it is asked for, an event stream."""
-    return drained(repairing_whole(body, tools, policy, evidence, now))
 
 
 def repairing_whole(
