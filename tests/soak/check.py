@@ -115,8 +115,8 @@ def _compare(plan: Plan, received: Received, body: bytes, sent: array[float]) ->
         if missing:
             return f"events that were sent are lost: {missing}"
     if plan.job == "bridge":
-        return _bridged(plan, body, whole, died)
-    return _repaired(plan, body, whole, died)
+        return compare_bridged(plan, body, whole=whole, died=died)
+    return compare_repaired(plan, body, whole=whole, died=died)
 
 
 def _differs(body: bytes, meant: bytes, whole: bool) -> str:
@@ -127,7 +127,8 @@ def _differs(body: bytes, meant: bytes, whole: bool) -> str:
     return f"different from byte {same} on: {body[same : same + 80]!r}"
 
 
-def _repaired(plan: Plan, body: bytes, whole: bool, died: bool) -> str:
+def compare_repaired(plan: Plan, body: bytes, *, whole: bool, died: bool) -> str:
+    """What is wrong with a repaired reply; `died`: its upstream broke off."""
     body = body.replace(HEARTBEAT, b"")
     if not plan.held and not died:
         return _differs(body, plan.body, whole)
@@ -152,7 +153,8 @@ def _repaired(plan: Plan, body: bytes, whole: bool, died: bool) -> str:
     return got.differs_from(plan.meant)
 
 
-def _bridged(plan: Plan, body: bytes, whole: bool, died: bool) -> str:
+def compare_bridged(plan: Plan, body: bytes, *, whole: bool, died: bool) -> str:
+    """What is wrong with a bridged reply; `died`: its upstream broke off."""
     frames = [Frame(raw + b"\n\n") for raw in body.split(b"\n\n")]
     rest = frames.pop().raw[:-2]
     dialect = DIALECTS[plan.dialect]

@@ -13,6 +13,8 @@ from ..wire.json_codec import dumps
 from ..wire.sse import Frame, encode
 from .pending import PendingFrame, PendingPart, Policy, delta_of
 
+_IN_ITS_FIELD = Policy(text="field")
+
 
 def render(waiting: PendingFrame, policy: Policy) -> list[Frame]:
     """The frames that take the place of a decided one: itself, if nothing changed."""
@@ -37,9 +39,10 @@ def render(waiting: PendingFrame, policy: Policy) -> list[Frame]:
     return [encode(dumps(c), other_lines=b"" if n else others) for n, c in enumerate(chunks)]
 
 
-def release(waiting: PendingFrame, policy: Policy) -> list[Frame]:
+def release(waiting: PendingFrame) -> list[Frame]:
     """The frames that take the place of one that is still undecided: itself, unless something
-    came of it that is nowhere else."""
+    came of it that is nowhere else.  Its text stays in its field, as that of the frames after
+    it does, which may be the rest of the same marker."""
     if not any(part.so_far or (part.touched and part.settled) for part in waiting.parts):
         return [waiting.frame]
     for part in waiting.parts:
@@ -48,7 +51,7 @@ def release(waiting: PendingFrame, policy: Policy) -> list[Frame]:
         elif not part.settled:
             part.deltas = [dict.fromkeys(text.fields, text.text) for text in part.passages]
         part.changed = True
-    return render(waiting, policy)
+    return render(waiting, _IN_ITS_FIELD)
 
 
 def _deltas(part: PendingPart, value: dict[str, Any], policy: Policy) -> list[dict[str, Any]]:

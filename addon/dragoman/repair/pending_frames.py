@@ -85,7 +85,7 @@ class PendingFrames:
         frames = self._out + held
         for waiting in self._frames:
             if waiting.frame is not self._current:
-                frames += release(waiting, self._policy)
+                frames += release(waiting)
         frames += [self._current] if self._current is not None else []
         self._out, self._current = [], None
         self.clear()

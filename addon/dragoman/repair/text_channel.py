@@ -194,12 +194,14 @@ class TextChannel:
     def _place_text(self, current: PendingPart, piece: Text) -> None:
         """Give text back to the frames it came from; what waits there is decided now."""
         parts = self.open_parts
-        gone = min((part.spans[0].begin for part in parts if part.spans), default=None)
-        if gone is None or gone > piece.start:  # a header that was none: its frames have left
-            rest = piece.text if gone is None else piece.text[: gone - piece.start]
+        first = next((part for part in parts if part.spans), None)
+        waits = first.spans[0].begin if first else piece.start + len(piece.text)
+        if waits > piece.start:  # a header that was none: its frames have left, this waits
+            rest = piece.text[: waits - piece.start]
             moves = self.policy.moves and bool(rest.strip())
-            current.add(dict.fromkeys(CONTENT if moves else self.fields, rest))
-            current.changed = True
+            part = first or current
+            part.add(dict.fromkeys(CONTENT if moves else self.fields, rest))
+            part.changed = True
         for part in parts:
             for span, text in by_field(piece.start, piece.text, part.spans):
                 fields = fields_of(piece, span.fields, self.policy)
