@@ -19,7 +19,8 @@ OTHERS = "others"
 
 def printable(text: str, limit: int = MAX_DETAIL) -> str:
     """`text` as it may stand in a log line: what a model wrote may hold anything."""
-    text = text[:limit]
+    if len(text) > limit:
+        text = f"{text[: limit - 1]}…"
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -57,9 +57,11 @@ def test_a_repaired_turn_at_a_look() -> None:
 
 
 def test_a_bridged_turn_at_a_look() -> None:
+    page = turn_page(bridged(CODEX))
+    assert max(len(line.text) for line in page) <= 76, "half a window"
     in_order(
-        text(turn_page(bridged(CODEX))),
-        "✓ 1 call apply_patch · some-org/chat-model · incomplete, waits for its calls ·",
+        text(page),
+        "✓ 1 call apply_patch · some-org/chat-model · incomplete, waits for its calls",
         "bridged",
         "── Converted ",
         "1 tool called in leaked tokens: apply_patch",
@@ -102,9 +104,16 @@ def test_choices_are_shown_apart() -> None:
     ],
 )
 def test_an_error_is_shown_whatever_its_shape(body: bytes, shown: str) -> None:
-    page = turn_page(same(body, status=429))
-    in_order(text(page), "HTTP 429", shown)
+    request = b'{"model": "kimi-k2.5", "messages": []}'
+    page = turn_page(same(body, status=429, request=request))
+    in_order(text(page), "kimi-k2.5 · HTTP 429", shown)
     assert page[0].style == "error"
+
+
+def test_an_error_stands_before_what_was_done() -> None:
+    exchange = same(b'{"error": {"message": "Slow down."}}', status=429)
+    page = turn_page(replace(exchange, told_request=("dropped a thing",)))
+    in_order(text(page), "── Error: HTTP 429", "• dropped a thing")
 
 
 def test_a_long_text_is_cut_with_a_count() -> None:

@@ -180,7 +180,7 @@ def test_a_request_that_is_refused_is_told(plain_upstream: Upstream, tmp_path: P
     assert saved.chat.ask(LEAKING, path="/v1/responses", request=request).status == 400
     (flow,) = saved.flows()
     assert flow.comment.startswith("✗ refused by Dragoman: 'background' needs")
-    assert any("background" in line for line in exchanged(flow).told)
+    assert any("background" in line for line in exchanged(flow).told_request)
 
 
 def test_a_failure_of_a_repaired_host_leaves_a_line(

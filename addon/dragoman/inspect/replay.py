@@ -301,5 +301,4 @@ def _first_difference(old: str, new: str) -> int:
 def _shown(line: str, at: int) -> str:
     """What of a line is shown: around `at`, and nothing that a terminal would obey."""
     start = max(0, at - _BEFORE) if len(line) > MAX_LINE else 0
-    part = printable(line[start:], MAX_LINE)
-    return ("…" if start else "") + part + ("…" if start + MAX_LINE < len(line) else "")
+    return ("…" if start else "") + printable(line[start:], MAX_LINE)

@@ -95,6 +95,7 @@ class BridgeFlow:
                 flow.kill()
             return
         if bridged is None:
+            evidence.request_left()
             self._witness.open(flow, "bridge", evidence).answered_here = True
             return
         self._begin(flow, bridged)
