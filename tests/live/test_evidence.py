@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from mitmproxy import http
+from mitmproxy.flow import Flow
 from mitmproxy.io import FlowReader
 
 from dragoman.inspect.exchange import Exchange
@@ -51,7 +52,7 @@ def saved(plain_upstream: Upstream, tmp_path: Path) -> Saved:
     return Saved(plain_upstream, tmp_path)
 
 
-def exchanged(flow: http.HTTPFlow) -> Exchange:
+def exchanged(flow: Flow) -> Exchange:
     exchange = exchange_of(flow)
     assert exchange is not None
     return exchange

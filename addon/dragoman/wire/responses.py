@@ -138,3 +138,13 @@ def item_id(item_type: str, of: str) -> str:
     """The id of an item; `of` tells it from others.  A type that is not known is that of an
     item that a client sent."""
     return f"{ID_PREFIXES.get(item_type, 'item')}_{of}"
+
+
+def refers(item: object) -> bool:
+    """Whether an input item stands for one that was sent before."""
+    return (
+        isinstance(item, dict)
+        and isinstance(item.get("id"), str)
+        and (item.get("type") == "item_reference" or not item.keys() - {"id", "type"})
+        and item.get("type") in ("item_reference", None)
+    )

@@ -20,7 +20,7 @@ from ...bridge.native.reply_repair import declared
 from ...bridge.reply.answer import Answer, answering, failed
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.chat_shapes import forming
-from ...bridge.request.convert import converting
+from ...bridge.request.convert import converting, without_stored
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose
 from ...bridge.turn_context import TurnContext
 from ...inspect.outcome import REFUSED
@@ -147,6 +147,8 @@ class _ClientRequest:
     shown: Any = None
     """The request as the response echoes it, if that is another."""
     keeping: SaveContext | None = None
+    resumes: bytes = b""
+    """See `ClientRequest`."""
 
 
 async def _asked(
@@ -181,12 +183,15 @@ async def _asked(
     stream = {"stream": body.get("stream") is True}
     earlier = Continuation((), kept.before, kept.references, tuple(kept.inherited))
     said = await in_slices(going_on([], before, {}), flow)
+    answered = await in_slices(kept.asking(), flow) | stream
+    without_input = {name: value for name, value in answered.items() if name != "input"}
     return _ClientRequest(
         plain,
         await in_slices(resuming(kept, outputs), flow) | stream,
         said.items,
-        await in_slices(kept.asking(), flow) | stream,
+        answered,
         SaveContext(asker, kept.request, earlier, kept, outputs),
+        await in_slices(writing(without_input), flow),
     )
 
 
@@ -232,7 +237,7 @@ async def send_as_chat(
         )
         return None
     chosen = _chosen(option, request)
-    client = ClientRequest(asked.plain, request.path, chosen.name)
+    client = ClientRequest(asked.plain, request.path, chosen.name, asked.resumes)
     query = request.path.partition("?")[1:]
     request.path = f"{address.base}/chat/completions{''.join(query)}"
     set_json(request, sent.body)
@@ -245,19 +250,12 @@ async def replaying(
     """The turn of a flow that was bridged and is sent once more.  Its chat request leaves as it
     stands, whoever has edited it, with all that it had from the store; what `client` asked for
     says what its reply becomes, which is not kept.  Raises `Refused`, `NotJson`, `ClientLeft`."""
-    body = await in_slices(_formed(client.body, evidence), flow)
-    if isinstance(body, dict) and isinstance(items := body.get("input"), list):
-        known = [item for item in items if not _is_reference(item)]
-        body = body | {"input": known or "(of the store)"}
+    body = without_stored(await in_slices(_formed(client.resumes or client.body, evidence), flow))
     asked = _ClientRequest(client.body, body, (), body)
     sent = await in_slices(_sent(asked, settings, evidence), flow)
     tools = declared((await in_slices(asking(flow), flow)).tools)
     chosen = _chosen(client.dialect, flow.request)
     return BridgedTurn(sent.turn, chosen, tools, settings, evidence, client, None)
-
-
-def _is_reference(item: object) -> bool:
-    return isinstance(item, dict) and item.get("type") == "item_reference"
 
 
 def _chosen(option: str, request: http.Request) -> Dialect:
