@@ -233,7 +233,7 @@ def test_a_whole_bridged_reply_is_read_and_compared() -> None:
 def test_a_bridged_request_says_what_was_asked_and_what_became_of_it() -> None:
     in_order(
         text(request_page(bridged())),
-        "some-org/chat-model · 9 messages · 4 tools · streamed · chat request, converted",
+        "some-org/chat-model · 9 messages · 4 tools · streamed\nchat request, converted",
         "── The client asked ",
         "web_search",
         "── Converted ",
@@ -254,6 +254,21 @@ def test_a_bridged_request_says_what_was_asked_and_what_became_of_it() -> None:
         "── Settings ",
         '"prompt_cache_key": "thread-1"',
     )
+
+
+def test_outputs_that_are_submitted_are_shown_as_what_the_client_asked() -> None:
+    outputs = [{"tool_call_id": "call_1", "output": "done"}]
+    request = json.dumps({"tool_outputs": outputs}).encode()
+    page = text(request_page(replace(bridged(), client_request=request)))
+    in_order(page, "items   1 tool output", "── 1 tool output · call_1 ", "  done", "── After: ")
+
+
+def test_a_request_that_was_refused_is_shown_once() -> None:
+    request = json.dumps({"model": "m", "input": "Hi.", "background": True}).encode()
+    refused = replace(same(b"", request=request), job="bridge", told_request=("refused: x",))
+    page = text(request_page(refused))
+    in_order(page, "── The client asked ", "• refused: x", "  Hi.")
+    assert ("After: " in page, page.count("Hi.")) == (False, 1)
 
 
 def test_a_cured_request_says_what_was_changed_in_it() -> None:
