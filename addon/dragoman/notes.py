@@ -15,6 +15,9 @@ MAX_DETAIL = 100
 MAX_KINDS = 200
 """Different notes, and names of calls, of one flow; further ones are counted together."""
 OTHERS = "others"
+REPAIRED = "repaired"
+"""What is noted of each call that was made of text: with its tool, its format, and how its name was
+found."""
 
 
 def printable(text: str, limit: int = MAX_DETAIL) -> str:

@@ -68,7 +68,7 @@ def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
     assert (exchange.job, exchange.status) == ("repair", 200)
     assert exchange.calls == {"bash": 1, "read": 1}
-    assert any(line.startswith("read bash") for line in exchange.told)
+    assert any(line.startswith("repaired bash") for line in exchange.told)
     assert (exchange.upstream_missing, exchange.client_missing) == (0, 0)
     assert flow.marked == ":wrench:"
 
