@@ -236,6 +236,10 @@ def test_what_is_shown_with_the_replaying_upstream_works(checkout: Checkout) -> 
     """One test, as all examples use the same ports."""
     output = checkout.run(blocks("README.md", "sh", "make upstream"))
     assert '"type":"response.completed"' in output.replace('": "', '":"')
+    output = checkout.run(blocks("docs/looking.md", "sh", "--folder recorded"))
+    assert '"name":"bash"' in output.replace('": "', '":"')
+    assert "repaired bash (kimi_k2, native id)" in output
+    assert "<|tool_calls_section_begin|>" in output, "of the upstream itself"
     output = checkout.run(blocks("docs/stored-responses.md", "sh", "submit_tool_outputs"))
     assert "response.required_action" in output
     assert "from-the-tool" in output
