@@ -71,21 +71,21 @@ class Dragoman:
         self._running = False
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The dialect that a request's header asked for."""
-        self._witness = FlowMonitor()
-        self._repair = RepairFlow(self._witness, breaks=not LAYER_MISSING)
-        self._bridge = BridgeFlow(self._witness, holds=not LAYER_MISSING)
-        self._cure = CureFlow(self._witness, self._bridge.archive)
+        self._monitor = FlowMonitor()
+        self._repair = RepairFlow(self._monitor, breaks=not LAYER_MISSING)
+        self._bridge = BridgeFlow(self._monitor, holds=not LAYER_MISSING)
+        self._cure = CureFlow(self._monitor, self._bridge.archive)
         self._hosts = Hosts(self._bridge.archive)
-        self._metrics = Metrics(self._witness.stats)
+        self._metrics = Metrics(self._monitor.stats)
         self_test = SelfTest()
-        commands = Commands(self._witness.stats), ProxyCommands(self._hosts, self_test)
+        commands = Commands(self._monitor.stats), ProxyCommands(self._hosts, self_test)
         self.addons = [*commands, self_test]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
         options.declare(loader)
         options.take_over(ctx.options.deferred)
-        views.install(views.statistics(self._witness.stats))
+        views.install(views.statistics(self._monitor.stats))
         if LAYER_MISSING:
             logger.warning(
                 "No heartbeats while an upstream is silent, no last word when its connection "
@@ -119,7 +119,7 @@ class Dragoman:
             logger.error("%s", error)
             return
         self.settings = settings
-        self._witness.keep(settings.keep)
+        self._monitor.keep(settings.keep)
 
     def running(self) -> None:
         """From now on mitmproxy refuses invalid options, and shows why."""
@@ -196,7 +196,7 @@ class Dragoman:
             return
         if is_chat(flow.request):
             if self._repairs(flow):
-                self._witness.of(flow, "repair")
+                self._monitor.of(flow, "repair")
             await self._cure.send(flow, self.settings)
             return
         why = await self._why_bridged(flow, address)
@@ -204,15 +204,15 @@ class Dragoman:
             return  # somebody has ended it while its upstream was asked
         if not why:
             if flow.request.method == "POST" and self._repairs(flow):
-                self._witness.of(flow, "repair")
+                self._monitor.of(flow, "repair")
             elif is_responses(flow.request):
-                self._witness.of(flow, "watch")
+                self._monitor.of(flow, "watch")
             await self._cure.send(flow, self.settings)
         elif is_upgrade(flow.request):
-            self._witness.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
+            self._monitor.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif (part := unserved(flow.request)) is not None:
-            self._witness.of(flow, "bridge").evidence.note(REFUSED, part)
+            self._monitor.of(flow, "bridge").evidence.note(REFUSED, part)
             flow.response = error_responses.not_bridged(part)
         elif address is not None and self._is_ours(address):
             if address.generates:
@@ -299,12 +299,12 @@ class Dragoman:
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
         elif self._refuses_upgrade(flow, response):
-            self._witness.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
+            self._monitor.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif self._is_repairable(flow):
             await self._repair.whole(flow, response, self.settings)
         await self._cure.end_reply(flow, response)
-        self._witness.close(flow, await self._witness.look(flow))
+        self._monitor.close(flow, await self._monitor.look(flow))
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Tell of a flow that ended early."""
@@ -312,7 +312,7 @@ class Dragoman:
             question.ended()
         self._bridge.forget(flow)
         self._cure.forget(flow)
-        self._witness.close(flow)
+        self._monitor.close(flow)
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
@@ -324,7 +324,7 @@ class Dragoman:
         if flow in self._bridge:
             self._bridge.forget(flow)
             logger.error("%s: the upstream's answer is too large", name_of(flow))
-            self._witness.of(flow, "bridge").evidence.note("failed", "the answer is too large")
+            self._monitor.of(flow, "bridge").evidence.note("failed", "the answer is too large")
             flow.response = error_responses.too_large()
         elif response is not None:
             self._repair.pass_unread(flow, response)

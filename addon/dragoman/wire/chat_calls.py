@@ -93,14 +93,14 @@ class Call:
     name: str = ""
     fragments: list[str] = field(default_factory=list)
     closed: bool = False
-    """Whether it has been told to the client to its end."""
+    """Whether it has been sent to its end."""
     repeated: CallDelta | None = None
     """What came after its complete arguments and may be the head of another call."""
     _follower: JsonProgress = field(default_factory=JsonProgress)
     _followed: int = 0
     _more: bool = False
     """Whether more than blanks came after the value."""
-    _told: int = 0
+    _sent: int = 0
     _joined: int = 0
     """How many of the fragments are many that were joined."""
 
@@ -114,24 +114,24 @@ class Call:
         self.fragments.append(fragment)
 
     def _join(self) -> None:
-        # All that came before has been told, or nothing of a call that waits.
+        # All fragments before this have been sent, or none of a call that waits.
         self._follow()
         self.fragments[self._joined :] = ["".join(self.fragments[self._joined :])]
         self._joined = self._followed = len(self.fragments)
-        self._told = self._told and self._joined
+        self._sent = self._sent and self._joined
 
-    def untold(self) -> list[str]:
+    def unsent(self) -> list[str]:
         """The fragments since the last time."""
-        untold = self.fragments[self._told :]
-        self._told = len(self.fragments)
-        return untold
+        unsent = self.fragments[self._sent :]
+        self._sent = len(self.fragments)
+        return unsent
 
     def forget(self) -> None:
-        """Its arguments have been told: all that counts of them is that there were some."""
+        """Drop arguments that have been sent; it stays known that there were some."""
         self._follow()
         if self.fragments:
             self.fragments = [""]
-            self._joined = self._followed = self._told = 1
+            self._joined = self._followed = self._sent = 1
 
     @property
     def arguments(self) -> str:
@@ -210,8 +210,8 @@ class CallAssembler:
             call.repeated = None
         return len(repeated)
 
-    def letting_go(self) -> Slices[None]:
-        """Nobody asks for them any more: see `emptied`."""
+    def freeing(self) -> Slices[None]:
+        """Free the calls: see `emptied`."""
         self._by_id.clear()
         self._by_index.clear()
         yield from emptied(self._all)

@@ -82,8 +82,8 @@ def text_of_fields(fields: tuple[str, ...]) -> str:
     return "content" if fields == CONTENT else "reasoning"
 
 
-def let_go(completion: object) -> Slices[None]:
-    """Let go of the long lists of a completion that has been read: see `emptied`."""
+def emptied_completion(completion: object) -> Slices[None]:
+    """Free the long lists of a completion that has been read: see `emptied`."""
     choices = completion.get("choices") if isinstance(completion, dict) else None
     for choice in choices if isinstance(choices, list) else ():
         for holder in choice.values() if isinstance(choice, dict) else ():

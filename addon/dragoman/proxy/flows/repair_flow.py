@@ -53,9 +53,9 @@ class AskedRequest:
 class RepairFlow:
     """Repairs replies; what cannot be repaired passes as it comes."""
 
-    def __init__(self, witness: FlowMonitor, *, breaks: bool) -> None:
+    def __init__(self, monitor: FlowMonitor, *, breaks: bool) -> None:
         """`breaks`: whether the reply to a client can be broken off."""
-        self._witness = witness
+        self._monitor = monitor
         self._breaks = breaks
         self._asked: WeakKeyDictionary[http.HTTPFlow, AskedRequest | None] = WeakKeyDictionary()
         """What was asked for, until the reply has come that far that it is needed; None where
@@ -105,7 +105,7 @@ class RepairFlow:
             return False
         repairs = settings.repair is None or settings.repair(flow)
         try:
-            record = self._witness.of(flow, "repair" if repairs else "watch")
+            record = self._monitor.of(flow, "repair" if repairs else "watch")
             if is_unreadable(encoding):
                 logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
                 return False
@@ -131,7 +131,7 @@ class RepairFlow:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
         record.options = settings.in_words(repair=repairs, dialect="")
-        self._witness.streams(flow, record)
+        self._monitor.streams(flow, record)
         set_stream_framing(flow.request, response)
         return True
 
@@ -141,7 +141,7 @@ class RepairFlow:
         if record is not None and not callable(response.stream):
             decoder = decoder_for(encoding_of(response))
             response.stream = WatchedStream(record, decoder, name_of(flow))
-            self._witness.streams(flow, record)
+            self._monitor.streams(flow, record)
         response.stream = response.stream or True
 
     def pass_unread(self, flow: http.HTTPFlow, response: http.Response) -> None:
@@ -165,7 +165,7 @@ class RepairFlow:
             EVENT_STREAM,
         ):
             return
-        record = self._witness.of(flow, "repair")
+        record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
         record.tools = declared(asked.tools)
         try:

@@ -122,17 +122,17 @@ class FlowRecorder:
         """This, perhaps nothing, left for the client, after what `came` just now."""
         self._noted(self._leave, data)
 
-    def said(self, data: bytes) -> None:
-        """This left although nothing had come: the upstream's silence goes on."""
-        self._noted(self._say, data)
+    def left_in_silence(self, data: bytes) -> None:
+        """This left although nothing had come: the upstream's silence continues."""
+        self._noted(self._leave_in_silence, data)
 
-    def _say(self, data: bytes) -> None:
+    def _leave_in_silence(self, data: bytes) -> None:
         self._client.add(data)
         if self.growth:
             self.growth.passed()
 
     def _noted(self, note: Callable[[bytes], None], data: bytes) -> None:
-        """A stream goes on whatever happens to its record."""
+        """A fault of the record must not end the stream."""
         if self._broken:
             return
         try:
