@@ -1,4 +1,4 @@
-"""What happens to a flow that is bridged, from its request to the end of its reply."""
+"""A bridged flow, from its request to the end of its reply."""
 
 from __future__ import annotations
 
@@ -58,8 +58,6 @@ _bridged: WeakKeyDictionary[http.HTTPFlow, BridgedTurn] = WeakKeyDictionary()
 
 
 class BridgeFlow:
-    """Bridges flows, and keeps their responses in `archive`."""
-
     def __init__(self, monitor: FlowMonitor, *, holds: bool) -> None:
         """`holds`: whether the end of a stream can be held until its response is kept."""
         self.archive = _archive
@@ -114,8 +112,8 @@ class BridgeFlow:
     async def convert_again(
         self, flow: http.HTTPFlow, asked: ClientRequest, settings: Settings, dialect: str
     ) -> bool:
-        """Have the reply to a replayed flow, whose request was converted when it ran, converted
-        once more; False if that cannot be.  `dialect`: that of the replay's own header."""
+        """Have the reply to a replayed flow, whose request was converted when it first ran,
+        converted again; False if that is impossible. `dialect`: of the replay's own header."""
         evidence = Evidence()
         evidence.note("bridged:", "it was when it ran first")
         if dialect:
@@ -129,7 +127,6 @@ class BridgeFlow:
         return True
 
     def _begin(self, flow: http.HTTPFlow, bridged: BridgedTurn) -> None:
-        """The request of a flow has been converted."""
         _bridged[flow] = bridged
         evidence, model = bridged.evidence, bridged.turn.model
         evidence.request_left()
@@ -138,7 +135,7 @@ class BridgeFlow:
         record.tools = bridged.tools
 
     def begin_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """The upstream's headers have come: stream what can be streamed."""
+        """The upstream's headers have come: stream the reply if it can be streamed."""
         bridged = _bridged[flow]
         response.stream = False
         test = bridged.settings.repair
@@ -192,7 +189,7 @@ class BridgeFlow:
             _running.ended(flow)  # before the client receives its end, and continues it
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """The upstream's reply has ended: convert and keep what was not streamed."""
+        """The upstream's reply has ended: convert and keep it if it was not streamed."""
         bridged = _bridged[flow]
         if not response.stream:
             await self._give_whole(flow, response, bridged)
@@ -240,7 +237,7 @@ class BridgeFlow:
             logger.exception("%s: this response is not kept", name_of(flow))
 
     def forget(self, flow: http.HTTPFlow) -> None:
-        """The flow is not bridged any more, if it was."""
+        """The flow is no longer bridged, if it was."""
         _running.ended(flow)
         _bridged.pop(flow, None)
 

@@ -41,10 +41,10 @@ class RepairStream(LiveStream):
         breaks: bool,
         turns: TurnReader | None = None,
     ) -> None:
-        """`labelled`: whether the reply says that it is an event stream.  `whole` repairs one
-        that is a document; `waits`: its end waits for that (`LiveStream.reading`).  `has_end`,
-        `breaks`: see `RepairPipeline`.  `turns` reads what is sent, if a turn's end is to wait
-        until it has been kept."""
+        """`labelled`: whether the reply says that it is an event stream. `whole` repairs a
+        document; `waits`: the reply's end waits for that (`LiveStream.reading`). `has_end`,
+        `breaks`: see `RepairPipeline`. `turns` reads what is sent, if a turn's end waits until it
+        has been kept."""
         super().__init__(name, record, heartbeat, decoder)
         self._pipeline = RepairPipeline(
             repair,
@@ -149,7 +149,7 @@ class RepairStream(LiveStream):
         return self._released(self._pipeline.break_off(error))
 
     def _released(self, out: bytes) -> bytes:
-        """Log what could not be released with this."""
+        """Log the faults that lost what was held."""
         self.broken = self._pipeline.broken
         while self._pipeline.failures:
             failure = self._pipeline.failures.pop()
