@@ -1,8 +1,7 @@
-"""Errors: whatever shape they have, read into one record; written in the one clients read.
+"""Reads errors of any shape, and writes them in the one that clients read.
 
-Upstreams say what went wrong in a dozen shapes and many more words.  Clients decide
-by ``code`` whether to retry, to wait, to compact the conversation or to give up, so
-every upstream error gets a code that they know.
+Clients decide by ``code`` whether to retry, wait, compact the conversation or give up, so every
+upstream error gets a code that they know.
 """
 
 from __future__ import annotations
@@ -18,16 +17,12 @@ from .json_codec import NotJson, dumps, loads
 from .sse import Frame, is_event_stream, split
 
 MAX_MESSAGE = 2000
-"""Characters of an upstream's message that are handed on."""
+"""Characters of an upstream's message that are passed on."""
 MAX_EVENTS = 100
-"""Events of a stream in which an error is looked for."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault of the program
-    """The request cannot be served by a chat upstream; nothing was sent.
-
-    Becomes an HTTP error with ``{"error": {message, type, param, code}}``.
-    """
+    """The request is refused with an HTTP error, and nothing was sent to the upstream."""
 
     def __init__(
         self, message: str, *, param: str | None = None, code: str | None = None, status: int = 400
@@ -40,14 +35,13 @@ class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault o
 
     @property
     def body(self) -> bytes:
-        """The answer to the client."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return error_json(self.message, type=kind, param=self.param, code=self.code)
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamError:
-    """What went wrong, in OpenAI's fields."""
+    """An error in OpenAI's fields."""
 
     message: str
     type: str
@@ -57,14 +51,13 @@ class UpstreamError:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A row: a code, and how it is recognized in what an upstream says."""
+    """A code, and how it is recognized in an upstream's error."""
 
     code: str
     statuses: frozenset[int]
-    """Those with which a message may mean it; without one, or with a number of the host's
-    own that is none, any message may."""
+    """A message counts with these, or without an HTTP error status."""
     words: re.Pattern[str]
-    """Searched in the upstream's own code and type, then in its message."""
+    """Searched in the upstream's code and type, then in its message."""
 
     def means(self, message: str, status: int) -> bool:
         plausible = status in self.statuses or not 400 <= status < 600
@@ -132,19 +125,19 @@ _VAGUE_CODES = frozenset(
     }
 )
 _FINAL_STATUSES = frozenset({400, 405, 413, 415, 422, 451})
-"""Statuses that the same request will get again; others may pass."""
+"""Statuses that the same request will get again."""
 _CODES_BY_STATUS = {
     402: "insufficient_quota",
     429: "rate_limit_exceeded",
     529: "rate_limit_exceeded",
 }
 _OFFICIAL_CODES = frozenset({"rate_limit_exceeded", "server_error", "invalid_prompt"})
-"""Of the codes above those that the API lists for a response that failed."""
+"""The codes above that the API lists for a response's error."""
 _NEAREST_CODES = {
     "context_length_exceeded": "invalid_prompt",
     "insufficient_quota": "rate_limit_exceeded",
 }
-"""For the others, by whether trying again may help; `server_error` for any further one."""
+"""For the others, by whether a retry may help; `server_error` for any further one."""
 _TYPES = {
     "context_length_exceeded": "invalid_request_error",
     "insufficient_quota": "insufficient_quota",
@@ -154,13 +147,13 @@ _TYPES = {
 }
 _TYPES_BY_STATUS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 _WAIT = re.compile(r"try again in\s*\d+(\.\d+)?\s*(s|ms|seconds?)\b", re.IGNORECASE)
-"""The words in which Codex looks for a wait."""
+"""Codex looks for this wording."""
 _WAIT_OTHERWISE = re.compile(
     r"(?:again|retry|wait|resets?)\D{0,20}?(\d{1,5}(?:\.\d{1,3})?)\s*(ms|s|m|h)", re.IGNORECASE
 )
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 _SOME_SECONDS = 5
-"""The wait before a request is sent again to a host that names none."""
+"""The wait for hosts that name none."""
 
 
 def error_json(
@@ -182,15 +175,12 @@ class HttpError:
     status: int
     body: bytes
     retry_after: str
-    """The value of that header; empty for none."""
 
 
 def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
-    """An upstream's HTTP error, whatever its shape; `retry_after` is the value of that header.
-
-    Codex sends a request that was refused by a limit again only if it is told when.  The status
-    stays what it was, but for a 401 that is no matter of authentication.
-    """
+    """An upstream's HTTP error, whatever its shape; `retry_after` is that header. Codex retries a
+    request refused by a limit only after a given wait. The status stays, but for a 401 that is not
+    about authentication."""
     said = said_by(_value(body))
     code = _classify(said, status)
     message = said.message or f"The upstream answered with HTTP {_status_name(status)}."
@@ -210,10 +200,8 @@ def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
 
 
 def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
-    """The error that a chunk of a stream, or a reply with status 200, is; None if it is none.
-
-    `named` says that the frame called itself an error (``event: error``).
-    """
+    """The error in a chunk of a stream, or in a reply with status 200; None if there is none.
+    `named`: the frame is an ``event: error``."""
     said = said_by(value) if named else read_error(value)
     if said is None:
         return None
@@ -227,18 +215,18 @@ def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
 
 
 def failure(code: str, message: str) -> UpstreamError:
-    """An error that the bridge itself has to report."""
+    """An error of the bridge itself."""
     return UpstreamError(message, _TYPES.get(code, "server_error"), code)
 
 
 def official_code(code: str) -> str:
-    """The code, or the nearest to it, of those that the API lists for a response's error."""
+    """The nearest of the codes that the API lists for a response's error."""
     return code if code in _OFFICIAL_CODES else _NEAREST_CODES.get(code, "server_error")
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorObject:
-    """What a sender says went wrong, field by field; empty where it says nothing."""
+    """An upstream's error; missing fields are empty."""
 
     message: str = ""
     type: str = ""
@@ -249,7 +237,7 @@ class ErrorObject:
 
 
 def read_error(value: Any) -> ErrorObject | None:
-    """The error that a JSON value is, of either API; None if it is none."""
+    """The error in a JSON value of either API; None if it is none."""
     return said_by(value) if _is_error(value) else None
 
 
@@ -259,7 +247,6 @@ def unlisted(value: Any) -> Any:
 
 
 def reports_error(frame: Frame) -> bool:
-    """Whether an event of a chat stream says that the turn failed."""
     if frame.is_error:
         return True
     try:
@@ -288,8 +275,8 @@ def _is_error(value: Any) -> bool:
 
 
 def said_by(value: Any) -> ErrorObject:
-    """What a value says that is known to be an error: ``{"error": {…}}``, ``{"error": "…"}``,
-    a flat object (vLLM), FastAPI's ``detail``, a list of errors (Google), or text."""
+    """Reads a value that is an error: ``{"error": {…}}``, ``{"error": "…"}``, a flat object (vLLM),
+    FastAPI's ``detail``, a list of errors (Google), or text."""
     outer = unlisted(value)
     if not isinstance(outer, dict):
         return ErrorObject(_text(outer))
@@ -313,8 +300,8 @@ def said_by(value: Any) -> ErrorObject:
 
 
 def _classify(said: ErrorObject, status: int) -> str | None:
-    """The known code of an error: by its own code and type, else by its status and, unless
-    its own code is clear, its message."""
+    """The known code of an error: by its code and type, else by its status and, unless its code is
+    clear, its message."""
     own = f"{said.code} {said.type}"
     for known in _KNOWN:
         if known.words.search(own):
@@ -327,7 +314,7 @@ def _classify(said: ErrorObject, status: int) -> str | None:
 
 
 def _wait_in(message: str) -> str:
-    """The seconds that a message says one should wait, as a whole number; empty if none."""
+    """The seconds to wait that a message names, rounded up; empty if none."""
     found = _WAIT_OTHERWISE.search(message)
     if found is None:
         return ""
@@ -368,13 +355,12 @@ def _value(body: bytes) -> Any:
 
 
 def _plain_text(body: bytes) -> str:
-    """A short text answer; an HTML page (a gateway's) says nothing that its status does not."""
+    """A short text; an HTML page (a gateway's) adds nothing to its status."""
     text = body[: 4 * MAX_MESSAGE].decode("utf-8", "replace").strip()
     return "" if text.startswith("<") else text
 
 
 def _text(value: Any) -> str:
-    """A message of any type as text."""
     if value is None or value in ({}, []):
         return ""
     if not isinstance(value, str):
@@ -383,7 +369,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    """A status or a number of seconds, also when written as a string; 0 if it is none."""
+    """A status or a number of seconds, also as a string; 0 if it is none."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value):
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1_000_000:
