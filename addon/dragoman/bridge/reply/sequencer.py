@@ -87,7 +87,8 @@ class OutputSequencer:
     def half_input(self) -> bool:
         """Whether the input of a custom tool, which clients run as it is, has no end."""
         calls = (piece for piece in self._waiting if isinstance(piece, Call) and piece.in_string)
-        tools = (self._tools.exactly(each.name) or self._tools.meant_by(each.name) for each in calls)
+        names = (call.name for call in calls)
+        tools = (self._tools.exactly(name) or self._tools.meant_by(name) for name in names)
         return any(tool is not None and tool.kind == "custom" for tool in tools)
 
     @property
