@@ -42,6 +42,11 @@ class Conversion:
     turn: TurnContext
     """The request as its reply needs it."""
 
+    @property
+    def declaring(self) -> dict[str, Any]:
+        """What says which calls the reply may hold: a choice of none is not sent without tools."""
+        return {**self.chat, "tool_choice": self.turn.request.get("tool_choice")}
+
 
 def convert(
     body: object,
