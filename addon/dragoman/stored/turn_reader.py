@@ -76,6 +76,8 @@ class TurnReader:
         self._splitter = FrameSplitter()
         self._templates: TemplateCache[DeltaText] = TemplateCache()
         self._turns: dict[int, Turn] = {}
+        self._called_first = False
+        """Whether there were calls before the first thought."""
 
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
@@ -88,9 +90,8 @@ class TurnReader:
                 self._read()
             return len(sent)
         self._read()
-        return (
-            end if any(turn.calls and turn.thoughts for turn in self._turns.values()) else len(sent)
-        )
+        kept = any(turn.calls and turn.thoughts for turn in self._turns.values())
+        return end if kept and not self._called_first else len(sent)
 
     def take(self) -> list[Turn]:
         """The turns with calls and reasoning since the last time."""
@@ -98,7 +99,7 @@ class TurnReader:
             self._read()
         turns = [turn for turn in self._turns.values() if turn.calls and turn.reasoning]
         self._turns = {}
-        return turns
+        return [] if self._called_first else turns
 
     def reading(self, body: bytes) -> Slices[None]:
         """A reply that came whole."""
@@ -114,6 +115,10 @@ class TurnReader:
 
     def _read(self) -> None:
         unread, self._unread, self._size = b"".join(self._unread), [], 0
+        if not self._turns and b"reasoning" not in unread and unread.endswith(b"\n\n"):
+            # Nothing was thought up to here: a turn whose calls come first is not kept.
+            self._called_first = self._called_first or b"_call" in unread
+            return
         end = 0
         if self._splitter.empty and b"\r" not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
