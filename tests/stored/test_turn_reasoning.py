@@ -41,7 +41,7 @@ CAT = ("functions.bash:1", "bash", '{"command": "cat"}')
 
 def remember(store: Store, before: list[Json], said: Json, thought: str, now: float) -> None:
     """The reply to `before` has come."""
-    names = drained(reading_history(before)).namer.names(calls_of(said))
+    names = drained(drained(reading_history(before)).namer.names(drained(calls_of(said))))
     keep(store, OWNER, names=names, text=thought, now=now, used=())
 
 
@@ -123,7 +123,7 @@ def test_of_two_turns_with_one_name_the_first_is_kept(backend: Backend) -> None:
 def test_long_arguments_are_not_parsed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     store, write = backend.open(), calling(("a", "write", json.dumps({"text": "x" * MAX_PARSED})))
     monkeypatch.setattr(turn_reasoning, "loads", None)
-    names = drained(reading_history([user()])).namer.names(calls_of(write))
+    names = drained(drained(reading_history([user()])).namer.names(drained(calls_of(write))))
     monkeypatch.undo()
     keep(store, OWNER, names=names, text="hm", now=backend.now, used=())
     assert known(store, [user(), write], backend.now) == ["hm"]
@@ -145,7 +145,7 @@ def test_what_is_used_is_kept_longer(backend: Backend) -> None:
     lacking = drained(reading_history([user(), calling(LS)])).lacking
     (found,) = recall(store, OWNER, [names for _, names in lacking], backend.now)
     assert found
-    names = drained(reading_history([user(), calling(LS), user()])).namer.names([])
+    names = drained(drained(reading_history([user(), calling(LS), user()])).namer.names([]))
     keep(store, OWNER, names=names, text="new", now=backend.now, used=found.names)
     backend.advance(20 * 86400)
     assert known(store, [user(), calling(LS)], backend.now) == ["old"]

@@ -181,7 +181,7 @@ class CureFlow:
             return
         try:
             for turn in sent.reader.take():
-                names = sent.namer.names(turn.called)
+                names = await in_slices(sent.namer.names(turn.called), None)
                 await self._archive.keep_reasoning(
                     sent.asker, names, turn.reasoning, used=sent.used
                 )
