@@ -29,10 +29,10 @@ from tests.waiting import eventually
 
 Json = dict[str, Any]
 MODELS = [
-    ("kimi-k2.6", []),
-    ("kimi-k3", []),
-    ("deepseek-v4-pro", []),
-    ("deepseek-v4-pro", ["--set", "dragoman_repair=off"]),
+    ("kimi-k2.6", "bash", []),
+    ("kimi-k3", "1.sh", []),
+    ("deepseek-v4-pro", "1.sh", []),
+    ("deepseek-v4-pro", "bash", ["--set", "dragoman_repair=off"]),
 ]
 TARGET = {"$ref": "#/definitions/Path", "description": "Where."}
 PARAMETERS = {
@@ -90,12 +90,13 @@ def messages_in(request: Request) -> bytes:
 def test_openai_python_talks_to_a_host_that_refuses(
     host: StrictHost,
     name: str,
-    case: tuple[str, list[str]],
+    case: tuple[str, str, list[str]],
     mitmdump: Callable[..., Mitmdump],
     clients: Clients,
 ) -> None:
-    model, options = case
-    request = {"model": model, "messages": OPENING, **SENT}
+    model, tool, options = case
+    tools = [{"type": "function", "function": {"name": tool, "parameters": PARAMETERS}}]
+    request = {"model": model, "messages": OPENING, "tools": tools, "temperature": 0.2}
     base_url = f"{host.url}/{name};cut=event/v1"
     without, proxy = mitmdump("--set", "dragoman_cure=off"), mitmdump(*options)
     with pytest.raises(pytest.fail.Exception):
@@ -107,6 +108,7 @@ def test_openai_python_talks_to_a_host_that_refuses(
     client = clients.get("openai_python.py", proxy.client_environment())
     result = client.ask("chat.loop", f"{host.url}/{name}x;cut=event/v1", request)
     check(host, f"{name}x", result["text"])
+    assert result["called"] == [tool] * TURNS
     proxy.wait_for_log("cured: put back remembered reasoning ×10")
 
 
