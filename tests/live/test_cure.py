@@ -112,19 +112,31 @@ def test_openai_python_talks_to_a_host_that_refuses(
     proxy.wait_for_log("cured: put back remembered reasoning ×10")
 
 
-def test_openai_agents_talks_to_a_host_that_refuses(
-    host: StrictHost, name: str, mitmdump: Callable[..., Mitmdump], clients: Clients
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("openai_agents.py", "kimi-k2.6", "stream", "create"),
+        ("langchain_client.py", "kimi-k2.6", "stream"),
+        ("langchain_client.py", "deepseek-v4-pro", "stream"),
+    ],
+    ids="-".join,
+)
+def test_a_library_talks_to_a_host_that_refuses(
+    host: StrictHost,
+    name: str,
+    mitmdump: Callable[..., Mitmdump],
+    clients: Clients,
+    case: tuple[str, ...],
 ) -> None:
-    request = {"prompt": "Do it.", "name": "kimi-k2.6", "max_turns": TURNS + 2}
+    script, model, *modes = case
+    request = {"prompt": "Do it.", "name": model, "max_turns": TURNS + 2}
     without = mitmdump("--set", "dragoman_cure=off").client_environment()
     with pytest.raises(pytest.fail.Exception):
-        clients.get("openai_agents.py", without).ask(
-            "chat.stream", f"{host.url}/{name}/v1", request
-        )
+        clients.get(script, without).ask("chat.stream", f"{host.url}/{name}/v1", request)
     assert host.refused
-    for mode in ("stream", "create"):
+    for mode in modes:
         host.refused.clear()
-        client = clients.get("openai_agents.py", mitmdump().client_environment())
+        client = clients.get(script, mitmdump().client_environment())
         result = client.ask(f"chat.{mode}", f"{host.url}/{name}{mode}/v1", request)
         check(host, f"{name}{mode}", result["text"])
 
