@@ -214,6 +214,26 @@ def test_a_reply_that_came_whole_is_read(body: bytes) -> None:
     assert taken(reader) == [('I look at "it".', CALLS)]
 
 
+def test_each_choice_is_taken_at_its_own_end() -> None:
+    def of(index: int, delta: Json, finish: str | None = None) -> Json:
+        made = chunk(delta, finish)
+        made["choices"][0]["index"] = index
+        return made
+
+    thoughts = [of(index, {"reasoning_content": f"hm {index}"}) for index in (0, 1)]
+    heads = [
+        of(i, {"tool_calls": [call(0, id=f"c{i}", name="bash", arguments="{")]}) for i in (0, 1)
+    ]
+    tails = [of(i, {"tool_calls": [call(0, arguments="}")]}) for i in (0, 1)]
+    reader = TurnReader()
+    first, second = sse([of(1, {}, "stop")]), sse([of(0, {}, "length")])
+    assert reader.feed(said := sse([*thoughts, *heads, tails[1]])) == len(said)
+    assert reader.feed(first) == 0
+    assert taken(reader) == [("hm 1", [("c1", "bash", "{}")])]
+    assert reader.feed(said := sse([tails[0]]) + second) == len(said) - len(second)
+    assert taken(reader) == [("hm 0", [("c0", "bash", "{}")])]
+
+
 @pytest.mark.parametrize(
     "chunks",
     [

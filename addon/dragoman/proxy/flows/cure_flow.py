@@ -183,13 +183,13 @@ class CureFlow:
         """The names of the client's tools, if some were sent with others."""
         return self._tool_names.get(flow)
 
-    async def keep(self, flow: http.HTTPFlow) -> None:
-        """Keep the turns that have ended."""
+    async def keep(self, flow: http.HTTPFlow, *, last: bool = False) -> None:
+        """Keep the turns that have ended; `last`: the whole reply has."""
         sent = self._sent.get(flow)
         if sent is None:
             return
         try:
-            for turn in sent.reader.take():
+            for turn in sent.reader.take(last=last):
                 names = await in_slices(sent.namer.names(turn.called), None)
                 await self._archive.keep_reasoning(
                     sent.asker, names, turn.reasoning, used=sent.used
@@ -215,7 +215,7 @@ class CureFlow:
                 pass
             except Exception:
                 logger.exception("%s: its reasoning is not remembered", name_of(flow))
-        await self.keep(flow)
+        await self.keep(flow, last=True)
         self.forget(flow)
 
     def forget(self, flow: http.HTTPFlow) -> None:
