@@ -77,6 +77,8 @@ class TurnReader:
         self._splitter = FrameSplitter()
         self._templates: TemplateCache[DeltaText] = TemplateCache()
         self._turns: dict[int, Turn] = {}
+        self._called_first = False
+        """Whether there were calls before the first thought."""
 
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
@@ -89,8 +91,8 @@ class TurnReader:
                 self._read()
             return len(sent)
         self._read(ends=True)
-        turns = self._turns.values()
-        return end if any(t.ended and t.calls and t.thoughts for t in turns) else len(sent)
+        kept = any(t.ended and t.calls and t.thoughts for t in self._turns.values())
+        return end if kept and not self._called_first else len(sent)
 
     def take(self, *, last: bool = False) -> list[Turn]:
         """The turns with calls and reasoning that have ended since the last time; `last`: the
@@ -99,6 +101,8 @@ class TurnReader:
             self._read()
         ended = [index for index, turn in self._turns.items() if turn.ended or last]
         turns = [self._turns.pop(index) for index in ended]
+        if self._called_first:
+            return []
         return [turn for turn in turns if turn.calls and turn.reasoning]
 
     def reading(self, body: bytes) -> Slices[None]:
@@ -116,6 +120,10 @@ class TurnReader:
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""
         unread, self._unread, self._size = b"".join(self._unread), [], 0
+        if not self._turns and b"reasoning" not in unread and unread.endswith(b"\n\n"):
+            # Nothing was thought up to here: a turn whose calls come first is not kept.
+            self._called_first = self._called_first or b"_call" in unread
+            return
         end = 0
         if self._splitter.empty and b"\r" not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0

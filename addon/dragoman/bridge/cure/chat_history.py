@@ -12,6 +12,7 @@ of one turn begin with those of the turn before.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import deque
 from dataclasses import dataclass, field
@@ -41,13 +42,9 @@ def accepted_messages(
         yield from history.feed(message)
         yield
     made = yield from history.end_segment()
-    if len(made) == len(messages) and all(map(_same, made, messages)):
+    if len(made) == len(messages) and all(map(operator.is_, made, messages)):
         return messages
     return made or messages
-
-
-def _same(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def lost_call(name: str) -> str:
@@ -183,7 +180,7 @@ class _History:
                 calls.append(call)
                 segment.waiting.setdefault(call.given_id, deque()).append(call)
             yield
-        if not all(map(_same, sent, tool_calls)):
+        if not all(map(operator.is_, sent, tool_calls)):
             message = message | {"tool_calls": sent}
         segment.said.append((message, calls))
 
