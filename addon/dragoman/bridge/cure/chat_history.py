@@ -84,8 +84,9 @@ class _History:
         self._notes = notes
         self._made: list[Any] = []
         self._segment = _Segment()
-        self._opened = family.system_messages == "anywhere"
-        """Whether a system message, or another one, may not stand here any more."""
+        self._at_start = family.system_messages == "start"
+        self._opened = False
+        """Whether one system message is taken, at the start; and whether the start is over."""
         self._calls = self._number = 0
         """Calls so far, and the least number that no id of this class's making has."""
         self._used: set[str] = set()
@@ -109,7 +110,7 @@ class _History:
                 yield from self._speak(self._with_reasoning(message))
             case "tool" if self._refuses.broken_history:
                 self._answer(message)
-            case "developer" if self._refuses.developer_role:
+            case "developer" if self._refuses.developer_role or self._at_start:
                 self._notes.append(("sent as a system message", "a developer message"))
                 self._instruct(message | {"role": "system"}, "developer")
             case "system":
@@ -147,9 +148,10 @@ class _History:
         self._segment.heard = True
 
     def _instruct(self, message: Json, role: str) -> None:
-        """What the system says; to a model that takes one system message, at the start."""
+        """What the system says.  To a model that takes one message of it, at the start, the user
+        says it later in its place: moved there, it would change all turns before."""
         others = self._segment.others
-        if self._family.system_messages == "anywhere":
+        if not self._at_start:
             self._hear(message)
         elif self._opened:
             self._notes.append(("sent as a user message", f"a {role} message"))
