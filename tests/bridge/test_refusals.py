@@ -28,6 +28,8 @@ TEXTS = [
     "System message must be at the beginning.",
     "developer is not one of ['system', 'assistant', 'user', 'tool', 'function'] - "
     "'messages.0.role'",
+    '{"error":{"message":"Provider returned error","metadata":{"raw":"{\\"error\\":{\\"message\\":'
+    '\\"invalid temperature: only 1 is allowed for this model\\"}}"}}}',
     "a max of 128 tools can be supported",
     "Kimi For Coding is currently only available for Coding Agents such as Kimi CLI",
 ]

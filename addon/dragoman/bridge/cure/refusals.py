@@ -60,6 +60,6 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 
 
-def advice_on(message: str) -> str:
-    """What a user can do about a refusal with this message; empty if it is not a known one."""
-    return next((advice for pattern, advice in _REFUSALS if pattern.search(message)), "")
+def advice_on(error: str) -> str:
+    """What a user can do about a refusal with this in its error; empty if it is not a known one."""
+    return next((advice for pattern, advice in _REFUSALS if pattern.search(error)), "")

@@ -30,8 +30,8 @@ from ...stored.turn_reasoning import (
     reading_history,
     with_reasoning,
 )
-from ...wire.errors import Refused, said_by
-from ...wire.json_codec import Json, NotJson, loads
+from ...wire.errors import Refused
+from ...wire.json_codec import Json, NotJson
 from ...wire.json_slices import reading, writing
 from ...wire.slices import Slices, emptied
 from ..body_clues import MAX_ERROR
@@ -53,6 +53,8 @@ _NAME = b'"model"'
 _MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,500})"')
 _SEARCHED = 1024 * 1024
 """Bytes that are searched by one call: a fraction of a millisecond."""
+_SAID = 8192
+"""Bytes of an error in which a refusal is looked for: gateways have it in a text of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +229,10 @@ class CureFlow:
 def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
     """Log what a user can do, if the refusal is a known one."""
     try:
-        body = body_of(response, MAX_ERROR)
-        advice = advice_on(said_by(loads(body)).message)
-    except (DecodingError, NotJson):
+        said = body_of(response, MAX_ERROR)[:_SAID].decode(errors="replace")
+    except DecodingError:
         return
-    if advice:
+    if advice := advice_on(said):
         logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
 
 
