@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
+from ...bridge.cure.tool_names import ToolNames
 from ...bridge.native.reply_repair import (
     Tools,
     declared,
@@ -93,9 +94,10 @@ class RepairFlow:
         response: http.Response,
         settings: Settings,
         turns: TurnReader | None,
+        names: ToolNames | None,
     ) -> bool:
         """Have the reply repaired while it streams, if wanted; False if it has to pass as it comes.
-        `turns`: see `RepairStream`."""
+        `turns`, `names`: see `RepairStream`."""
         encoding, asked = encoding_of(response), self._asked[flow]
         breaks = self._breaks and not is_replayed(flow)
         if asked is None:
@@ -123,6 +125,7 @@ class RepairFlow:
                 # How a body ends says nothing to a client of HTTP/1.0.
                 breaks=breaks and flow.request.http_version != "HTTP/1.0",
                 turns=turns,
+                names=names,
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
@@ -150,7 +153,13 @@ class RepairFlow:
             record.evidence.note("not repaired", "a body too large to be read as a whole")
         self.pass_on(flow, response)
 
-    async def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
+    async def whole(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        names: ToolNames | None,
+    ) -> None:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon
         await self.read(flow)
@@ -186,6 +195,8 @@ class RepairFlow:
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
             return
+        if names is not None:
+            repaired = names.given_in(repaired)
         if repaired != body:
             record.came(body)
             response.headers.pop("content-encoding", None)
