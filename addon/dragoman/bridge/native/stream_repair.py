@@ -42,19 +42,23 @@ _TEXT_ITEMS = ("message", "reasoning")
 End = Callable[[Scanner], list[ScanEvent]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiting:
     """A frame that has not left."""
 
     frame: Frame
     event: Json | None
     """What it says, if that is an event of the API."""
+    taken: bool = False
+    """Whether that has been taken in."""
     place: int | None = None
     """The host's index of its item."""
     channel: ScannedText | None = None
-    """The text that it continues, if it is scanned."""
+    """The text that it continues, if that is scanned."""
     end: int = 0
-    """Where the text ends then; 0 for any other frame."""
+    """Where the text ends then."""
+    told: bool = False
+    """Whether the writer has told what it says."""
 
 
 class ResponsesStreamRepair:
@@ -85,8 +89,8 @@ class ResponsesStreamRepair:
         self._held: ScannedText | None = None
         """The one of these of which something is undecided."""
         self._waiting: deque[_Waiting] = deque()
-        self._later: deque[tuple[Frame, Json]] = deque()
-        """What was said meanwhile of other texts."""
+        self._later: deque[_Waiting] = deque()
+        """Those that are about others than the text that is undecided."""
         self._number = 0
         """That of the first event that has not left."""
         self._out: list[Frame] = []
@@ -94,6 +98,8 @@ class ResponsesStreamRepair:
         """From the first repaired call on."""
         self._changed = False
         """Whether anything has left that did not come so."""
+        self._as_it_came: list[Frame] = []
+        """Until then, what had not left when the first call was found."""
 
     # What is asked
 
@@ -118,21 +124,23 @@ class ResponsesStreamRepair:
         if not asked and self.ignores(frame.raw):
             return [frame]
         self._read_kept()
-        event = event_of(frame)
-        if event is None:
-            self._waiting.append(_Waiting(frame, None))
-        elif self._has_to_wait(event):
-            self._later.append((frame, event))
+        waiting = _Waiting(frame, event_of(frame))
+        self._waiting.append(waiting)
+        if self._has_to_wait(waiting):
+            self._later.append(waiting)
         else:
-            self._take_in(frame, event)
+            self._take_in(waiting)
             self._take_in_later()
         self._let_out()
-        if len(self._waiting) + len(self._later) > MAX_WAITING:
+        if len(self._waiting) > MAX_WAITING:
             self._evidence.note("gave up repair", "too much to hold back")
             self._end_all(Scanner.abandon)
-        idle = all(channel.scanner.idle for channel in self._channels.values())
-        writes = self._repaired is not None or bool(self._waiting)
-        self._resting = self._named and idle and not (self._begins or writes)
+        self._resting = (
+            self._repaired is None
+            and self._named
+            and not (self._begins or self._waiting)
+            and all(channel.scanner.idle for channel in self._channels.values())
+        )
         return self._leaving()
 
     def close(self) -> list[Frame]:
@@ -149,13 +157,12 @@ class ResponsesStreamRepair:
             self._end_all(Scanner.abandon)
             self._let_out()
             return self._leaving()
+        came = [*self._out, *(waiting.frame for waiting in self._waiting)]
+        came = came if self._repaired is None else self._as_it_came
         self._repaired = None
-        held = (*(waiting.frame for waiting in self._waiting), *(frame for frame, _ in self._later))
-        out = [*self._out, *held]
         self._out = []
         self._waiting.clear()
-        self._later.clear()
-        return out
+        return came
 
     def end_after_fault(self) -> list[Frame] | None:
         """If anything has changed, the one terminal event: what comes does not fit any more."""
@@ -174,6 +181,7 @@ class ResponsesStreamRepair:
         if self._repaired is not None:
             out += self._repaired.drain()
             self._changed = True
+            self._as_it_came = []
         return out
 
     # Taking a frame in
@@ -186,11 +194,12 @@ class ResponsesStreamRepair:
         if not self._waiting and self._repaired is None:
             self._number = self._host.number
 
-    def _has_to_wait(self, event: Json) -> bool:
+    def _has_to_wait(self, waiting: _Waiting) -> bool:
         """Whether this is about another text or item than the one that is undecided.  Where that
         is only for white space after a call, the next item ends it."""
-        held, place = self._held, self._host.place_of(event)
-        if held is None or place is None:
+        held, event = self._held, waiting.event
+        place = self._host.place_of(event) if event is not None and held is not None else None
+        if held is None or event is None or place is None:
             return False
         if place == held.text.key[0]:
             said = self._host.key_of(event) if event["type"] in DELTAS else None
@@ -198,40 +207,50 @@ class ResponsesStreamRepair:
         return not (event["type"] == "response.output_item.added" and held.is_blank)
 
     def _take_in_later(self) -> None:
-        while self._later and not self._has_to_wait(self._later[0][1]):
-            self._take_in(*self._later.popleft())
+        while self._later and not self._has_to_wait(self._later[0]):
+            self._take_in(self._later.popleft())
 
-    def _take_in(self, frame: Frame, event: Json) -> None:
-        if self._formats.may_hold_marker(frame.raw):
-            self._tell_unstreamed(event)
-        self._end_texts(event)
+    def _take_in(self, waiting: _Waiting) -> None:
+        if waiting.event is not None:
+            self._read(waiting, waiting.event)
+        waiting.taken = True
+
+    def _read(self, waiting: _Waiting, event: Json) -> None:
+        if event["type"] not in DELTAS:
+            self._end_texts(event, of_item=False)
+            if self._formats.may_hold_marker(waiting.frame.raw):
+                self._tell_unstreamed(waiting, event)
+            self._end_texts(event)
         text = self._host.read(event)
         if not self._named and self._host.response is not None:
             self._formats = self._policy.formats.active(self._tools.declared.model, self._model)
         self._named |= text is not None or self._host.response is not None
         self._begins = self._begins_text(event)
         channel = self._channel_of(text, event["delta"]) if text is not None else None
-        place = text.key[0] if text is not None else self._host.place_of(event)
+        place = waiting.place = text.key[0] if text is not None else self._host.place_of(event)
+        adopter = self._adopter(place)
+        waiting.told = adopter is not None
         if channel is not None:
             pieces = channel.scanner.feed(event["delta"])
-            if self._adopter(place) is None:
+            if adopter is None:
                 channel.end += len(event["delta"])
-                self._waiting.append(_Waiting(frame, event, place, channel, channel.end))
+                waiting.channel, waiting.end = channel, channel.end
             self._take(channel, pieces)
             self._held = None if channel.scanner.between else channel
-        elif place is not None and (adopter := self._adopter(place)) is not None:
+        elif place is not None and adopter is not None:
             adopter.tell(place, event)
-        else:
-            self._waiting.append(_Waiting(frame, event, place))
 
-    def _tell_unstreamed(self, event: Json) -> None:
+    def _tell_unstreamed(self, waiting: _Waiting, event: Json) -> None:
         """Have what no delta has said become events before this one, if a call leaked into it."""
         unsaid = list(unstreamed(event, self._host))
         if unsaid and (self._held is not None or self._leaks(unsaid)):
             self._change()
             number = {"sequence_number": 0} if "sequence_number" in event else {}
             for each in unsaid:
-                self._take_in(encode(dumps(each | number), event=each["type"]), each | number)
+                frame = encode(dumps(each | number), event=each["type"])
+                before = _Waiting(frame, each | number)
+                self._waiting.insert(self._waiting.index(waiting), before)
+                self._take_in(before)
                 self._let_out()
 
     def _leaks(self, events: list[Json]) -> bool:
@@ -280,18 +299,20 @@ class ResponsesStreamRepair:
             channel = self._channels[text.key] = ScannedText(text, scanner)
         return channel
 
-    def _end_texts(self, event: Json) -> None:
-        """End the texts that end with this event."""
-        kind, place = event["type"], self._host.place_of(event)
+    def _end_texts(self, event: Json, *, of_item: bool = True) -> None:
+        """End the texts that end with this event; those of one item only if wanted."""
+        kind = event["type"]
         if kind in TERMINALS or kind == "error":
             abandon = kind in ("error", "response.failed")
             self._end_all(Scanner.abandon if abandon else Scanner.close)
+        elif not of_item:
+            pass
         elif kind in DONES:
             found = self._host.key_of(event)
             if found is not None:
                 self._end_channel(found[0], Scanner.close)
         elif "item" in event or kind.endswith("_part.added"):
-            begins = kind == "response.output_item.added"
+            begins, place = kind == "response.output_item.added", self._host.place_of(event)
             for key in [key for key in self._channels if begins or key[0] == place]:
                 self._end_channel(key, Scanner.close)
 
@@ -331,12 +352,15 @@ class ResponsesStreamRepair:
     def _let_out(self) -> None:
         """Let the frames go that are decided."""
         held = channel = self._held
-        while self._waiting and (held is None or self._waiting[0].end <= held.shown):
-            waiting = self._waiting.popleft()
-            if waiting.channel is not None:
+        while self._waiting and (waiting := self._waiting[0]).taken:
+            if waiting.channel is not None and not waiting.told:
                 channel = waiting.channel
+                if channel is held and waiting.end > held.shown:
+                    break
                 channel.sent = waiting.end
-            self._send(waiting)
+            self._waiting.popleft()
+            if not waiting.told:
+                self._send(waiting)
         if channel is not None and not self._waiting:
             channel.pieces.clear()
 
@@ -354,6 +378,7 @@ class ResponsesStreamRepair:
     def _change(self) -> ChangedResponse:
         """All events are the writer's from now on."""
         if self._repaired is None:
+            self._as_it_came = [*self._out, *(waiting.frame for waiting in self._waiting)]
             self._repaired = ChangedResponse(
                 self._host,
                 self._tools.names,
@@ -372,6 +397,4 @@ class ResponsesStreamRepair:
     def _adopt(self, channel: ScannedText) -> None:
         self._change().adopt(channel)
         for waiting in self._waiting:
-            if waiting.channel is not channel:
-                self._send(waiting)
-        self._waiting.clear()
+            waiting.told |= waiting.channel is channel
