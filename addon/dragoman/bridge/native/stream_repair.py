@@ -243,15 +243,18 @@ class ResponsesStreamRepair:
     def _tell_unstreamed(self, waiting: _Waiting, event: Json) -> None:
         """Have what no delta has said become events before this one, if a call leaked into it."""
         unsaid = list(unstreamed(event, self._host))
-        if unsaid and (self._held is not None or self._leaks(unsaid)):
+        if self._leaks(unsaid):
             self._change()
-            number = {"sequence_number": 0} if "sequence_number" in event else {}
-            for each in unsaid:
-                frame = encode(dumps(each | number), event=each["type"])
-                before = _Waiting(frame, each | number)
-                self._waiting.insert(self._waiting.index(waiting), before)
-                self._take_in(before)
-                self._let_out()
+        elif self._held is None:
+            return
+        number = {"sequence_number": 0} if "sequence_number" in event else {}
+        for each in unsaid:
+            frame = encode(dumps(each | number), event=each["type"])
+            before = _Waiting(frame, each | number)
+            self._waiting.insert(self._waiting.index(waiting), before)
+            self._take_in(before)
+            before.told |= self._repaired is None  # this event says it to the client
+            self._let_out()
 
     def _leaks(self, events: list[Json]) -> bool:
         """Whether anything would change in a text that these say whole."""
