@@ -130,8 +130,8 @@ class ChangedResponse:
             if kind == "response.completed" and self._items.cut:
                 event["type"] = "response.incomplete"
                 other_lines = other_lines.replace(kind.encode(), b"response.incomplete")
-            self._writer.ended = True
         self._writer.pass_on(event, other_lines)
+        self._writer.ended |= kind in TERMINALS
 
     def rewritten(self, response: Json) -> Json:
         """The host's last snapshot, with the items as they were sent."""

@@ -361,9 +361,9 @@ class ResponsesStreamRepair:
                 if channel is held and waiting.end > held.shown:
                     break
                 channel.sent = waiting.end
-            self._waiting.popleft()
             if not waiting.told:
                 self._send(waiting)
+            self._waiting.popleft()
         if channel is not None and not self._waiting:
             channel.pieces.clear()
 
