@@ -8,7 +8,6 @@ from ...notes import REPAIRED, Evidence
 from ...repair.call_namer import LITERAL
 from ...repair.events import Arguments, CallEnd, CallStart, Dropped, LeftAsText, ScanEvent, Text
 from ...repair.pending import Policy, fields_of, note_piece
-from ...repair.scanner import Scanner
 from ...wire.chat_calls import Call
 from ...wire.chat_text import ADDED_REASONING, CONTENT
 from ..reply.call_emitter import CallEmitter
@@ -47,9 +46,9 @@ class ItemRepair:
             elif isinstance(piece, Dropped | LeftAsText):
                 note_piece(self._evidence, piece)
 
-    def end(self, scanner: Scanner) -> None:
-        """The text has ended: a call stays open that has no end."""
-        self.cut = self.cut or scanner.cut_in_header
+    def end(self, *, in_header: bool) -> None:
+        """The text has ended, maybe in a call's header: a call stays open that has no end."""
+        self.cut = self.cut or in_header
         if self._emitter is not None:
             self._end(cut=True)
 
