@@ -222,13 +222,16 @@ def test_the_script_and_its_options_in_the_configuration_file_are_read(
     assert "dragoman_store: there is no store 'offf'" in output
 
 
-@pytest.mark.parametrize("block", ["main.py --listen-host 127.0.0.1\n", "127.0.0.1:8000"])
-def test_mitmdump_starts_as_written(
-    checkout: Checkout, started: list[subprocess.Popen[str]], block: str
+@pytest.mark.parametrize(
+    ("block", "option"),
+    [("main.py --listen-host 127.0.0.1\n", "--listen-port "), ("127.0.0.1:8000", "PORT=")],
+)
+def test_the_proxy_starts_as_written(
+    checkout: Checkout, started: list[subprocess.Popen[str]], block: str, option: str
 ) -> None:
     port = free_port()
-    command = blocks("README.md", "sh", block).strip()
-    started.append(checkout.start(f"{command} --listen-port {port}"))
+    command = blocks("README.md", "sh", block).partition("    #")[0].strip()
+    started.append(checkout.start(f"{command} {option}{port}"))
     eventually(lambda: listens(port))
 
 
