@@ -23,6 +23,7 @@ from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
+from .outcome import UNNAMED
 from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
 from .parse.values import ParsedChoice, ParsedReply, Prose, string
 
@@ -43,6 +44,10 @@ _TERMINAL = re.compile(rb"event: ?response\.(completed|incomplete|failed|cancell
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
+_AT_THE_HOST = frozenset(
+    {"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}
+)
+"""Kinds of calls that no client executes: a turn does not end with them."""
 _LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
 
 
@@ -140,7 +145,8 @@ def _glance(
     parsed: bool,
     first_token: int | None,
 ) -> ReplySummary:
-    calls = (call.name for choice in seen.choices for call in choice.calls)
+    every = (call for choice in seen.choices for call in choice.calls)
+    calls = (call.name for call in every if call.kind not in _AT_THE_HOST)
     usage = seen.usage
     return ReplySummary(
         parsed=parsed,
@@ -198,7 +204,8 @@ def _whole(body: bytes) -> Slices[ReplySummary]:
 
 def _code(error: ErrorObject) -> str:
     """Not its message: upstreams repeat in it what they were sent, credentials too."""
-    return next(filter(_CODE.match, (error.code, error.type)), "error")
+    unnamed = f"{UNNAMED} {error.status}" if error.status else UNNAMED
+    return next(filter(_CODE.match, (error.code, error.type)), unnamed)
 
 
 def _first_lines(body: bytes) -> Iterator[tuple[int, int, Json]]:
