@@ -25,7 +25,7 @@ from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .outcome import UNNAMED
 from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
-from .parse.values import ParsedChoice, ParsedReply, Prose, string
+from .parse.values import ParsedChoice, ParsedReply, Prose, objects, string
 
 MAX_FIRST_LINES = 64
 """Lines that are read in search of the first token."""
@@ -119,7 +119,8 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
     counted = reader.usage
     for number, (start, value) in enumerate(_last_lines(tail or body, len(body) if tail else 0)):
         if not number:
-            error = read_error(value) or read_error(value.get("response"))
+            where = (value, value.get("response"), *objects(value.get("choices")))
+            error = next(filter(None, map(read_error, where)), None)
         parsed = parsed or bool(error) or _is_ours(value)
         if start not in fed:
             reader.feed(value)
