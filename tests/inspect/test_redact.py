@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import time
 from typing import Any
@@ -127,19 +128,18 @@ def test_a_secret_in_json_within_json_is_found(
     assert secret not in value["messages"][0]["content"]
 
 
-@pytest.mark.parametrize("depth", range(4))
-@pytest.mark.parametrize("value", ["hunter2", 'quo"ted\\pass', "it's; a, pass&word", "<|x|>y"])
 @pytest.mark.parametrize("name", ["password", "api_key", "X-API-Key", "clientSecret", "AUTH_TOKEN"])
-def test_what_stands_behind_a_telling_name_is_a_secret(name: str, value: str, depth: int) -> None:
-    body: Any = {"env": {name: value, "user": "nobody"}}
-    for _ in range(depth):
-        body = {"arguments": json.dumps(body)}
-    body = json.loads(Redaction().body(json.dumps(body).encode()))
-    for _ in range(depth):
-        body = json.loads(body["arguments"])
-    left = body["env"][name]
-    assert value not in left
-    assert body["env"]["user"] == "nobody"
+def test_what_stands_behind_a_telling_name_is_a_secret(name: str) -> None:
+    values = ["hunter2", 'quo"ted\\pass', "it's; a, pass&word", "<|x|>y"]
+    for value, depth in itertools.product(values, range(4)):
+        body: Any = {"env": {name: value, "user": "nobody"}}
+        for _ in range(depth):
+            body = {"arguments": json.dumps(body)}
+        body = json.loads(Redaction().body(json.dumps(body).encode()))
+        for _ in range(depth):
+            body = json.loads(body["arguments"])
+        assert value not in body["env"][name], depth
+        assert body["env"]["user"] == "nobody"
 
 
 @pytest.mark.parametrize(
@@ -202,10 +202,10 @@ def test_the_credentials_of_a_request_are_those_of_its_headers_and_query() -> No
     assert "a=short" not in found
 
 
-@pytest.mark.parametrize("file", BODIES, ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_what_holds_no_secret_stays_the_same_bytes(file: Any) -> None:
-    body = file.read_bytes()
-    assert Redaction(["a-credential-of-this-flow"]).body(body) == body
+def test_what_holds_no_secret_stays_the_same_bytes() -> None:
+    for file in BODIES:
+        body = file.read_bytes()
+        assert Redaction(["a-credential-of-this-flow"]).body(body) == body, file
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"data: ", b'{"a":', b'data: {"a":']))
