@@ -30,9 +30,9 @@ class Header:
     """The name of its tool; None if the header has none."""
     literal: str
     """What stands there, which may be empty."""
-    call_id: str
+    call_id: str = ""
     """The id that the header is; empty if it is none."""
-    form: str
+    form: str = "plain name"
     """In which form it gives the name."""
     bare: bool = False
     """Whether nothing but the name tells that a call is meant, not even arguments."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from ...wire.json_progress import JsonProgress, Status
 from ..events import Arguments, CallEnd, Dropped, NoJson
-from .control_characters import ControlCharacters
 from .protocol import NOTHING_HELD
 
 QUOTED_LIMIT = 16 * 1024
@@ -26,25 +26,40 @@ BLANK_LIMIT = 256
 """White space after the JSON that is formatting, unless text follows."""
 
 _BLANK = re.compile(r"\s*")
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_TOKEN = re.compile(r'\\.|["\x00-\x1f]', re.DOTALL)
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+_RUN = re.compile(r'(?:[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u])*', re.DOTALL)
+_STRING_ESCAPE = re.compile(r"\\(?:u((?![dD][89a-fA-F])[0-9a-fA-F]{4})|([^u]))", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+
+
+class Markers(Protocol):
+    """The markers of a format that may end arguments (`MarkerSet`, `TagSyntax`)."""
+
+    @property
+    def find(self) -> Callable[[str, int], re.Match[str] | None]:
+        """The first marker from a position on."""
+
+    def unfinished(self, text: str) -> int:
+        """How many characters at the end of `text` may be the start of one."""
+
+    def may_begin_in(self, text: str) -> bool:
+        """Whether a marker begins in `text`, or may, by what follows."""
 
 
 class JsonArguments:
-    """The arguments of one call."""
+    """See `CallArguments`."""
 
     held = NOTHING_HELD
 
-    def __init__(
-        self,
-        find_marker: Callable[[str, int], re.Match[str] | None],
-        unfinished_marker: Callable[[str], int],
-        strays: Mapping[str, str],
-    ) -> None:
-        """`find_marker` finds the first marker of the format from a place on;
-        `unfinished_marker` tells how much at the end of a text may be the start of one.
-        `strays` are markers that do not end a call, and their names: they are dropped."""
-        self._find_marker = find_marker
-        self._unfinished_marker = unfinished_marker
-        self._strays = strays
+    def __init__(self, markers: Markers, strays: Mapping[str, str] | None = None) -> None:
+        """`strays` are markers that do not end a call, and their names: they are dropped."""
+        self._markers = markers
+        self._strays = strays or {}
         self._buffer = ""
         self._at = 0
         """Before this position in the buffer everything has been given, or dropped."""
@@ -65,17 +80,16 @@ class JsonArguments:
 
     @property
     def rest(self) -> str:
-        """What was pushed, and not given."""
         return self._buffer[self._at :]
 
     @property
     def complete(self) -> bool:
-        """Whether the JSON is whole."""
         return self._json.complete
 
     def takes(self, text: str) -> str | None:
-        """See `LeakParser.takes`; no marker begins in `text`."""
         if self._events or self.rest or self._quoted_at is not None or not self._seen:
+            return None
+        if self._markers.may_begin_in(text):
             return None
         if not self._json.stays_in_string(text):
             followed = self._json.copy()
@@ -86,7 +100,6 @@ class JsonArguments:
         return self._controls.escaped(text)
 
     def push(self, text: str) -> None:
-        """More of the text."""
         self._followed -= self._at
         if self._quoted_at is not None:
             self._quoted_at -= self._at
@@ -94,18 +107,16 @@ class JsonArguments:
         self._at = 0
 
     def take(self) -> list[Arguments | NoJson | CallEnd | Dropped]:
-        """What was decided, once; a `CallEnd` is the last."""
         events, self._events = self._events, []
         return events
 
     def step(self) -> bool:
-        """Decide as much as can be; False when more text is needed."""
         if not self._seen and not self._skip_leading_blanks():
             return False
-        marker = self._find_marker(self._buffer, self._followed)
+        marker = self._markers.find(self._buffer, self._followed)
         end = marker.start() if marker else len(self._buffer)
         if marker is None:
-            end -= self._unfinished_marker(self._buffer[self._followed :])
+            end -= self._markers.unfinished(self._buffer[self._followed :])
         if not self._follow(end) or self.over:
             return True
         if marker is None:
@@ -122,13 +133,12 @@ class JsonArguments:
         return True
 
     def finish(self) -> None:
-        """The text has ended: decide what can be told now only."""
         if self._quoted_at is not None:
             self._quoted_marker_was_real()
             return
         end = len(self._buffer)
         if self._json.status is not Status.OPEN or not self._json.in_string:
-            end -= self._unfinished_marker(self.rest)
+            end -= self._markers.unfinished(self.rest)
         if self._followed >= 0:
             self._follow(end)
         if not self.over:
@@ -197,7 +207,7 @@ class JsonArguments:
     def _quoted_marker_was_real(self) -> None:
         """The JSON cannot complete any more: go back to the first quoted marker."""
         assert self._quoted_at is not None
-        marker = self._find_marker(self._buffer, self._quoted_at)
+        marker = self._markers.find(self._buffer, self._quoted_at)
         assert marker is not None
         self._quoted_at = None
         self._json.status = Status.BROKEN
@@ -234,3 +244,102 @@ class JsonArguments:
         self._events.append(CallEnd(valid=valid, cut=cut))
         self._at = end
         self.over = True
+
+
+class StringArguments:
+    """Arguments that are JSON text in a JSON string, from after its opening quote.  See
+    `CallArguments`.  An escaped surrogate stays as it is: it means the same in the inner text."""
+
+    held = NOTHING_HELD
+
+    def __init__(self) -> None:
+        self.rest = ""
+        self.over = False
+        self._events: list[Arguments | CallEnd] = []
+        self._json = JsonProgress()
+        self._controls = ControlCharacters()
+        self._seen = False
+
+    @property
+    def complete(self) -> bool:
+        return self._json.complete
+
+    def takes(self, text: str) -> str | None:
+        if self.rest or self._events or (run := _RUN.match(text)) is None or run.end() < len(text):
+            return None
+        return self._read(text)
+
+    def push(self, text: str) -> None:
+        self.rest += text
+
+    def take(self) -> list[Arguments | CallEnd]:
+        events, self._events = self._events, []
+        return events
+
+    def step(self) -> bool:
+        run = _RUN.match(self.rest)
+        end = run.end() if run else 0
+        if end == 0 and self.rest and self.rest[0] == "\\" and not _UNFINISHED.match(self.rest):
+            end = 1  # no escape
+        if end:
+            self._events.append(Arguments(self._read(self.rest[:end])))
+            self.rest = self.rest[end:]
+            return True
+        if self.rest[:1] == '"':
+            self.rest = self.rest[1:]
+            self._end(cut=False)
+            return True
+        return False
+
+    def finish(self) -> None:
+        self.rest = ""
+        self._end(cut=True)
+
+    def _read(self, written: str) -> str:
+        text = _STRING_ESCAPE.sub(_meaning, written) if "\\" in written else written
+        self._json.follow(text, 0, len(text))
+        self._seen = True
+        return self._controls.escaped(text)
+
+    def _end(self, *, cut: bool) -> None:
+        self._json.end()
+        valid = self._json.complete or not (self._seen or cut)
+        self._events.append(CallEnd(valid=valid, cut=cut))
+        self.over = True
+
+
+def _meaning(escape: re.Match[str]) -> str:
+    code, character = escape.groups()
+    return chr(int(code, 16)) if code else _ESCAPED.get(character, character)
+
+
+class ControlCharacters:
+    """Escapes control characters in the strings of one JSON text, which comes in pieces: JSON
+    has them escaped only."""
+
+    def __init__(self) -> None:
+        self._in_string = False
+        self._escaped = False
+        """Whether the text so far ends in half an escape."""
+
+    def escaped(self, text: str) -> str:
+        """The next piece, with control characters in strings escaped."""
+        if self._escaped and text:
+            self._escaped = False
+            return text[0] + self.escaped(text[1:])
+        if _CONTROL.search(text) is not None:
+            in_string = self._in_string
+            text = _TOKEN.sub(self._token, text)
+            self._in_string = in_string
+        bare = _ESCAPE.sub("", text) if "\\" in text else text
+        self._in_string ^= bare.count('"') % 2 == 1
+        self._escaped = bare.endswith("\\")
+        return text
+
+    def _token(self, match: re.Match[str]) -> str:
+        token = match[0]
+        if token == '"':
+            self._in_string = not self._in_string
+        elif self._in_string and token[0] != "\\":
+            return _SHORT.get(token, f"\\u{ord(token):04x}")
+        return token

@@ -1,13 +1,10 @@
-"""The special tokens of Kimi's tool-call format, and how to find them in text.
-
-Every marker begins with ``<|tool_call``, so text without ``<`` holds none, and no
-marker holds another ``<``: an unfinished one can only start at the last ``<``.
-"""
+"""The special tokens of Kimi's tool-call format."""
 
 from __future__ import annotations
 
 import enum
-import re
+
+from ..marker_set import MarkerSet
 
 
 class Marker(enum.Enum):
@@ -29,20 +26,7 @@ MARKERS = {
     "<|tool_call_argument_begin|>": Marker.ARGUMENTS_BEGIN,
     "<|tool_call_end|>": Marker.CALL_END,
 }
-LONGEST = max(map(len, MARKERS))
-
-_MARKER = re.compile("|".join(map(re.escape, MARKERS)))
-find_marker = _MARKER.search
-match_marker = _MARKER.match
-
-
-def unfinished_marker(text: str) -> int:
-    """How many characters at the end of `text` may be the start of a marker."""
-    start = text.rfind("<", -LONGEST)
-    if start < 0:
-        return 0
-    tail = text[start:]
-    return len(tail) if any(marker.startswith(tail) for marker in MARKERS) else 0
+MARKER_SET = MarkerSet(MARKERS)
 
 
 def section(header: str, arguments: str) -> str:

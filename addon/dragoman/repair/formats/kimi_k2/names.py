@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from ...declared_tools import DeclaredTools
 from ...events import Header
 from ...tool_fit import fitting
+from ..marker_set import HEADER_LIMIT
 
 _FUNCTIONS = "functions."
 _NATIVE = re.compile(r"functions\.(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
@@ -31,8 +32,6 @@ _AT_END = re.compile(r"[\w.\-()]+:\d+\s*\Z")
 _ID = re.compile(r"[A-Za-z0-9_.:\-]{2,128}\Z")
 _WORD = r"[A-Za-z0-9_.:/()@-]"
 _SO_FAR = re.compile(rf"\s*{_WORD}*(?:\s*:\s*{_WORD}*)*\s*\Z")
-HEADER_LIMIT = 256
-"""Characters between a call's begin marker and its arguments, blanks included."""
 WORD_LIMIT = 128
 """Characters of the word itself: ids of hosts and clients have some forty at the most."""
 
