@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...declared_tools import DeclaredTools
 from ..marker_set import HEADER_LIMIT, MarkedFormat
 from ..protocol import MarkerMatch
-from .markers import MARKER_SET, MARKERS, Marker
+from .markers import MARKER_SET, MARKERS, Marker, begins_object
 from .names import header_at_end, may_be_header
-from .parser import NOT_BLANK, KimiParser
+from .parser import KimiParser
 
 
 class _KimiK2(MarkedFormat):
@@ -29,8 +29,7 @@ class _KimiK2(MarkedFormat):
             return False
         if header:
             return True
-        first = NOT_BLANK.search(text, match.end)
-        return None if first is None else first[0] == "{"
+        return begins_object(text, match.end)
 
 
 KIMI_K2 = _KimiK2(

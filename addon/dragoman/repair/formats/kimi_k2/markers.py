@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 
 from ..marker_set import MarkerSet
 
@@ -27,6 +28,16 @@ MARKERS = {
     "<|tool_call_end|>": Marker.CALL_END,
 }
 MARKER_SET = MarkerSet(MARKERS)
+
+_OBJECT = re.compile(r'\s{0,256}\{\s{0,256}["}]')
+_OBJECT_SO_FAR = re.compile(r"\s{0,256}(?:\{\s{0,256})?\Z")
+
+
+def begins_object(text: str, at: int) -> bool | None:
+    """Whether a JSON object begins there, after blanks; None if more has to come to tell."""
+    if _OBJECT.match(text, at):
+        return True
+    return None if _OBJECT_SO_FAR.match(text, at) else False
 
 
 def section(header: str, arguments: str) -> str:

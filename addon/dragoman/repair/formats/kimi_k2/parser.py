@@ -19,10 +19,9 @@ from ...events import CallEnd, Dropped, NoHeader
 from ..json_arguments import JsonArguments
 from ..marker_set import HEADER_LIMIT
 from ..protocol import CallArguments, LeakParser, MarkerMatch
-from .markers import MARKER_SET, MARKERS, Marker
+from .markers import MARKER_SET, MARKERS, Marker, begins_object
 from .names import header_at_end, header_of, may_be_word, word_of
 
-NOT_BLANK = re.compile(r"\S")
 _LAST_WORD = re.compile(r"\S*\s*\Z")
 _STRAYS = {
     text: marker.value for text, marker in MARKERS.items() if marker is Marker.ARGUMENTS_BEGIN
@@ -95,10 +94,10 @@ class KimiParser(LeakParser):
         if header is None:
             return True
         if not header:
-            first = NOT_BLANK.search(self._buffer, marker.end())
-            if first is None and not self._ended:
+            begins = begins_object(self._buffer, marker.end())
+            if begins is None and not self._ended:
                 return False
-            if first is None or first[0] != "{":
+            if not begins:
                 self._at = marker.end()
                 self._events.append(Dropped(f"stray {Marker.ARGUMENTS_BEGIN.value}"))
                 return True
