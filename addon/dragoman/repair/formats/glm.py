@@ -19,37 +19,14 @@ from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, tag_at
 from .protocol import WORD, LeakParser, MarkerMatch
 from .tagged_arguments import TaggedArguments
-from .tags import Tag, TagKind, TagSyntax, so_far
+from .tags import TagKind, plain_syntax, so_far
 from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, ToolCallFormat
 
 KEY, _VALUE_END = "<arg_key>", "</arg_value>"
-_TAG = re.compile(
-    r"<arg_key>(?P<key>[^<>\n]{1,128})</arg_key>\s{0,100}<arg_value>"
-    rf"|(?P<other>{_VALUE_END}|{OPEN}|{CLOSE})"
-)
-_SO_FAR = re.compile(
-    f"<(?:{so_far(('/arg_value>', 'tool_call>', '/tool_call>'))}|"
-    + so_far(("arg_key>",), "[^<>\n]{1,128}", ("</arg_key>",), r"\s{0,100}", ("<arg_value>",))
-    + ")"
-)
-_KINDS = {_VALUE_END: TagKind.ARGUMENT_END, OPEN: TagKind.CALL, CLOSE: TagKind.CALL_END}
-
-
-def _read(match: re.Match[str]) -> Tag:
-    if match["other"]:
-        return Tag(_KINDS[match["other"]], match.start(), match.end())
-    return Tag(TagKind.ARGUMENT, match.start(), match.end(), match["key"].strip())
-
-
-_SYNTAX = TagSyntax(
-    tag=_TAG,
-    so_far=_SO_FAR,
-    in_value=_TAG,
-    in_value_so_far=_SO_FAR,
-    closing=re.compile("</"),
-    read=_read,
-    may_begin_in=lambda text: "<" in text,
-    plain=True,
+_SYNTAX = plain_syntax(
+    r"arg_key>(?P<key>[^<>\n]{1,128})</arg_key>\s{0,100}<arg_value>",
+    so_far(("arg_key>",), "[^<>\n]{1,128}", ("</arg_key>",), r"\s{0,100}", ("<arg_value>",)),
+    {_VALUE_END: TagKind.ARGUMENT_END, OPEN: TagKind.CALL, CLOSE: TagKind.CALL_END},
 )
 _NAME = re.compile(rf"\s*(?P<name>{WORD})\s*")
 

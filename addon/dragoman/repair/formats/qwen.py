@@ -18,44 +18,21 @@ from ..tool_fit import schema_for
 from .marker_set import HEADER_LIMIT, tag_at
 from .protocol import WORD, LeakParser
 from .tagged_arguments import TaggedArguments
-from .tags import Tag, TagKind, TagSyntax, so_far
+from .tags import TagKind, plain_syntax, so_far
 from .tool_call_tag import CLOSE, OPEN, OPENED, ToolCallFormat, begun
 
-_PARAMETER, _PARAMETER_END = "<parameter", "</parameter>"
+_PARAMETER = "<parameter"
 _FUNCTION, _FUNCTION_END = "<function", "</function>"
-_TAG = re.compile(
-    r"<parameter\s{0,9}=\s{0,9}[\"']?(?P<key>[^<>\n\"']{1,128})[\"']?\s{0,9}>"
-    rf"|(?P<other>{_PARAMETER_END}|{_FUNCTION}=|{_FUNCTION_END}|{OPEN}|{CLOSE})"
-)
-_SO_FAR = re.compile(
-    f"<(?:{so_far(('/parameter>', 'function=', '/function>', 'tool_call>', '/tool_call>'))}|"
-    + so_far(("parameter",), r"\s{0,9}", r"=\s{0,9}[\"']?", "[^<>\n\"']{1,128}", r"[\"']?\s{0,9}")
-    + ")"
-)
-_KINDS = {
-    _PARAMETER_END: TagKind.ARGUMENT_END,
-    f"{_FUNCTION}=": TagKind.CALL,
-    _FUNCTION_END: TagKind.CALL_END,
-    OPEN: TagKind.SECTION,
-    CLOSE: TagKind.SECTION_END,
-}
-
-
-def _read(match: re.Match[str]) -> Tag:
-    if match["other"]:
-        return Tag(_KINDS[match["other"]], match.start(), match.end())
-    return Tag(TagKind.ARGUMENT, match.start(), match.end(), match["key"].strip())
-
-
-_SYNTAX = TagSyntax(
-    tag=_TAG,
-    so_far=_SO_FAR,
-    in_value=_TAG,
-    in_value_so_far=_SO_FAR,
-    closing=re.compile("</"),
-    read=_read,
-    may_begin_in=lambda text: "<" in text,
-    plain=True,
+_SYNTAX = plain_syntax(
+    r"parameter\s{0,9}=\s{0,9}[\"']?(?P<key>[^<>\n\"']{1,128})[\"']?\s{0,9}>",
+    so_far(("parameter",), r"\s{0,9}", r"=\s{0,9}[\"']?", "[^<>\n\"']{1,128}", r"[\"']?\s{0,9}"),
+    {
+        "</parameter>": TagKind.ARGUMENT_END,
+        f"{_FUNCTION}=": TagKind.CALL,
+        _FUNCTION_END: TagKind.CALL_END,
+        OPEN: TagKind.SECTION,
+        CLOSE: TagKind.SECTION_END,
+    },
     trim=True,
 )
 _NAME = re.compile(rf"\s*=?\s*[\"']?(?P<name>{WORD})[\"']?\s*>")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .typed_arguments import TypedArguments
@@ -77,6 +77,34 @@ class TagSyntax:
     def unfinished(self, text: str) -> int:
         """See `Markers`."""
         return unfinished(self.in_value_so_far, text)
+
+
+def plain_syntax(
+    tag: str, begun: str, kinds: Mapping[str, TagKind], *, trim: bool = False
+) -> TagSyntax:
+    """The syntax of tags that values may quote.  `tag` is an expression of the opening of an
+    argument with its `key`, and `begun` one of its starts, both without the ``<``; `kinds` are
+    all other tags."""
+    others = "|".join(map(re.escape, kinds))
+    pattern = re.compile(f"<{tag}|(?P<other>{others})")
+    beginning = re.compile(f"<(?:{so_far(tuple(other[1:] for other in kinds))}|{begun})")
+
+    def read(match: re.Match[str]) -> Tag:
+        if match["other"]:
+            return Tag(kinds[match["other"]], match.start(), match.end())
+        return Tag(TagKind.ARGUMENT, match.start(), match.end(), match["key"].strip())
+
+    return TagSyntax(
+        tag=pattern,
+        so_far=beginning,
+        in_value=pattern,
+        in_value_so_far=beginning,
+        closing=re.compile("</"),
+        read=read,
+        may_begin_in=lambda text: "<" in text,
+        plain=True,
+        trim=trim,
+    )
 
 
 def so_far(*parts: str | tuple[str, ...]) -> str:
