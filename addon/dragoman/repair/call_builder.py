@@ -21,7 +21,7 @@ MAX_CHECKED = 64 * 1024
 """Characters of arguments that are compared with the schema of their tool: longer ones are
 texts to be written to a file, which every schema takes."""
 MAX_INDEX = 2**31
-"""An index of a call beyond this is none."""
+"""Larger indexes of calls are invalid."""
 
 
 class CallBuilder:

@@ -38,7 +38,7 @@ _HEADER = re.compile(
 )
 _BLANKS = rf"\s{{0,{HEADER_LIMIT}}}"
 _DECIDES = re.compile(rf"\{{|{_token('call_end', 'calls_end')}")
-"""What a header ends with: the arguments, or that there are none."""
+"""What ends a header: the arguments, or the end of a call without any."""
 _NEXT_CALL = re.compile(rf"{_BLANKS}(?:{_token('call_begin')}|{WORD}{_BLANKS}{_token('sep')})")
 _CALL_END = re.compile(rf"{_BLANKS}{_token('call_end')}")
 _CALLS_END = re.compile(rf"{_BLANKS}{_token('calls_end')}")

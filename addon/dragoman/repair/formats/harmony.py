@@ -1,4 +1,4 @@
-"""Harmony, the format of gpt-oss: every message has a header, which says what it is.
+"""Harmony, the format of gpt-oss: every message has a header with its kind.
 
 ::
 

@@ -1,7 +1,7 @@
 """Arguments that a format writes as JSON text, up to one of its markers.
 
-A marker that is quoted in a string of the JSON is text, which only the rest of the JSON can
-tell: what follows such a marker is held until then (beyond `QUOTED_LIMIT` it was quoted).
+A marker that is quoted in a string of the JSON is text, and only the rest of the JSON shows
+that: what follows such a marker is held until then (beyond `QUOTED_LIMIT` it was quoted).
 Arguments without a marker at their end are over where JSON is complete and text follows.
 White space around the JSON is formatting.  Control characters in its strings, such as line
 ends, which models write and JSON forbids, are escaped.
@@ -216,7 +216,7 @@ class JsonArguments:
             self._is_none()
 
     def _is_none(self) -> None:
-        """What was followed cannot go on as JSON."""
+        """What was followed cannot continue as JSON."""
         self._give(self._followed)
         self._events.append(NoJson())
 

@@ -2,7 +2,7 @@
 
 The members come in any order, and the arguments leave as they arrive as soon as the name is
 known.  ``parameters`` are arguments, too, and some models write either as a JSON string.  The
-objects stand one after the other or in a list; some models double their outer braces.
+objects come one after the other or in a list; some models double their outer braces.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kimi K3's format, XTML, in which everything a model writes stands in a channel::
+"""Kimi K3's format, XTML, in which everything a model writes is in a channel::
 
     <|open|>think<|sep|>…<|close|>think<|sep|><|open|>response<|sep|>…<|close|>response<|sep|>
     <|open|>tools<|sep|>
@@ -8,8 +8,8 @@
     <|close|>tools<|sep|><|close|>message<|sep|><|end_of_msg|>
 
 without the line ends.  In the place of the arguments ``json type="object"`` may hold them all.
-Hosts lose markers, mostly one of two that stand side by side, and put blanks around names.
-Channel markers are taken out wherever they leak; what they say of a text decides its kind.
+Hosts lose markers, mostly one of two adjacent ones, and put blanks around names.
+Channel markers are taken out wherever they leak; they decide the kind of the text after them.
 """
 
 from __future__ import annotations

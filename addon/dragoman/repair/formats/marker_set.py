@@ -75,8 +75,8 @@ class MarkedFormat(LeakFormat):
 
 
 def tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:
-    """Which of these tags stands in `text` from `at` on, after white space, and where it ends;
-    ``("", at)`` if one may by what follows, and None if not."""
+    """Which of these tags follows in `text` at `at`, after white space, and where it ends;
+    ``("", at)`` if one may, by what comes, and None if not."""
     begin = at + len(text[at:]) - len(text[at:].lstrip())
     for tag in tags:
         if text.startswith(tag, begin) and begin + len(tag) - at <= HEADER_LIMIT:

@@ -1,5 +1,5 @@
 """Mistral's format: ``[TOOL_CALLS][{"name": NAME, "arguments": {…}}, …]``, and from v11 on
-``[TOOL_CALLS]NAME[ARGS]{…}`` for each call, where ``[CALL_ID]ID`` may stand before ``[ARGS]``,
+``[TOOL_CALLS]NAME[ARGS]{…}`` for each call, where ``[CALL_ID]ID`` may precede ``[ARGS]``,
 which some hosts leave out.  Only the next call, or text, ends one.
 """
 
@@ -29,7 +29,7 @@ class MistralParser(JsonCallsParser):
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
         self._named_before = False
-        """Whether the name stands before the arguments, and not in an object."""
+        """Whether the name precedes the arguments, and is not in an object."""
 
     @property
     def in_header(self) -> bool:

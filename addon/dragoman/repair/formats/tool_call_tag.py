@@ -1,5 +1,5 @@
-"""``<tool_call>``, with which three formats begin: what follows tells them apart, so each of
-them takes it only together with that."""
+"""``<tool_call>``, with which three formats begin: each of them
+matches it only together with what follows, which differs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _OBJECT_SO_FAR = re.compile(r"\s{0,256}(?:\{\s{0,256})?\Z")
 
 
 def begins_object(text: str, at: int) -> bool | None:
-    """Whether a JSON object begins there, after blanks; None if more has to come to tell."""
+    """Whether a JSON object begins there, after blanks; None if that depends on text to come."""
     if _OBJECT.match(text, at):
         return True
     return None if _OBJECT_SO_FAR.match(text, at) else False

@@ -89,7 +89,7 @@ class KimiParser(LeakParser):
         return True
 
     def _read_arguments_begin(self, marker: re.Match[str], end: int) -> bool:
-        """Arguments without a begin marker; with no header either, only JSON tells them."""
+        """Arguments without a begin marker; with no header either, they must be an object."""
         header = self._header_before(end)
         if header is None:
             return True
@@ -128,8 +128,8 @@ class KimiParser(LeakParser):
             self._at = end
 
     def _header_before(self, end: int) -> str | None:
-        """The header that stands right before an argument marker; None if there was text
-        before it, which is the next piece."""
+        """The header right before an argument marker; None if there was text before it, which
+        is the next event."""
         run = self._buffer[self._at : end]
         header = header_at_end(run, self._tools)
         if not (header or self._texts) and run.strip() and (word := word_of(run)):
