@@ -33,7 +33,6 @@ class CallNamer:
 
     @property
     def holds(self) -> bool:
-        """Whether a call is held."""
         return self._header is not None
 
     @property
@@ -48,7 +47,6 @@ class CallNamer:
         self._any = rule.calls == "any"
 
     def forget(self) -> None:
-        """Drop the call that is held."""
         self._header, self._texts, self._size = None, [], 0
 
     def header(self, header: Header) -> list[ScanEvent] | None:
@@ -69,7 +67,6 @@ class CallNamer:
         return [CallStart(name, header.call_id, form, self._format)]
 
     def arguments(self, arguments: Arguments) -> list[ScanEvent]:
-        """More of the call, if it is not held."""
         if self._header is None:
             return [arguments]
         self._texts.append(arguments.text)

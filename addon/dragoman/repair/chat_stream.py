@@ -62,7 +62,6 @@ class ChatStreamRepair:
         self._open_ended = False
 
     def leave_all(self) -> None:
-        """Let everything pass as it comes."""
         self._gave_up = True
 
     def ignores(self, raw: bytes) -> bool:
@@ -158,7 +157,6 @@ class ChatStreamRepair:
         return out
 
     def _settle(self) -> None:
-        """A frame has been processed."""
         if self._waiting.too_many:
             self._give_up()
         if self._channels and not any(channel.scanner.looks for channel in self._channels):

@@ -84,7 +84,6 @@ class DeclaredTools:
 
     @property
     def names(self) -> AbstractSet[str]:
-        """Those of the tools."""
         return self._schemas.keys()
 
     def schema_of(self, name: str) -> object:
@@ -157,7 +156,6 @@ def _called(messages: object) -> Slices[dict[str, str]]:
 
 
 def _properties(schema: object) -> AbstractSet[str]:
-    """The names of the arguments that a schema declares."""
     declared = schema.get("properties") if isinstance(schema, dict) else None
     return declared.keys() if isinstance(declared, dict) else frozenset()
 

@@ -114,7 +114,6 @@ class PendingPart:
             self.deltas.append(delta)
 
     def add_calls(self, deltas: list[dict[str, Any]]) -> None:
-        """Append deltas of repaired calls."""
         for delta in deltas:
             self.add({"tool_calls": [delta]})
             self.changed = True

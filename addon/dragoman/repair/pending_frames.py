@@ -39,7 +39,6 @@ class PendingFrames:
 
     @property
     def too_many(self) -> bool:
-        """Whether more wait than is held."""
         return len(self._frames) > MAX_HELD or self._size > MAX_HELD_BYTES
 
     def begin(self, frame: Frame) -> None:
@@ -55,7 +54,6 @@ class PendingFrames:
         return frame is self._taken_in
 
     def add(self, waiting: PendingFrame) -> None:
-        """One more frame."""
         self._frames.append(waiting)
         self._size += len(waiting.frame.raw)
 
@@ -70,7 +68,6 @@ class PendingFrames:
         return self._out
 
     def append(self, frames: list[Frame]) -> None:
-        """Frames of our own, after all that was let out."""
         self._out += frames
 
     def take(self) -> list[Frame]:
@@ -101,7 +98,6 @@ class PendingFrames:
         return decided
 
     def remove(self, gone: list[PendingFrame]) -> None:
-        """These have left."""
         if len(gone) == len(self._frames):
             self.clear()
         elif gone:
@@ -110,6 +106,5 @@ class PendingFrames:
             self._size -= sum(len(waiting.frame.raw) for waiting in gone)
 
     def clear(self) -> None:
-        """None waits any more."""
         self._frames = []
         self._size = 0

@@ -332,5 +332,4 @@ def _unheard(what: str) -> None:
 
 
 def _is_in_event(sent: bytes) -> bool:
-    """Whether an event has begun, and not ended."""
     return bool(sent) and not sent.endswith(BLANK_LINE_ENDS)

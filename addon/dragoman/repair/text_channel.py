@@ -79,7 +79,6 @@ class TextChannel:
 
     @property
     def held_text(self) -> str:
-        """`held_call` as text."""
         header, pieces, count = self.held_call
         return header + "".join(pieces[:count])
 
@@ -103,7 +102,6 @@ class TextChannel:
         return part
 
     def read(self, part: PendingPart, passage: Passage) -> None:
-        """A text of a frame."""
         if passage.fields != self.fields:
             self._place(part, self._enter(passage.fields))
         end = self.end + len(passage.text)
@@ -240,7 +238,6 @@ class Channels:
         self._model, self._formats = model, formats
 
     def clear(self) -> None:
-        """No text is read any more."""
         self._channels.clear()
 
     def of_choice(self, value: object, position: int) -> TextChannel | None:

@@ -90,7 +90,6 @@ class ActiveFormats:
         return None, in_vain
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:
-        """All markers."""
         found, _ = self.find(text)
         while found is not None:
             yield found

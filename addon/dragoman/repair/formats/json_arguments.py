@@ -18,7 +18,7 @@ from typing import Protocol
 
 from ...wire.json_progress import JsonProgress, Status
 from ..events import Arguments, CallEnd, Dropped, NoJson
-from .protocol import NOTHING_HELD
+from .protocol import CallArguments
 
 QUOTED_LIMIT = 16 * 1024
 """Characters held back after a quoted marker; after that many it counts as quoted."""
@@ -51,19 +51,14 @@ class Markers(Protocol):
         """Whether a marker begins in `text`, or may, by what follows."""
 
 
-class JsonArguments:
-    """See `CallArguments`."""
-
-    held = NOTHING_HELD
+class JsonArguments(CallArguments):
+    """Arguments that are JSON text up to a marker."""
 
     def __init__(self, markers: Markers, strays: Mapping[str, str] | None = None) -> None:
         """`strays` are markers that do not end a call, and their names: they are dropped."""
+        super().__init__()
         self._markers = markers
         self._strays = strays or {}
-        self._buffer = ""
-        self._at = 0
-        """Before this position in the buffer everything has been given, or dropped."""
-        self._events: list[Arguments | NoJson | CallEnd | Dropped] = []
         self._json = JsonProgress()
         self._controls = ControlCharacters()
         self._followed = -1
@@ -73,14 +68,9 @@ class JsonArguments:
         """Whether anything but white space has come."""
         self._gave = False
         self._structured = False
-        self.over = False
         self.ended_by = ""
         """The marker that ended the call, with which the `rest` begins; empty if it was text,
         or the end of the text."""
-
-    @property
-    def rest(self) -> str:
-        return self._buffer[self._at :]
 
     @property
     def complete(self) -> bool:
@@ -103,12 +93,7 @@ class JsonArguments:
         self._followed -= self._at
         if self._quoted_at is not None:
             self._quoted_at -= self._at
-        self._buffer = self.rest + text
-        self._at = 0
-
-    def take(self) -> list[Arguments | NoJson | CallEnd | Dropped]:
-        events, self._events = self._events, []
-        return events
+        super().push(text)
 
     def step(self) -> bool:
         if not self._seen and not self._skip_leading_blanks():
@@ -246,16 +231,12 @@ class JsonArguments:
         self.over = True
 
 
-class StringArguments:
-    """Arguments that are JSON text in a JSON string, from after its opening quote.  See
-    `CallArguments`.  An escaped surrogate stays as it is: it means the same in the inner text."""
-
-    held = NOTHING_HELD
+class StringArguments(CallArguments):
+    """Arguments that are JSON text in a JSON string, from after its opening quote.  An escaped
+    surrogate stays as it is: it means the same in the inner text."""
 
     def __init__(self) -> None:
-        self.rest = ""
-        self.over = False
-        self._events: list[Arguments | CallEnd] = []
+        super().__init__()
         self._json = JsonProgress()
         self._controls = ControlCharacters()
         self._seen = False
@@ -269,30 +250,24 @@ class StringArguments:
             return None
         return self._read(text)
 
-    def push(self, text: str) -> None:
-        self.rest += text
-
-    def take(self) -> list[Arguments | CallEnd]:
-        events, self._events = self._events, []
-        return events
-
     def step(self) -> bool:
-        run = _RUN.match(self.rest)
+        rest = self.rest
+        run = _RUN.match(rest)
         end = run.end() if run else 0
-        if end == 0 and self.rest and self.rest[0] == "\\" and not _UNFINISHED.match(self.rest):
+        if end == 0 and rest and rest[0] == "\\" and not _UNFINISHED.match(rest):
             end = 1  # no escape
         if end:
-            self._events.append(Arguments(self._read(self.rest[:end])))
-            self.rest = self.rest[end:]
+            self._events.append(Arguments(self._read(rest[:end])))
+            self._at += end
             return True
-        if self.rest[:1] == '"':
-            self.rest = self.rest[1:]
+        if rest[:1] == '"':
+            self._at += 1
             self._end(cut=False)
             return True
         return False
 
     def finish(self) -> None:
-        self.rest = ""
+        self._at = len(self._buffer)
         self._end(cut=True)
 
     def _read(self, written: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, CallEnd, Dropped, Header, NoHeader, NoJson, ParseEvent, Text
@@ -90,39 +90,53 @@ class LeakFormat:
         return False
 
 
-class CallArguments(Protocol):
+class CallArguments:
     """The arguments of one call, read from the text of its format."""
 
-    @property
-    def rest(self) -> str:
-        """See `LeakParser.rest`."""
-
-    @property
-    def held(self) -> Held:
-        """See `LeakParser.held`."""
-
-    @property
-    def over(self) -> bool:
+    def __init__(self) -> None:
+        self._buffer = ""
+        self._at = 0
+        """Before this position in the buffer everything has been given, or dropped."""
+        self._events: list[Arguments | NoJson | CallEnd | Dropped] = []
+        self.over = False
         """Whether the `rest` is no part of them."""
 
     @property
     def complete(self) -> bool:
         """Whether nothing is missing but an end marker."""
+        raise NotImplementedError
+
+    @property
+    def rest(self) -> str:
+        """See `LeakParser.rest`."""
+        return self._buffer[self._at :]
+
+    @property
+    def held(self) -> Held:
+        """See `LeakParser.held`."""
+        return NOTHING_HELD
 
     def takes(self, text: str) -> str | None:
         """See `LeakParser.takes`."""
+        raise NotImplementedError
 
     def push(self, text: str) -> None:
         """More of the text."""
+        self._buffer = self.rest + text
+        self._at = 0
 
     def step(self) -> bool:
         """Decide as much as can be; False if more text is needed."""
+        raise NotImplementedError
 
     def finish(self) -> None:
         """The text has ended: decide the rest."""
+        raise NotImplementedError
 
     def take(self) -> Sequence[Arguments | NoJson | CallEnd | Dropped]:
         """What was decided, once; a `CallEnd` is the last."""
+        events, self._events = self._events, []
+        return events
 
 
 class LeakParser:

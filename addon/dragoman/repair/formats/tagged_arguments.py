@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 
 from ..events import Arguments, CallEnd, Dropped
-from .protocol import Held
+from .protocol import CallArguments, Held
 from .tags import TAG_LIMIT, Tag, TagKind, TagSyntax
 from .value_types import declares
 
@@ -40,8 +40,8 @@ _LEVELS = {
 _BEGINNINGS = frozenset((TagKind.ARGUMENT, TagKind.CALL, TagKind.SECTION))
 
 
-class TaggedArguments:
-    """See `CallArguments`."""
+class TaggedArguments(CallArguments):
+    """Arguments between tags."""
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class TaggedArguments:
     ) -> None:
         """`schema` is that of the tool's arguments; `is_tool` says whether a call of this name
         may follow; `in_section`: whether the call only ends with a tag."""
+        super().__init__()
         self._syntax = syntax
         self._schema = schema
         self._is_tool = is_tool
@@ -60,18 +61,12 @@ class TaggedArguments:
         self._typed = syntax.arguments(schema)
         self._quoted = QuotedTags()
         """Tags in the open value."""
-        self._buffer = ""
-        self._at = 0
-        """Before this position in the buffer everything has been given, or is a tag."""
-        self.complete = False
-        """Whether a value has ended, and no other has begun."""
-        self.over = False
         self._ended = False
         """Whether the text has."""
 
     @property
-    def rest(self) -> str:
-        return self._buffer[self._at :]
+    def complete(self) -> bool:
+        return self._typed.begun and not self._typed.in_value
 
     @property
     def held(self) -> Held:
@@ -85,10 +80,6 @@ class TaggedArguments:
         given = self._typed.takes(text)
         self._quoted.before = text[-1:] if given is not None else self._quoted.before
         return given
-
-    def push(self, text: str) -> None:
-        self._buffer = self.rest + text
-        self._at = 0
 
     def take(self) -> list[Arguments | Dropped | CallEnd]:
         return self._typed.take()
@@ -122,7 +113,6 @@ class TaggedArguments:
     def begin(self, tag: Tag) -> None:
         """A value begins after this tag."""
         self._typed.begin(tag.name or "", tag.type, trim=self._syntax.trim)
-        self.complete = False
 
     def _step_between(self) -> bool:
         found = NOT_BLANK.search(self._buffer, self._at)
@@ -201,7 +191,6 @@ class TaggedArguments:
             self._typed.end_value(name=tag.name or "")
         else:
             self._typed.end_value(implied=True)
-        self.complete = not self._typed.in_value
 
     def _give(self, end: int) -> None:
         if self._at < end:

@@ -40,11 +40,9 @@ class TypedArguments:
 
     @property
     def begun(self) -> bool:
-        """Whether any argument has begun."""
         return bool(self._keys)
 
     def has(self, key: str) -> bool:
-        """Whether this argument has begun."""
         return key in self._keys
 
     @property
@@ -63,7 +61,6 @@ class TypedArguments:
         self._value = _Value(kind, trim)
 
     def text(self, text: str) -> None:
-        """More of the open value."""
         if self._value is not None:
             self._given.append(self._value.text(text))
 

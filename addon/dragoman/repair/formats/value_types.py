@@ -53,7 +53,6 @@ class ValueType:
 
     @property
     def takes_null(self) -> bool:
-        """Whether ``null`` is null."""
         return any(name == "null" for name, _ in self.members)
 
     def json_of(self, text: str) -> str:
