@@ -38,7 +38,7 @@ _MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,256})')
 
 
 class ChatStreamRepair:
-    """Repairs one stream.  `now` (seconds) only serves to make call ids."""
+    """Repairs one stream (see `StreamRepair`).  `now` (seconds) is only used for call ids."""
 
     def __init__(
         self,
@@ -65,7 +65,6 @@ class ChatStreamRepair:
         self._gave_up = True
 
     def ignores(self, raw: bytes) -> bool:
-        """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
         if not self._named and raw.find(b'"model"') >= 0:
@@ -88,8 +87,6 @@ class ChatStreamRepair:
             self._channels.named(model, formats)
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        """The frames that may leave now that `frame` has come; `asked`: it was asked about
-        just now, and `ignores` it not."""
         if not asked and (
             self._gave_up or not (frame.whole or self._waiting) or self.ignores(frame.raw)
         ):
@@ -171,12 +168,10 @@ class ChatStreamRepair:
         return self._waiting.take()
 
     def has_taken_in(self, frame: Frame) -> bool:
-        """Whether the latest frame is this one, and all its content has left or would with
-        `release`."""
         return self._waiting.has_taken_in(frame)
 
     def end_after_fault(self) -> None:
-        """None: what comes after a fault passes as it comes."""
+        """What comes after a fault is forwarded as it comes."""
 
     def release(self) -> list[Frame]:
         """After a fault: everything that has not left, as it came where that is possible."""

@@ -55,7 +55,7 @@ class RepairPipeline:
         self,
         repair: StreamRepair,
         evidence: Evidence,
-        warn: Callable[[str], None] | None = None,
+        warn: Callable[[str], None] = lambda what: None,  # noqa: ARG005
         *,
         labelled: bool = True,
         max_document: int = 0,
@@ -68,7 +68,7 @@ class RepairPipeline:
         be broken off; otherwise its last event is an error."""
         self._repair = repair
         self._evidence = evidence
-        self._warn = warn or _unheard
+        self._warn = warn
         self._has_end = has_end
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
@@ -325,10 +325,6 @@ class RepairPipeline:
         except Exception as failure:
             self.failures.append(failure)
             return []
-
-
-def _unheard(what: str) -> None:
-    pass
 
 
 def _is_in_event(sent: bytes) -> bool:

@@ -42,14 +42,7 @@ def begins_object(text: str, at: int) -> bool | None:
 
 def section(header: str, arguments: str) -> str:
     """A section with one call, as the model writes it."""
-    begin, call, its_arguments, call_end, end = (
-        next(text for text, marker in MARKERS.items() if marker is wanted)
-        for wanted in (
-            Marker.SECTION_BEGIN,
-            Marker.CALL_BEGIN,
-            Marker.ARGUMENTS_BEGIN,
-            Marker.CALL_END,
-            Marker.SECTION_END,
-        )
-    )
-    return f"{begin}{call}{header}{its_arguments}{arguments}{call_end}{end}"
+    text = {marker: text for text, marker in reversed(MARKERS.items())}
+    call = f"{text[Marker.CALL_BEGIN]}{header}{text[Marker.ARGUMENTS_BEGIN]}{arguments}"
+    end = f"{text[Marker.CALL_END]}{text[Marker.SECTION_END]}"
+    return text[Marker.SECTION_BEGIN] + call + end
