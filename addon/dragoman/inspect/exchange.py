@@ -50,9 +50,9 @@ class Exchange:
     """As the client sent it."""
     upstream_request: bytes
     """As the upstream received it; the same but for bridged flows and cured requests."""
-    upstream_reply: bytes
+    upstream_reply: bytes = b""
     """As the upstream sent it, with a `gap` where bytes are missing."""
-    client_reply: bytes
+    client_reply: bytes = b""
     """As the client received it, with a `gap` where bytes are missing."""
     client_path: str = ""
     """Of a bridged flow: the path, with its query, that the client sent."""

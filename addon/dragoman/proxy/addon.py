@@ -177,9 +177,7 @@ class Dragoman:
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Bridge, cure or answer a request."""
-        if flow.response is not None or flow.error is not None or not flow.live:
-            return
-        if is_question(flow):
+        if flow.response or flow.error or not flow.live or is_question(flow):
             return
         asked = client_request_of(flow) if is_replayed(flow) else None
         if asked is not None and is_chat(flow.request):

@@ -15,16 +15,7 @@ from .patch_text import PatchText, patch_in
 _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _TAIL = re.compile(r"\s*\}\s*")
 _RUN = re.compile(r'[^"\\]+')
-_PLAIN = {
-    '"': '"',
-    "\\": "\\",
-    "/": "/",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-}
+_PLAIN = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 _UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _HEAD_LIMIT = 200
 """Characters in which the head must be found; beyond, the arguments have another form."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...notes import Evidence
+from ...wire.errors import Refused
 from ...wire.json_codec import dumps
 from ...wire.slices import Slices
 from ..conversation import (
@@ -82,7 +83,9 @@ def messages(
         raise missing(request.at("input"))
     else:
         raise wrong_type(value, "a string or an array", request.at("input"))
-    return (yield from thread.close())
+    if messages := (yield from thread.close()):
+        return messages
+    raise Refused("'input' says nothing.", param="input")
 
 
 def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[str, Any]]:

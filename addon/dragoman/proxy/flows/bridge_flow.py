@@ -102,7 +102,7 @@ class BridgeFlow:
         except Exception:
             logger.exception("%s: the request could not be converted", flow.request.pretty_host)
             reason, message = "it could not be converted", "Dragoman could not convert the request."
-            flow.response = error_response(500, message, type="server_error")
+            flow.response = error_response(500, message)
         else:
             self._begin(flow, bridged)
             return

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
@@ -20,6 +22,7 @@ from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
+from ...repair.pipeline import StreamRepair
 from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import EARLY, TAIL, has_ended
 from ...wire.json_codec import NotJson
@@ -96,37 +99,45 @@ class RepairFlow:
     ) -> bool:
         """Have the reply repaired while it streams, if wanted; False if it has to pass as it comes.
         `turns`: see `RepairStream`."""
-        encoding, asked = encoding_of(response), self._asked[flow]
-        breaks = self._breaks and not is_replayed(flow)
-        if asked is None:
-            return False
-        repairs = settings.repair is None or settings.repair(flow)
         try:
-            record = self._monitor.of(flow, "repair" if repairs else "watch")
-            if is_unreadable(encoding):
-                logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
-                return False
-            self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
-            tools, policy = asked.tools, settings.policy
-            record.tools = declared(tools)
-            repair = stage_for(tools, policy, record.evidence, int(time.time()))
-            response.stream = RepairStream(
-                repair if repairs else _left_alone(policy, record.evidence),
-                decoder_for(encoding),
-                name=name_of(flow),
-                record=record,
-                heartbeat=settings.heartbeat if asked.stream else 0,
-                labelled=media_type(response) == EVENT_STREAM,
-                whole=_Whole(tools, policy, record.evidence) if repairs else _as_it_came,
-                waits=breaks,
-                has_end=repairs and is_chat(flow.request),
-                # How a body ends says nothing to a client of HTTP/1.0.
-                breaks=breaks and flow.request.http_version != "HTTP/1.0",
-                turns=turns,
-            )
+            return self._stream(flow, response, settings, turns)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
+
+    def _stream(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        turns: TurnReader | None,
+    ) -> bool:
+        encoding, asked = encoding_of(response), self._asked[flow]
+        if asked is None:
+            return False
+        repairs = settings.repair is None or settings.repair(flow)
+        record = self._monitor.of(flow, "repair" if repairs else "watch")
+        if is_unreadable(encoding):
+            logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
+            return False
+        self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
+        record.tools = declared(asked.tools)
+        breaks = self._breaks and not is_replayed(flow)
+        stage, whole = _stages(asked.tools, settings.policy, record.evidence, repairs=repairs)
+        response.stream = RepairStream(
+            stage,
+            decoder_for(encoding),
+            name=name_of(flow),
+            record=record,
+            heartbeat=settings.heartbeat if asked.stream else 0,
+            labelled=media_type(response) == EVENT_STREAM,
+            whole=whole,
+            waits=breaks,
+            has_end=repairs and is_chat(flow.request),
+            # How a body ends says nothing to a client of HTTP/1.0.
+            breaks=breaks and flow.request.http_version != "HTTP/1.0",
+            turns=turns,
+        )
         record.options = settings.in_words(repair=repairs, dialect="")
         self._monitor.streams(flow, record)
         set_stream_framing(flow.request, response)
@@ -192,23 +203,17 @@ class RepairFlow:
             response.content = repaired
 
 
-class _Whole:
-    """Repairs a document that came where a stream was asked for."""
-
-    def __init__(self, tools: Tools, policy: Policy, evidence: Evidence) -> None:
-        self._tools = tools
-        self._policy = policy
-        self._evidence = evidence
-
-    def __call__(self, body: bytes) -> Slices[bytes]:
-        now = int(time.time())
-        return repairing_whole(body, self._tools, self._policy, self._evidence, now)
-
-
-def _left_alone(policy: Policy, evidence: Evidence) -> ChatStreamRepair:
-    stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, 0)
+def _stages(
+    tools: Tools, policy: Policy, evidence: Evidence, *, repairs: bool
+) -> tuple[StreamRepair, Callable[[bytes], Slices[bytes]]]:
+    """What repairs the reply if it is a stream, and if it is a document; or only reads it."""
+    now = int(time.time())
+    if repairs:
+        whole = partial(repairing_whole, tools=tools, policy=policy, evidence=evidence, now=now)
+        return stage_for(tools, policy, evidence, now), whole
+    stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, now)
     stage.leave_all()
-    return stage
+    return stage, _as_it_came
 
 
 def _as_it_came(body: bytes) -> Slices[bytes]:
