@@ -22,7 +22,7 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .. import __version__
-from ..inspect.outcome import REFUSED, Ending, Outcome
+from ..inspect.outcome import REFUSED
 from . import error_responses, options
 from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
@@ -185,8 +185,8 @@ class Dragoman:
             if await self._bridge.convert_again(flow, asked, self.settings, dialect):
                 return
         address = responses_route(flow.request)
-        if address is not None and self._bridge.recall.runs(flow.request, address):
-            await self._answer(flow, address)
+        if address is not None and self._bridge.endpoints.runs(flow.request, address):
+            await self._bridge.answer(flow, address)
             return
         if is_chat(flow.request):
             if self._repairs(flow):
@@ -213,20 +213,7 @@ class Dragoman:
                 dialect = self._asked.pop(flow, "")
                 await self._bridge.convert(flow, address, self.settings, dialect, why)
             else:
-                await self._answer(flow, address)
-
-    async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> None:
-        """Answer from the stored responses."""
-        try:
-            flow.response = await self._bridge.recall.answer(flow, address)
-        except ClientLeft:
-            logger.info("%s: the client has left before its answer was there", name_of(flow))
-            if flow.killable:
-                flow.kill()
-            return
-        ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
-        outcome = Outcome(ending, "answered from the stored responses")
-        flow.comment = flow.comment or str(outcome)
+                await self._bridge.answer(flow, address)
 
     # The response
 
@@ -351,7 +338,7 @@ class Dragoman:
         why = self._hosts.why_bridged(request, address or beside(request))
         if why or address is None or not self._may_be_kept(address):
             return why
-        kept = await self._bridge.recall.has(request, address.response_id)
+        kept = await self._bridge.endpoints.has(request, address.response_id)
         return "its response is kept here" if kept else ""
 
     def _may_be_kept(self, address: ResponsesRoute) -> bool:
