@@ -154,7 +154,7 @@ class _Bridge:
         self._exchange = exchange
         self._turn = conversion.turn
         self._evidence = evidence
-        self._tools = DeclaredTools.of_request(conversion.chat)
+        self._tools = DeclaredTools.of_request(conversion.declaring)
         self._repairs = exchange.options.get("dragoman_repair") != "off"
 
     def replies(self) -> tuple[bytes, ...]:

@@ -37,6 +37,8 @@ BOUNDS = (
 """Seconds up to which each bucket of a histogram counts; one more has no limit."""
 
 Result = Literal["clean", "repaired"] | Ending
+TOUCHED = frozenset({"dropped", "took out", "joined", "added finish_reason"})
+"""What repair notes of a reply that it changed without making a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class Summary:
     def result(self) -> Result:
         """What the flow is counted as: only an answer or a call is clean, or repaired."""
         if self.outcome.ending == "answered":
-            return "repaired" if self.forms else "clean"
+            touched = self.job == "repair" and not TOUCHED.isdisjoint(self.notes)
+            return "repaired" if self.forms or touched else "clean"
         return self.outcome.ending
 
 

@@ -239,7 +239,8 @@ class Dragoman:
         if repairable or reader:
             await self._repair.read(flow)
         if (repairable or reader) and self._repair.streams(flow, response):
-            if not self._repair.stream(flow, response, self.settings, reader):
+            names = self._cure.tool_names(flow)
+            if not self._repair.stream(flow, response, self.settings, reader, names):
                 self._repair.pass_on(flow, response)
         elif repairable and self._repair.collects(flow, response):
             response.stream = False
@@ -283,7 +284,7 @@ class Dragoman:
             self._monitor.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif self._is_repairable(flow):
-            await self._repair.whole(flow, response, self.settings)
+            await self._repair.whole(flow, response, self.settings, self._cure.tool_names(flow))
         await self._cure.end_reply(flow, response)
         self._monitor.close(flow, await self._monitor.look(flow))
 

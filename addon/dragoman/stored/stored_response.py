@@ -106,11 +106,13 @@ class StoredResponse:
         return items
 
     def outcome(self) -> Slices[list[Json]]:
-        """What came of its input, without a call that was cut (it is then listed as
-        ``incomplete``, and the client never got its end): that is never history."""
+        """What came of its input, without a call that was cut, or the prose that a failure cut:
+        listed as ``incomplete``, its end was never told to the client, and it is never history."""
         came: list[Json] = []
+        failed = self.response.get("status") == "failed"
+        cut = (*STREAMED_CALLS, "message", "reasoning") if failed else STREAMED_CALLS
         for item in self.response["output"] if self.said is None else self.said:
-            if item.get("status") != "incomplete" or item.get("type") not in STREAMED_CALLS:
+            if item.get("status") != "incomplete" or item.get("type") not in cut:
                 came.append(item)
             yield
         return came

@@ -137,6 +137,12 @@ class Call:
         return self._follower.status is Status.COMPLETE
 
     @property
+    def in_string(self) -> bool:
+        """Whether they end within a string of their JSON."""
+        self._follow()
+        return self._follower.in_string
+
+    @property
     def only_value(self) -> bool:
         """Whether only blanks follow the value."""
         return self.whole and not self._more

@@ -10,7 +10,8 @@ call (`sequencer`).  However the upstream ends, the client gets exactly one term
 |   … but after reasoning alone, or nothing            | `response.failed`     |
 | sent an error, or closed or died before its end      | `response.failed`     |
 | completed a turn in which a call is half written     | `response.failed`     |
-|   (after the finish reason) or has no name           |                       |
+|   (after the finish reason), has no name, or is of   |                       |
+|   a custom tool and ends within its input            |                       |
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from .sequencer import PIECE, OutputSequencer
 
 _NOTHING = "The upstream's answer held no part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
+_HALF_INPUT = "The upstream ended the turn within the input of a tool."
 
 MAX_TEXT = 16 * 1024 * 1024
 """Characters of a reply, sent or waiting: four times a million tokens.  A string is written by
@@ -299,6 +301,8 @@ class ReplyConverter:
         self._reader.end_content()
         if self._sequencer.nameless(cut=cut):
             self._fail(failure("server_error", _NAMELESS))
+        elif self._sequencer.half_input and not cut:
+            self._fail(failure("server_error", _HALF_INPUT))
         elif self._sequencer.lacks_summary:
             self._fail(failure("server_error", "The upstream wrote no summary."))
         else:

@@ -84,6 +84,14 @@ class OutputSequencer:
         return any(not call.name and (call.whole or not cut) for call in calls)
 
     @property
+    def half_input(self) -> bool:
+        """Whether the input of a custom tool, which clients run as it is, has no end."""
+        calls = (piece for piece in self._waiting if isinstance(piece, Call) and piece.in_string)
+        names = (call.name for call in calls)
+        tools = (self._tools.exactly(name) or self._tools.meant_by(name) for name in names)
+        return any(tool is not None and tool.kind == "custom" for tool in tools)
+
+    @property
     def lacks_summary(self) -> bool:
         """Whether a summary was asked for and there is none."""
         return self._summary is not None and not "".join(self._summary).strip()

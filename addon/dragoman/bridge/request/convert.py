@@ -42,6 +42,11 @@ class Conversion:
     turn: TurnContext
     """The request as its reply needs it."""
 
+    @property
+    def declaring(self) -> dict[str, Any]:
+        """What says which calls the reply may hold: a choice of none is not sent without tools."""
+        return {**self.chat, "tool_choice": self.turn.request.get("tool_choice")}
+
 
 def convert(
     body: object,
@@ -85,7 +90,7 @@ def converting(
         messages.append({"role": "user", "content": SUMMARY_PROMPT})
     else:
         chat |= _tools(request, toolbox, evidence) | _text(request)
-    asked = effort(request, earlier or ())
+    asked = yield from effort(request, earlier or ())
     chat |= _limits_and_reasoning(request, asked, family, evidence) | _settings(request)
     if stream:
         chat |= {"stream": True, "stream_options": {"include_usage": True}}

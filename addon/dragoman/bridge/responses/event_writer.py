@@ -25,7 +25,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ...wire.chat_end import IncompleteReason
-from ...wire.errors import UpstreamError, official_code
+from ...wire.error_codes import official_code
+from ...wire.errors import UpstreamError
 from ...wire.json_codec import Json, dumps, quoted
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied

@@ -252,7 +252,7 @@ def _converted(
         shown = {name: value for name, value in asked.shown.items() if name != "input"}
         turn = replace(turn, request=shown)
     body = yield from writing(chat)
-    tools = yield from DeclaredTools.reading(chat)
+    tools = yield from DeclaredTools.reading(conversion.declaring)
     yield from emptied(chat["messages"])
     for request in (asked.body, asked.shown):
         if isinstance(request, dict) and isinstance(items := request.get("input"), list):

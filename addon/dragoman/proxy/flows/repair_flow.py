@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
+from ...bridge.cure.tool_names import ToolNames
 from ...bridge.native.reply_repair import (
     Tools,
     declared,
@@ -96,11 +97,12 @@ class RepairFlow:
         response: http.Response,
         settings: Settings,
         turns: TurnReader | None,
+        names: ToolNames | None,
     ) -> bool:
         """Have the reply repaired while it streams, if wanted; False if it has to pass as it comes.
-        `turns`: see `RepairStream`."""
+        `turns`, `names`: see `RepairStream`."""
         try:
-            return self._stream(flow, response, settings, turns)
+            return self._stream(flow, response, settings, turns, names)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
@@ -111,6 +113,7 @@ class RepairFlow:
         response: http.Response,
         settings: Settings,
         turns: TurnReader | None,
+        names: ToolNames | None,
     ) -> bool:
         encoding, asked = encoding_of(response), self._asked[flow]
         if asked is None:
@@ -137,6 +140,7 @@ class RepairFlow:
             # How a body ends says nothing to a client of HTTP/1.0.
             breaks=breaks and flow.request.http_version != "HTTP/1.0",
             turns=turns,
+            names=names,
         )
         record.options = settings.in_words(repair=repairs, dialect="")
         self._monitor.streams(flow, record)
@@ -161,7 +165,13 @@ class RepairFlow:
             record.evidence.note("not repaired", "a body too large to be read as a whole")
         self.pass_on(flow, response)
 
-    async def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
+    async def whole(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        names: ToolNames | None,
+    ) -> None:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon
         await self.read(flow)
@@ -197,6 +207,8 @@ class RepairFlow:
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
             return
+        if names is not None:
+            repaired = names.given_in(repaired)
         if repaired != body:
             record.came(body)
             response.headers.pop("content-encoding", None)

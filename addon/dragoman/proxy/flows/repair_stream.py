@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from ...bridge.cure.tool_names import ToolNames
 from ...repair.pipeline import RepairPipeline, StreamRepair
 from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import broken_off
@@ -40,11 +41,12 @@ class RepairStream(LiveStream):
         has_end: bool,
         breaks: bool,
         turns: TurnReader | None = None,
+        names: ToolNames | None = None,
     ) -> None:
         """`labelled`: whether the reply says that it is an event stream. `whole` repairs a
         document; `waits`: the reply's end waits for that (`LiveStream.reading`). `has_end`,
         `breaks`: see `RepairPipeline`. `turns` reads what is sent, if a turn's end waits until it
-        has been kept."""
+        has been kept. `names`: if tools were sent with others than the client's."""
         super().__init__(name, record, heartbeat, decoder)
         self._pipeline = RepairPipeline(
             repair,
@@ -62,6 +64,7 @@ class RepairStream(LiveStream):
         self._read = b""
         """The reply made of the document."""
         self._turns = turns
+        self._names = names
 
     def _feed(self, data: bytes) -> bytes:
         passing = self._repaired(data)
@@ -91,7 +94,7 @@ class RepairStream(LiveStream):
         try:
             for plain in decoded(self._decoder, data, self._name):
                 self._record.came(plain)
-                out.append(self._pipeline.feed(plain))
+                out.append(self._named(self._pipeline.feed(plain)))
         except DecodingError as error:
             what = f"The upstream's compressed body is unusable: {error}."
             out.append(self._broken_off(what))
@@ -118,7 +121,7 @@ class RepairStream(LiveStream):
         document, self._document = self._document or b"", None
         self._read = document  # what is sent after a fault
         try:
-            self._read = yield from self._whole(document)
+            self._read = self._named((yield from self._whole(document)))
             if self._turns is not None:
                 yield from self._turns.reading(self._read)
         except Exception:
@@ -155,4 +158,7 @@ class RepairStream(LiveStream):
             failure = self._pipeline.failures.pop()
             what = "%s: held text could not be released"
             logger.error(what, self._name, exc_info=failure)
-        return out
+        return self._named(out)
+
+    def _named(self, out: bytes) -> bytes:
+        return out if self._names is None else self._names.given_in(out)
