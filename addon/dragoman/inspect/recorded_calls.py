@@ -14,6 +14,7 @@ from itertools import chain, groupby
 from ..wire.chat_calls import CallAssembler, CallDelta, elements, read_delta
 from ..wire.chat_delta import choices
 from ..wire.json_codec import NotJson, loads
+from ..wire.slices import Slices
 from .parse.values import objects
 
 MAX_READ = 2000
@@ -29,7 +30,7 @@ _OTHER_CHOICE = re.compile(
 )
 
 
-def recorded_calls(body: bytes) -> list[tuple[str, str]]:
+def recorded_calls(body: bytes) -> Slices[list[tuple[str, str]]]:
     """The name and the arguments of each call of a stream, or of none if that is not certain:
     where there are several choices, or too many events."""
     if b'"tool_calls"' not in body or _OTHER_CHOICE.search(body):
@@ -42,6 +43,7 @@ def recorded_calls(body: bytes) -> list[tuple[str, str]]:
         call, begun = calls.take(delta)
         if begun:
             found.append(call)
+        yield
     return [(call.name, call.arguments) for call in found]
 
 

@@ -69,6 +69,8 @@ class ReplySummary:
     """Whether there is any text for the user, blanks aside."""
     early: bool = False
     """Whether it is a stream without its end."""
+    refused_calls: int = 0
+    """See `turn_figures.counting_refused`."""
 
 
 def summarizing_both(

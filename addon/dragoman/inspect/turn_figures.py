@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from ..notes import Evidence
 from ..repair.declared_tools import DeclaredTools
 from ..repair.formats import NAMES
+from ..wire.json_codec import NotJson
+from ..wire.json_slices import reading
+from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .outcome import Outcome
-from .parse.reply import parse_reply
+from .parse.reply import parse_whole
 from .recorded_calls import recorded_calls
 from .summary import ReplySummary
 
 OTHER = "other"
 """The format where the note of a call has no room for it."""
 MAX_BODY = 1024 * 1024
-"""Bytes of a reply that is looked at once more at its end: some milliseconds."""
+"""Bytes of a reply whose calls are read once more at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +49,28 @@ class TurnFigures:
 
 
 def figures_of(
-    body: bytes, tools: DeclaredTools, evidence: Evidence, seen: ReplySummary, outcome: Outcome
+    tools: DeclaredTools, evidence: Evidence, seen: ReplySummary, outcome: Outcome
 ) -> TurnFigures:
-    """Of the turn to which an upstream answered with `body`, empty if that was not kept.
-    `seen` and `outcome` are of what the client received."""
+    """Of one turn; `seen` and `outcome` are of what the client received."""
     if not tools or not seen.parsed:
         return TurnFigures()
-    leaked = leaked_calls(evidence)
-    native = _native(body) if len(seen.calls) > leaked.total() and len(body) <= MAX_BODY else []
-    refused = evidence.refused + sum(tools.refuses(*call) for call in native)
-    return TurnFigures(1, len(seen.calls), leaked, refused, int(outcome.ending == "empty"))
+    refused = evidence.refused + seen.refused_calls
+    empty = int(outcome.ending == "empty")
+    return TurnFigures(1, len(seen.calls), leaked_calls(evidence), refused, empty)
+
+
+def counting_refused(
+    body: bytes, tools: DeclaredTools, evidence: Evidence, seen: ReplySummary
+) -> Slices[int]:
+    """How many calls in an upstream's reply, empty if it was not kept, have arguments that are
+    no JSON, or such as the schema of their tool refuses; those that leaked are not counted."""
+    has_calls = seen.parsed and len(seen.calls) > leaked_calls(evidence).total()
+    refused = 0
+    if tools and has_calls and len(body) <= MAX_BODY:
+        for name, arguments in (yield from _native(body)):
+            refused += tools.refuses(name, arguments)
+            yield
+    return refused
 
 
 def leaked_calls(evidence: Evidence) -> Counter[str]:
@@ -68,9 +83,13 @@ def leaked_calls(evidence: Evidence) -> Counter[str]:
     return leaked
 
 
-def _native(body: bytes) -> list[tuple[str, str]]:
+def _native(body: bytes) -> Slices[list[tuple[str, str]]]:
     """The names and arguments of the calls that stand in a reply as such."""
     if is_event_stream(body):
-        return recorded_calls(body)
-    calls = [call for choice in parse_reply(body).choices for call in choice.calls]
+        return (yield from recorded_calls(body))
+    try:
+        reply = parse_whole((yield from reading(body)))
+    except NotJson:
+        return []
+    calls = [call for choice in reply.choices for call in choice.calls]
     return [(call.name, call.arguments) for call in calls if call.kind == "function"]

@@ -55,7 +55,7 @@ leave room on a machine with 4 GB."""
 
 
 class ReplyConverter:
-    """One turn's reply.  Every method returns the frames that are to be sent now."""
+    """One turn's reply. The methods return the frames that are to be sent now."""
 
     def __init__(
         self,

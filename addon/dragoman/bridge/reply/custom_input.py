@@ -1,8 +1,8 @@
-"""The input of a custom tool, out of the arguments it travels in, as they arrive.
+"""The input of a custom tool, read from the call's arguments.
 
-A chat upstream calls a custom tool as a function with one string: ``{"input": "…"}``.
-The string is unescaped live; a hold-back is one escape sequence.  Arguments of another
-form are held to the end and then read as what they most likely are.
+A chat upstream calls a custom tool as a function with one string: ``{"input": "…"}``.  The string
+is unescaped live; at most one escape sequence is held back.  Arguments of another form are held
+to the end and then read as what they most likely are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ class CustomInputReader:
     """Argument fragments in, text of the input out."""
 
     def __init__(self, *, patch: bool = False) -> None:
-        """`patch`: the input is one for `apply_patch`."""
         self._patch = PatchText() if patch else None
         self._fragments: list[str] = []
         self._size = 0
@@ -33,7 +32,7 @@ class CustomInputReader:
         self._live = False
         self._ended = False
         self.odd = ""
-        """What was unusual about the form, for the evidence; empty if nothing was."""
+        """What was unusual about the form; empty if nothing was."""
 
     def feed(self, fragment: str) -> str:
         """The text that `fragment` completes."""
@@ -41,7 +40,6 @@ class CustomInputReader:
         return self._patch.feed(text) if self._patch and text else text
 
     def close(self) -> str:
-        """The rest of the input, at the end of the arguments."""
         rest = self._end()
         if self._patch is None:
             return rest

@@ -1,8 +1,8 @@
 """The four ways in which Responses clients differ, each a record of choices.
 
-A dialect is read by the writer and never asked what it is: no code branches on its
-name.  `OPENAI` is what the official SDKs expect; the others exist because a client
-or a published description needs something that the official SDKs refuse.
+The writer reads the choices; no code branches on a dialect's name. `OPENAI` is what the official
+SDKs expect; the others exist because a client or a published description needs something that the
+official SDKs refuse.
 """
 
 from __future__ import annotations

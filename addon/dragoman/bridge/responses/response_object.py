@@ -1,9 +1,9 @@
 """The response object: 31 fields, in every snapshot of every stream.
 
-The Open Responses schema requires all of them in each `response.*` event; the AI SDK
-refuses an object without ``id``, ``created_at`` and ``model``.  What the client asked
-for is echoed where it has the type the field must have, else the API's default
-stands; the writer changes only the six fields that a turn changes.
+The Open Responses schema requires all of them in each `response.*` event; the AI SDK refuses an
+object without ``id``, ``created_at`` and ``model``.  A field of the request is echoed if it has
+the right type, else the API's default stands; the writer changes only the six fields that a turn
+changes.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def _tool_choice(ask: Mapping[str, Any]) -> str | Json:
 
 
 def _reasoning(ask: Mapping[str, Any]) -> Json:
-    """Both keys always: clients of the published descriptions look for them, even null.  They
-    know of no effort that is a number, as Codex has it."""
+    """Always both keys, even null: clients of the published descriptions look for them. They know
+    no effort that is a number, as Codex has it."""
     reasoning = _object(ask, "reasoning")
     if not isinstance(reasoning.get("effort"), str):
         reasoning = reasoning | {"effort": None}

@@ -43,6 +43,8 @@ from .repair_stream import RepairStream
 
 logger = logging.getLogger(__name__)
 
+_KINDS = ("application/json", EVENT_STREAM)
+
 
 @dataclass(frozen=True, slots=True)
 class AskedRequest:
@@ -175,17 +177,13 @@ class RepairFlow:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon
         await self.read(flow)
-        asked = self._asked.pop(flow)
-        if asked is None:
-            return
-        if not is_chat(flow.request) and media_type(response) not in (
-            "application/json",
-            EVENT_STREAM,
-        ):
+        asked, kind = self._asked.pop(flow), media_type(response)
+        if asked is None or not (is_chat(flow.request) or kind in _KINDS):
             return
         record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
         record.tools = declared(asked.tools)
+        tools, policy, evidence = asked.tools, settings.policy, record.evidence
         try:
             body = await in_slices(reading_body(response), flow)
             if came and is_chat(flow.request) and _is_cut(body, asked):
@@ -194,25 +192,20 @@ class RepairFlow:
                 record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
-            now = int(time.time())
-            repaired = await in_slices(
-                repairing_whole(body, asked.tools, settings.policy, record.evidence, now), flow
-            )
+            work = repairing_whole(body, tools, policy, evidence, int(time.time()))
+            repaired = await in_slices(work, flow)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
-            return
         except DecodingError as error:
             logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
-            return
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
-            return
-        if names is not None:
-            repaired = names.given_in(repaired)
-        if repaired != body:
-            record.came(body)
-            response.headers.pop("content-encoding", None)
-            response.content = repaired
+        else:
+            repaired = repaired if names is None else names.given_in(repaired)
+            if repaired != body:
+                record.came(body)
+                response.headers.pop("content-encoding", None)
+                response.content = repaired
 
 
 def _stages(
