@@ -122,7 +122,7 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
             reader.feed(value)
         if reader.usage is not counted and any(choice.finish for choice in reader.choices):
             break
-    seen = _glance(reader, error, parsed=parsed, first_token=first)
+    seen = _glance(reader.parsed(), error, parsed=parsed, first_token=first)
     finishes = seen.finishes or _last_event(tail or body)
     early = parsed and not (finishes or is_done((tail or body)[-TAIL:]))
     answered = seen.answered or _holds_answer(body) or _holds_answer(tail)
@@ -136,7 +136,7 @@ def model_asked(request: bytes) -> str:
 
 
 def _glance(
-    seen: ParsedReply | ObjectReader,
+    seen: ParsedReply,
     error: ErrorObject | None,
     *,
     parsed: bool,

@@ -166,8 +166,6 @@ def _verdict(request: http.Request, response: http.Response) -> Verdict:
     status = response.status_code
     if 200 <= status < 300 or status in (400, 422):
         return Verdict.RESPONSES
-    if status in (404, 405):
-        path = request.path
-        if not names_something(response, path, path.partition("?")[0], request.pretty_host):
-            return Verdict.CHAT
+    if status in (404, 405) and not names_something(request, response):
+        return Verdict.CHAT
     return Verdict.NOTHING_TO_THESE if 400 <= status < 500 else Verdict.NOTHING

@@ -246,7 +246,7 @@ class Hosts:
 
     def refused(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether a 404 or 405 to a request shows that later ones have to be bridged."""
-        if not self.is_tried(flow) or _names_something(flow.request, response):
+        if not self.is_tried(flow) or names_something(flow.request, response):
             return False
         self._learn(self._tried[flow], flow.request, _chat(flow.request))
         return True
@@ -258,7 +258,7 @@ class Hosts:
         for_all = self._known.get(name) is Speaks.CHAT
         if for_all and is_anonymous(flow.request):
             return  # it may be there for others
-        if name and not _names_something(flow.request, response):
+        if name and not names_something(flow.request, response):
             self._learn(name, flow.request, Speaks.UNKNOWN)
 
 
@@ -282,11 +282,6 @@ def is_question(flow: http.HTTPFlow) -> bool:
 
 def _chat(request: http.Request) -> Speaks:
     return Speaks.CHAT_ANONYMOUS if is_anonymous(request) else Speaks.CHAT
-
-
-def _names_something(request: http.Request, response: http.Response) -> bool:
-    path = request.path
-    return names_something(response, path, path.partition("?")[0], request.pretty_host)
 
 
 def _is_settled(request: http.Request) -> bool:

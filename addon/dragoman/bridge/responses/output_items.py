@@ -45,12 +45,7 @@ class StreamedPart:
         return {"type": self.type, self.text.field: "", **lists}
 
 
-_CONTENT = (
-    "content",
-    "response.content_part.added",
-    "response.content_part.done",
-    "content_index",
-)
+_CONTENT = ("content", "response.content_part.added", "response.content_part.done", "content_index")
 _SUMMARIES = (
     "summary",
     "response.reasoning_summary_part.added",

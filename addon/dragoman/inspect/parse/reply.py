@@ -7,6 +7,7 @@ tell which it is.  Reads any bytes and raises nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -54,20 +55,6 @@ class ObjectReader:
         return isinstance(self._reader, kind) and self._reader.feed(value)
 
     @property
-    def shape(self) -> Shape:
-        if self._reader is None:
-            return ""
-        return "chat stream" if isinstance(self._reader, ChatReader) else "Responses stream"
-
-    @property
-    def model(self) -> str:
-        return self._reader.model if self._reader else ""
-
-    @property
-    def id(self) -> str:
-        return self._reader.id if self._reader else ""
-
-    @property
     def choices(self) -> tuple[ParsedChoice, ...]:
         return self._reader.choices if self._reader else ()
 
@@ -75,14 +62,22 @@ class ObjectReader:
     def usage(self) -> Counts | None:
         return self._reader.usage if self._reader else None
 
-    @property
-    def error(self) -> ErrorObject | None:
-        told = self._reader.error if isinstance(self._reader, ResponsesReader) else None
-        return told or self._error
+    def parsed(self) -> ParsedReply:
+        """The stream as far as it was read."""
+        reader = self._reader
+        if reader is None:
+            return ParsedReply(error=self._error)
+        if isinstance(reader, ChatReader):
+            return _parsed(reader, "chat stream", self._error)
+        return _parsed(reader, "Responses stream", reader.error or self._error)
 
-    @property
-    def ended(self) -> bool:
-        return self._reader is not None and self._reader.ended
+
+def _parsed(
+    reader: ChatReader | ResponsesReader, shape: Shape, error: ErrorObject | None
+) -> ParsedReply:
+    return ParsedReply(
+        shape, reader.model, reader.id, reader.choices, reader.usage, error, reader.ended
+    )
 
 
 def _stream(body: bytes) -> ParsedReply:
@@ -97,14 +92,10 @@ def _stream(body: bytes) -> ParsedReply:
             reader.feed(value)
         else:
             unread += 1
-    return ParsedReply(
-        shape=reader.shape,
-        model=reader.model,
-        id=reader.id,
-        choices=reader.choices,
-        usage=reader.usage,
-        error=reader.error,
-        ended=bool(reader.shape) and (done or reader.ended),
+    reply = reader.parsed()
+    return replace(
+        reply,
+        ended=reply.ended or (done and bool(reply.shape)),
         frames=looked.total,
         unread=unread,
         skipped=looked.skipped_bytes,
@@ -131,25 +122,9 @@ def parse_whole(value: object) -> ParsedReply:
     if value.get("object") == "response" or isinstance(value.get("output"), list):
         responses = ResponsesReader()
         responses.snapshot(value)
-        return ParsedReply(
-            shape="Responses reply",
-            model=responses.model,
-            id=responses.id,
-            choices=responses.choices,
-            usage=responses.usage,
-            error=responses.error,
-            ended=True,
-        )
-    chat = ChatReader()
-    chat.feed(value)
-    error = read_error(value)
-    shape = bool(chat.choices or error)
-    return ParsedReply(
-        shape="chat reply" if shape else "",
-        model=chat.model,
-        id=chat.id,
-        choices=chat.choices,
-        usage=chat.usage,
-        error=error,
-        ended=True,
-    )
+        reply = _parsed(responses, "Responses reply", responses.error)
+    else:
+        chat, error = ChatReader(), read_error(value)
+        chat.feed(value)
+        reply = _parsed(chat, "chat reply" if chat.choices or error else "", error)
+    return replace(reply, ended=True)

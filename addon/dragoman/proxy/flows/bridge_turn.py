@@ -38,12 +38,7 @@ from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import MAX_ITEM_VALUES, TooMuch, reading, writing
 from ...wire.slices import Slices, emptied
-from ..content_decoding import (
-    CutOffError,
-    DecodingError,
-    TooLargeError,
-    UnknownEncodingError,
-)
+from ..content_decoding import CutOffError, DecodingError, TooLargeError, UnknownEncodingError
 from ..http_headers import decoded, encoding_of, set_json
 from ..observe.recorder import ClientRequest
 from ..options import Settings
@@ -225,9 +220,7 @@ async def replaying(
 def _dialect(option: str, request: http.Request) -> Dialect:
     headers = request.headers
     return choose(
-        option,
-        originator=headers.get("originator", ""),
-        user_agent=headers.get("user-agent", ""),
+        option, originator=headers.get("originator", ""), user_agent=headers.get("user-agent", "")
     )
 
 

@@ -12,13 +12,7 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...bridge.cure.tool_names import ToolNames
-from ...bridge.native.reply_repair import (
-    Tools,
-    declared,
-    reading_tools,
-    repairing_whole,
-    stage_for,
-)
+from ...bridge.native.reply_repair import Tools, declared, reading_tools, repairing_whole, stage_for
 from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools

@@ -30,12 +30,7 @@ from mitmproxy.net.http.http1 import expected_http_body_size
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import (
-    HttpLayer,
-    HttpStream,
-    SendHttp,
-    _events,
-)
+from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp, _events
 from mitmproxy.proxy.layers.http._events import (
     RequestEndOfMessage,
     RequestProtocolError,

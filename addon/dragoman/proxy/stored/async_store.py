@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -53,7 +52,8 @@ class AsyncStore:
 
     def __init__(self) -> None:
         self._thread: StoreThread | None = None
-        self._choice: _Choice | None = None
+        self._choice: tuple[str, Path] | None = None
+        """The value of ``dragoman_store``, and mitmproxy's confdir."""
         self._memory: StoreThread | None = None
         """A memory store, while another is in use."""
         self._ready = Conversations()
@@ -68,7 +68,7 @@ class AsyncStore:
         """In words, without a password."""
         if self._choice is None or self._thread is None:
             return "nowhere"
-        return place_of(self._choice.value, self._choice.confdir)
+        return place_of(*self._choice)
 
     def choose(
         self, value: str, *, confdir: Path, days: float, max_bytes: int, running: bool
@@ -76,7 +76,7 @@ class AsyncStore:
         """Keep responses where ``dragoman_store`` says; see `open_store`. Raises `OptionsError`,
         and changes nothing then. A store in use is not opened again, and the default one may be
         opened later."""
-        choice = _Choice(value, confdir)
+        choice = (value, confdir)
         if self._thread is not None and choice == self._choice:
             self._thread.limit(days, max_bytes)
             return
@@ -101,7 +101,7 @@ class AsyncStore:
     def _use(self, thread: StoreThread | None) -> None:
         self._ready.clear()
         before, self._thread = self._thread, thread
-        if before is not None and self._choice is not None and self._choice.value == "memory":
+        if before is not None and self._choice is not None and self._choice[0] == "memory":
             self._memory = before
         elif before is not None:
             before.close()
@@ -253,12 +253,6 @@ class AsyncStore:
         if self._thread is None:
             raise Refused("Responses are not kept any more.", status=503)
         return await self._thread.ask(lambda store: call(store, owner(store.secret(), asker)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    value: str
-    confdir: Path
 
 
 def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:

@@ -59,7 +59,8 @@ class StoreThread:
 
     async def ask(self, call: Callable[[Store], T]) -> T:
         """What `call` returns or raises; `StoreError` if the store does not answer."""
-        self._refuse_while_left_alone()
+        if self._is_left_alone:
+            raise StoreError(f"it is left alone for some seconds: {self._why}")
         answer = asyncio.wrap_future(self.later(call))
         given_up = self._gives_up(asyncio.get_running_loop())
         either: set[asyncio.Future[Any]] = {answer, given_up}
@@ -101,10 +102,6 @@ class StoreThread:
     def _is_left_alone(self) -> bool:
         hangs = self._hangs
         return time.monotonic() < self._left_alone_until or not (hangs is None or hangs.done())
-
-    def _refuse_while_left_alone(self) -> None:
-        if self._is_left_alone:
-            raise StoreError(f"it is left alone for some seconds: {self._why}")
 
     def _leave_alone(self, why: str) -> None:
         self._why = why
