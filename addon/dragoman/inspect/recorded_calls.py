@@ -84,5 +84,5 @@ def _read(line: bytes) -> list[CallDelta]:
     except NotJson:
         return []
     said = choices(chunk)[:1] if isinstance(chunk, dict) else []
-    deltas = [read_delta(element) for choice in said for element in objects(elements(choice.said))]
+    deltas = [read_delta(element) for choice in said for element in objects(elements(choice.delta))]
     return [delta for delta in deltas if delta is not None and not delta.silent]

@@ -54,9 +54,9 @@ class Question:
     def __init__(self, flow: http.HTTPFlow) -> None:
         self.flow = _question(flow)
         self.asker = asker_of(flow.request)
-        self.said = Verdict.NOTHING
+        self.verdict = Verdict.NOTHING
         self.answered = asyncio.get_running_loop().create_future()
-        """Done when `said` is known."""
+        """Done when `verdict` is known."""
         self.task: asyncio.Task[None] | None = None
         self._heard = self._late = False
         self._not_found = bytearray()
@@ -114,7 +114,7 @@ class Question:
             self.flow.response.stream = False
             if self._not_found:
                 self.flow.response.data.content = bytes(self._not_found)
-            self.said = _verdict(self.flow.request, self.flow.response)
+            self.verdict = _verdict(self.flow.request, self.flow.response)
         self._sign()
 
     def _sign(self) -> None:
@@ -127,7 +127,7 @@ class Question:
             if self._late or flow.error is None:
                 flow.error = Error(f"no answer in {ANSWER:.0f} seconds")
             answer = flow.error.msg
-        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.said]}"
+        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.verdict]}"
 
 
 _MEANS = {

@@ -204,7 +204,7 @@ class Hosts:
                 question.task = loop.create_task(self._put(question, name))
             # This cancels nothing where it is cancelled itself: others wait, too.
             await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
-            if question.asker == asker or question.said is Verdict.NOTHING:
+            if question.asker == asker or question.verdict is Verdict.NOTHING:
                 return
             if not question.answered.done():
                 return
@@ -213,9 +213,9 @@ class Hosts:
         try:
             await question.put()
             request = question.flow.request
-            if question.said is Verdict.RESPONSES:
+            if question.verdict is Verdict.RESPONSES:
                 self._learn(name, request, Speaks.CLAIMED)
-            elif question.said is Verdict.CHAT:
+            elif question.verdict is Verdict.CHAT:
                 self._learn(name, request, _chat(request))
         except Exception:
             logger.exception("%s: could not be asked", question.flow.request.pretty_host)

@@ -33,7 +33,7 @@ References = list[tuple[str, str, bool, int]]
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What a request goes on from."""
+    """What a request continues."""
 
     items: Sequence[Json] = ()
     """The conversation before the request's own input."""
@@ -182,7 +182,7 @@ def _answer(call: Json, output: Any) -> Json:
 
 
 def resuming(kept: StoredResponse, outputs: Sequence[Json]) -> Slices[Json]:
-    """The request that goes on with a response where its calls are answered."""
+    """The request that continues a response after its calls, with their outputs."""
     items = yield from kept.listing()
     ask = yield from kept.asking()
     return {**ask, "input": [*items, *outputs], "previous_response_id": None}

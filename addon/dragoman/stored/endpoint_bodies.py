@@ -36,13 +36,13 @@ def events_after(kept: StoredResponse, number: int) -> Slices[bytes]:
         frames = [*split(kept.events)]
     else:
         raise Refused("This response was not streamed.")
-    behind = []
+    later = []
     for frame in frames:
         found = _NUMBER.search(frame.raw)
         if found is None or int(found[1]) > number:
-            behind.append(frame.raw)
+            later.append(frame.raw)
         yield
-    return b"".join(behind)
+    return b"".join(later)
 
 
 def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> Slices[bytes]:

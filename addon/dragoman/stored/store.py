@@ -40,7 +40,7 @@ class Store(Protocol):
     ) -> None:
         """Keep `blob`, in place of what was kept under this id; it is safe when this returns
         (a process that is killed after it loses nothing).  `keeps` are the ids of those
-        that `blob` goes on from: their time begins anew.  `now` is in Unix seconds.
+        that `blob` continues: their time begins anew.  `now` is in Unix seconds.
 
         `parts` are kept once for all of an owner's that have them, and as long as any has;
         None stands for one that is there, and that one of `keeps` has.

@@ -75,7 +75,7 @@ class StoredResponse:
 
     @property
     def before(self) -> tuple[str, ...]:
-        """The ids of the responses it goes on from, oldest first."""
+        """The ids of the responses before it, oldest first."""
         return tuple(self.trail.decode().split())
 
     length: int = field(default=0, compare=False)

@@ -2,7 +2,7 @@
 
 Until the first leak every frame leaves as it came, and nearly all of them unread: those in
 whose bytes no marker of the active formats can stand (`ActiveFormats.may_hold_marker`).  Such
-frames are kept until they have to be read, which tells what is open (`HostItems`).  A frame
+frames are kept until they have to be read to know what is open (`HostItems`).  A frame
 that may hold a part of a marker waits until that is decided, and all after it.
 
 From the first leak on `AdoptingWriter` writes.  The item in which it stands is adopted: what
@@ -211,7 +211,7 @@ class ResponsesStreamRepair:
                 self._waiting.append(_Waiting(frame, event, channel.end))
             self._take(channel, pieces)
         elif place in self._repaired:
-            self._tell_adopted(event)
+            self._continue_adopted(event)
         else:
             self._waiting.append(_Waiting(frame, event))
 
@@ -255,7 +255,7 @@ class ResponsesStreamRepair:
                 self._items.end(channel.scanner)
 
     def _take(self, channel: ScannedText, pieces: list[ScanEvent]) -> None:
-        """What came of a text."""
+        """Take what the scanner made of a text."""
         if channel.text.key[0] in self._repaired:
             self._items.write(pieces, channel.text.kind)
             return
@@ -335,7 +335,7 @@ class ResponsesStreamRepair:
                 self._send(waiting)
         self._waiting.clear()
 
-    def _tell_adopted(self, event: Json) -> None:
+    def _continue_adopted(self, event: Json) -> None:
         """Any other event of an item in which something has changed."""
         assert self._writer is not None
         kind, item, delta = event["type"], event.get("item"), event.get("delta")

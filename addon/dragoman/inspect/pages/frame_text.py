@@ -30,7 +30,7 @@ def _says(value: Json) -> Iterator[str]:
         yield kind.removeprefix("response.")
     choices = chat_delta.choices(value)
     for choice in choices:
-        calls = map(read_delta, elements(choice.said))
+        calls = map(read_delta, elements(choice.delta))
         yield from (f"call {call.name}" for call in calls if call and call.name)
     if text := carried(value):
         yield json.dumps(text[:SAYS], ensure_ascii=False)
@@ -47,7 +47,7 @@ def carried(value: object) -> str:
         return ""
     if string(value.get("type")) in DELTAS:
         return string(value.get("delta"))
-    return "".join(_carried_by_delta(choice.said) for choice in chat_delta.choices(value))
+    return "".join(_carried_by_delta(choice.delta) for choice in chat_delta.choices(value))
 
 
 def _carried_by_delta(delta: Json) -> str:

@@ -87,7 +87,7 @@ class ChatReader:
 
     def _choice(self, choice: chat_delta.ChoiceDelta) -> bool:
         said = self._said.setdefault(choice.index, _ChoiceSoFar())
-        carried = _delta(said, choice.said, whole=choice.whole)
+        carried = _delta(said, choice.delta, whole=choice.whole)
         said.finish = string(choice.fields.get("finish_reason")) or said.finish
         return carried
 

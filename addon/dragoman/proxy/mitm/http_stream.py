@@ -314,7 +314,7 @@ class Stream(HttpStream):
         sent = False
         if isinstance(event, ResponseProtocolError):
             if self.client_state == self.server_state == self.state_done:
-                return  # a second fault of a connection, while the first was being told
+                return  # a second fault of a connection, while the first was being sent
             # mitmproxy's words for a reset by either side.
             error = event.message.replace("stream reset by client", "stream reset by server")
             sent = yield from self._send_error(error)
