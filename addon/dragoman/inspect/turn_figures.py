@@ -1,4 +1,4 @@
-"""The figures by which people choose a host: what came of a turn for which tools were declared."""
+"""Figures of turns with tools, by which people choose a host."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .recorded_calls import recorded_calls
 from .summary import ReplySummary
 
 OTHER = "other"
-"""The format where the note of a call has no room for it."""
+"""Where the note of a call is too long for its format."""
 MAX_BODY = 1024 * 1024
 """Bytes of a reply whose calls are read once more at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnFigures:
-    """Of one turn, or the sums of several."""
+    """Of one turn, or sums."""
 
     turns: int = 0
-    """Those for which tools were declared."""
+    """With declared tools."""
     calls: int = 0
     leaked: Mapping[str, int] = field(default_factory=Counter)
     """Calls that leaked, by their format."""
     refused: int = 0
-    """Calls whose arguments are no JSON, or such as the schema of their tool refuses."""
+    """Calls whose arguments are no JSON, or refused by their tool's schema."""
     silent: int = 0
-    """Turns that ended well with neither an answer nor a call."""
+    """Turns that ended well without answer or call."""
 
     def __add__(self, other: TurnFigures) -> TurnFigures:
         return TurnFigures(
@@ -62,8 +62,8 @@ def figures_of(
 def counting_refused(
     body: bytes, tools: DeclaredTools, evidence: Evidence, seen: ReplySummary
 ) -> Slices[int]:
-    """How many calls in an upstream's reply, empty if it was not kept, have arguments that are
-    no JSON, or such as the schema of their tool refuses; those that leaked are not counted."""
+    """How many native calls in an upstream's reply, empty if it was not kept, have such
+    arguments."""
     has_calls = seen.parsed and len(seen.calls) > leaked_calls(evidence).total()
     refused = 0
     if tools and has_calls and len(body) <= MAX_BODY:
@@ -74,7 +74,7 @@ def counting_refused(
 
 
 def leaked_calls(evidence: Evidence) -> Counter[str]:
-    """The calls out of repair by their format, which is named first of how one was read."""
+    """Repaired calls by their format."""
     leaked: Counter[str] = Counter()
     for (what, detail), count in evidence.notes.items():
         if what == REPAIRED:
@@ -84,7 +84,7 @@ def leaked_calls(evidence: Evidence) -> Counter[str]:
 
 
 def _native(body: bytes) -> Slices[list[tuple[str, str]]]:
-    """The names and arguments of the calls that stand in a reply as such."""
+    """The names and arguments of native calls."""
     if is_event_stream(body):
         return (yield from recorded_calls(body))
     try:

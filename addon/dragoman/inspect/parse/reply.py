@@ -1,7 +1,7 @@
-"""A reply's body, of whatever shape and however far it has come, as a `ParsedReply`.
+"""Parses a reply's body of any shape, even unfinished: chat and Responses, streamed and not, and
+errors; the bytes show which.
 
-Chat and Responses, streamed and not, and errors in place of either; the bytes alone
-tell which it is.  Reads any bytes and raises nothing.
+Raises nothing.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from .responses import ResponsesReader
 from .values import ParsedChoice, ParsedReply, Shape
 
 MAX_WHOLE = 24 * 1024 * 1024
-"""Bytes of a body that is not streamed, to be read at all."""
+"""Bytes of a body that is not streamed, to be parsed."""
 
 
 def parse_reply(body: bytes) -> ParsedReply:
-    """What a reply says so far."""
     return _stream(body) if is_event_stream(body) else _whole(body)
 
 
 def first_token(body: bytes) -> int | None:
-    """The offset behind the first frame of a stream that carries a token."""
+    """The offset after the first frame of a stream with a token."""
     reader = ObjectReader()
     for placed in islice(frames(body), MAX_FRAMES) if is_event_stream(body) else ():
         value = unlisted(placed.value)
@@ -41,7 +40,7 @@ def first_token(body: bytes) -> int | None:
 
 
 class ObjectReader:
-    """Reads the JSON objects of a stream, one after another; the first tells its kind."""
+    """Reads the JSON objects of a stream; the first shows its API."""
 
     def __init__(self) -> None:
         self._reader: ChatReader | ResponsesReader | None = None
@@ -103,7 +102,7 @@ def _stream(body: bytes) -> ParsedReply:
 
 
 def _values(placed: list[NumberedFrame]) -> Iterable[tuple[NumberedFrame, Any]]:
-    """The frames that carry data, with the JSON they carry."""
+    """The frames with data, and their JSON."""
     return ((each, unlisted(each.value)) for each in placed if each.frame.data is not None)
 
 
@@ -115,7 +114,7 @@ def _whole(body: bytes) -> ParsedReply:
 
 
 def parse_whole(value: object) -> ParsedReply:
-    """What a reply says that is not streamed, from its JSON value."""
+    """Parses a reply that is not streamed, from its JSON value."""
     value = unlisted(value)
     if not isinstance(value, dict):
         return ParsedReply()
