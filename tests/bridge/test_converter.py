@@ -146,7 +146,7 @@ def test_heartbeats_come_only_between_the_start_and_the_terminal() -> None:
     check_prefix(frames, OPENAI)
     assert b'"delta":""' in frames[-1].raw
     reply.close()
-    assert reply.finished
+    assert reply.writer.ended
     assert reply.heartbeat() == []
     assert reply.feed(Frame(sse([text("late")], done=False))) == []
     assert reply.close() == []
@@ -718,7 +718,7 @@ def test_a_call_item_is_closed_with_the_finish_reason_not_with_the_usage() -> No
     reply.feed(Frame(sse([calls(call(0, "{}", name="echo"))], done=False)))
     frames = reply.feed(Frame(sse([chunk(finish="tool_calls")], done=False)))
     assert b"response.output_item.done" in frames[-1].raw
-    assert not reply.finished
+    assert not reply.writer.ended
 
 
 # Ends.

@@ -132,14 +132,6 @@ def _repairing(exchange: Exchange, tools: Tools, *, has_end: bool) -> RepairPipe
     return RepairPipeline(repair, Evidence(), has_end=has_end, breaks=bool(exchange.error))
 
 
-def _converted(exchange: Exchange, pipeline: BridgePipeline) -> tuple[bytes, ...]:
-    """The Responses stream that the client would get."""
-    begun = joined(pipeline.open() + pipeline.feed(exchange.upstream_reply))
-    if exchange.error:
-        return begun + joined(pipeline.give_up(exchange.error)), begun
-    return (begun + joined(pipeline.close()),)
-
-
 def _bridged(exchange: Exchange) -> Replay:
     unsupported = exchange.options.get("dragoman_unsupported_tools")
     evidence = Evidence()
@@ -169,7 +161,7 @@ class _Bridge:
         exchange = self._exchange
         body, status = exchange.upstream_reply, exchange.upstream_status
         if status < 300 and self._turn.stream and is_event_stream(body):
-            return _converted(exchange, BridgePipeline(self._reply(), self._repair()))
+            return self._stream()
         work = answering(
             self._reply(),
             body,
@@ -179,6 +171,14 @@ class _Bridge:
             repair=self._repair(),
         )
         return (drained(work).body,)
+
+    def _stream(self) -> tuple[bytes, ...]:
+        reply = self._reply()
+        pipeline = BridgePipeline(reply, self._repair())
+        begun = joined(reply.open() + pipeline.feed(self._exchange.upstream_reply))
+        if self._exchange.error:
+            return begun + joined(pipeline.give_up(self._exchange.error)), begun
+        return (begun + joined(pipeline.close()),)
 
     def _reply(self) -> ReplyConverter:
         return ReplyConverter(

@@ -178,7 +178,7 @@ class ResponsesStreamRepair:
     def _leaving(self) -> list[Frame]:
         out, self._out = self._out, []
         if self._writer is not None:
-            out += self._writer.drain()
+            out += self._writer.events.drain()
             self._changed = True
         return out
 

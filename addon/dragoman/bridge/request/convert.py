@@ -97,7 +97,7 @@ def converting(
     else:
         chat |= _tools(request, toolbox, evidence)
         chat |= _text(request)
-    asked = effort(request, earlier or ())
+    asked = yield from effort(request, earlier or ())
     chat |= _limits_and_reasoning(request, asked, family, evidence)
     chat |= _settings(request)
     if stream:
