@@ -22,7 +22,7 @@ _FAMILIES: dict[str, re.Pattern[str]] = {
         "mistral": r"mi[sx]tral|magistral|devstral|codestral|ministral|pixtral|voxtral",
         "hermes": r"hermes",
         # Those that run only at their vendor's.
-        "openai": r"(?<![a-z])(?:chat)?gpt-?(?![-_ ]?oss)|(?:^|[/:.@])(?:o[1-9](?![0-9a-z])|codex-)",
+        "openai": r"(?<![a-z])(?:chat)?gpt(?![-_ ]?oss)|(?:^|[/:.@])(?:o[1-9](?![0-9a-z])|codex-)",
         "anthropic": r"claude",
         "google": r"gemini",
         "xai": r"(?<![a-z])grok",
