@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from ..notes import Evidence, printable
+from ..notes import REPAIRED, Evidence, printable
 from .exchange import Job
 from .outcome import Ending, Outcome
 from .turn_figures import TurnFigures
@@ -79,7 +79,7 @@ def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
     forms: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     for (what, detail), count in evidence.notes.items():
-        if what == "read":
+        if what == REPAIRED:
             # "name (form)"; a long name has no room for its form behind it.
             form = detail.rpartition(" (")[2].removesuffix(")") if detail.endswith(")") else OTHER
             forms[form] += count

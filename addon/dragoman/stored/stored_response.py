@@ -21,7 +21,7 @@ from typing import Any
 from ..bridge.request.chat_shapes import forming
 from ..wire.json_codec import Json, NotJson, dumps, loads
 from ..wire.json_slices import reading, writing
-from ..wire.responses import STREAMED_CALLS
+from ..wire.responses import STREAMED_CALLS, refers
 from ..wire.slices import Slices
 
 WHOLE, PACKED = 1, 2
@@ -271,13 +271,3 @@ def input_items(value: object, references: Mapping[str, Json]) -> Slices[list[Js
         items.append(references.get(item["id"], item) if refers(item) else item)
         yield
     return items
-
-
-def refers(item: object) -> bool:
-    """Whether an input item stands for one that was sent before."""
-    return (
-        isinstance(item, dict)
-        and isinstance(item.get("id"), str)
-        and (item.get("type") == "item_reference" or not item.keys() - {"id", "type"})
-        and item.get("type") in ("item_reference", None)
-    )

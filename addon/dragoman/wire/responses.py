@@ -137,3 +137,13 @@ ID_PREFIXES = {
 def item_id(item_type: str, of: str) -> str:
     """The id of an item; `of` is unique. An unknown type is a client's."""
     return f"{ID_PREFIXES.get(item_type, 'item')}_{of}"
+
+
+def refers(item: object) -> bool:
+    """Whether an input item stands for one that was sent before."""
+    return (
+        isinstance(item, dict)
+        and isinstance(item.get("id"), str)
+        and (item.get("type") == "item_reference" or not item.keys() - {"id", "type"})
+        and item.get("type") in ("item_reference", None)
+    )

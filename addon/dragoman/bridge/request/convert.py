@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire.errors import Refused
+from ...wire.responses import refers
 from ...wire.slices import Slices, drained
 from ...wire.usage import estimating
 from ..cure.chat_request import SAMPLING, curing
@@ -112,6 +113,16 @@ def converting(
     thinks = asked != "none" and (asked is not None or request.get("reasoning") is not None)
     turn = TurnContext(echoed, model, stream, toolbox.table, thinks, size, summary)
     return Conversion(chat, turn)
+
+
+def without_stored(body: object) -> object:
+    """A request that was converted when a store had a part of it, without that part: what is
+    left still says what its reply becomes."""
+    if not isinstance(body, dict):
+        return body
+    items = body.get("input")
+    own = [item for item in items if not refers(item)] if isinstance(items, list) else items
+    return body | {"input": own or "(of the store)"}
 
 
 def _check_sizes(request: RequestObject) -> None:

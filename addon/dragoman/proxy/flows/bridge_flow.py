@@ -107,6 +107,7 @@ class BridgeFlow:
             self._begin(flow, bridged)
             return
         evidence.note(REFUSED, reason)
+        evidence.request_left()
         self._monitor.open(flow, "bridge", evidence).answered_here = True
 
     async def convert_again(

@@ -18,7 +18,7 @@ from mitmproxy import http
 from ...bridge.native.reply_repair import declared
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.chat_shapes import forming
-from ...bridge.request.convert import converting
+from ...bridge.request.convert import converting, without_stored
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose
 from ...bridge.turn_context import TurnContext
 from ...notes import Evidence
@@ -121,6 +121,8 @@ class _ClientRequest:
     shown: Any = None
     """The request as the response echoes it, if that is another."""
     keeping: SaveContext | None = None
+    resumes: bytes = b""
+    """See `ClientRequest`."""
 
 
 async def _read_request(
@@ -154,12 +156,15 @@ async def _read_request(
     stream = {"stream": body.get("stream") is True}
     earlier = Continuation((), kept.before, kept.references, tuple(kept.inherited))
     said = await in_slices(going_on([], before, {}), flow)
+    answered = await in_slices(kept.asking(), flow) | stream
+    without_input = {name: value for name, value in answered.items() if name != "input"}
     return _ClientRequest(
         plain,
         await in_slices(resuming(kept, outputs), flow) | stream,
         said.items,
-        await in_slices(kept.asking(), flow) | stream,
+        answered,
         SaveContext(asker, kept.request, earlier, kept, outputs),
+        await in_slices(writing(without_input), flow),
     )
 
 
@@ -190,7 +195,7 @@ async def send_as_chat(
         evidence.note("continued with", f"{len(asked.earlier)} items from the store")
     sent = await in_slices(_converted(asked, settings, evidence), flow)
     chosen = _dialect(option, request)
-    client = ClientRequest(asked.plain, request.path, chosen.name)
+    client = ClientRequest(asked.plain, request.path, chosen.name, asked.resumes)
     turn = BridgedTurn(sent.turn, chosen, sent.tools, settings, evidence, client, asked.keeping)
     # From here until the caller lists this turn nothing is awaited.
     if turn.resumed and any(other.resumed == turn.resumed for other in bridged.values()):
@@ -207,14 +212,7 @@ async def replaying(
     """The turn of a bridged flow that is sent once more.  Its chat request is sent as it is,
     whoever has edited it; the reply is converted as `client` asked, and not kept.  Raises
     `Refused`, `NotJson`, `ClientLeft`."""
-    body = await in_slices(_formed(client.body, evidence), flow)
-    if isinstance(body, dict) and isinstance(items := body.get("input"), list):
-        known = [
-            item
-            for item in items
-            if not (isinstance(item, dict) and item.get("type") == "item_reference")
-        ]
-        body = body | {"input": known or "(of the store)"}
+    body = without_stored(await in_slices(_formed(client.resumes or client.body, evidence), flow))
     asked = _ClientRequest(client.body, body, (), body)
     sent = await in_slices(_converted(asked, settings, evidence), flow)
     tools = declared((await in_slices(asking(flow), flow)).tools)

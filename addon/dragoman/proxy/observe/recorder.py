@@ -60,6 +60,9 @@ class ClientRequest:
     path: str
     """With its query."""
     dialect: str
+    resumes: bytes = b""
+    """Where the body is the outputs of tools that are submitted to a stored response: the request,
+    without its input, that this response answers."""
 
 
 class FlowRecorder:
@@ -240,7 +243,8 @@ class FlowRecorder:
         asked = self._request
         if asked is None:
             return {} if self._uncured is None else {"request": self._uncured}
-        return {"request": asked.body, "path": asked.path, "dialect": asked.dialect}
+        resumes = {"resumes": asked.resumes} if asked.resumes else {}
+        return {"request": asked.body, "path": asked.path, "dialect": asked.dialect, **resumes}
 
     @property
     def _same(self) -> bool:
@@ -261,7 +265,7 @@ def client_request_of(flow: Flow) -> ClientRequest | None:
     known = told if isinstance(told, dict) else {}
     match known.get("request"), known.get("path"), known.get("dialect"):
         case bytes() as body, str() as path, str() as dialect:
-            return ClientRequest(body, path, dialect)
+            return ClientRequest(body, path, dialect, _typed(known.get("resumes"), bytes, b""))
     return None
 
 
