@@ -1,8 +1,7 @@
-"""Errors: whatever shape they have, read into one record; written in the one clients read.
+"""Reads errors of any shape, and writes them in the one that clients read.
 
-Upstreams say what went wrong in a dozen shapes and many more words.  Clients decide
-by ``code`` whether to retry, to wait, to compact the conversation or to give up, so
-every upstream error gets a code that they know.
+Clients decide by ``code`` whether to retry, wait, compact the conversation or give up, so every
+upstream error gets a code that they know.
 """
 
 from __future__ import annotations
@@ -19,16 +18,12 @@ from .json_codec import NotJson, dumps, loads
 from .sse import Frame, is_event_stream, split
 
 MAX_MESSAGE = 2000
-"""Characters of an upstream's message that are handed on."""
+"""Characters of an upstream's message that are passed on."""
 MAX_EVENTS = 100
-"""Events of a stream in which an error is looked for."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault of the program
-    """The request cannot be served by a chat upstream; nothing was sent.
-
-    Becomes an HTTP error with ``{"error": {message, type, param, code}}``.
-    """
+    """The request is refused with an HTTP error, and nothing was sent to the upstream."""
 
     def __init__(
         self, message: str, *, param: str | None = None, code: str | None = None, status: int = 400
@@ -41,14 +36,13 @@ class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault o
 
     @property
     def body(self) -> bytes:
-        """The answer to the client."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return error_json(self.message, type=kind, param=self.param, code=self.code)
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamError:
-    """What went wrong, in OpenAI's fields."""
+    """An error in OpenAI's fields."""
 
     message: str
     type: str
@@ -60,7 +54,7 @@ _FINAL_STATUSES = frozenset({400, 405, 413, 415, 422, 451})
 """Statuses that the same request will get again; others may pass."""
 _TYPES_BY_STATUS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 _WAIT = re.compile(r"try again in\s*\d+(\.\d+)?\s*(s|ms|seconds?)\b", re.IGNORECASE)
-"""The words in which Codex looks for a wait."""
+"""Codex looks for this wording."""
 _WAIT_OTHERWISE = re.compile(
     r"(?:again|retry|wait|resets?)\D{0,20}?((?:\d{1,5}(?:\.\d{1,9})?\s*(?:ms|s|m|h)[a-z]*\s*)+)",
     re.IGNORECASE,
@@ -68,7 +62,7 @@ _WAIT_OTHERWISE = re.compile(
 _SPAN = re.compile(r"([\d.]+)\s*(ms|s|m|h)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 _SOME_SECONDS = 5
-"""The wait before a request is sent again to a host that names none."""
+"""The wait for hosts that name none."""
 
 
 def error_json(
@@ -90,7 +84,6 @@ class HttpError:
     status: int
     body: bytes
     retry_after: str
-    """The value of that header; empty for none."""
 
 
 def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
@@ -119,10 +112,8 @@ def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
 
 
 def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
-    """The error that a chunk of a stream, or a reply with status 200, is; None if it is none.
-
-    `named` says that the frame called itself an error (``event: error``).
-    """
+    """The error in a chunk of a stream, or in a reply with status 200; None if there is none.
+    `named`: the frame is an ``event: error``."""
     said = said_by(value) if named else read_error(value)
     if said is None:
         return None
@@ -141,7 +132,7 @@ def failure(code: str, message: str) -> UpstreamError:
 
 @dataclass(frozen=True, slots=True)
 class ErrorObject:
-    """What a sender says went wrong, field by field; empty where it says nothing."""
+    """An upstream's error; missing fields are empty."""
 
     message: str = ""
     type: str = ""
@@ -152,7 +143,7 @@ class ErrorObject:
 
 
 def read_error(value: Any) -> ErrorObject | None:
-    """The error that a JSON value is, of either API; None if it is none."""
+    """The error in a JSON value of either API; None if it is none."""
     return said_by(value) if _is_error(value) else None
 
 
@@ -162,7 +153,6 @@ def unlisted(value: Any) -> Any:
 
 
 def reports_error(frame: Frame) -> bool:
-    """Whether an event of a chat stream says that the turn failed."""
     if frame.is_error:
         return True
     try:
@@ -191,8 +181,8 @@ def _is_error(value: Any) -> bool:
 
 
 def said_by(value: Any) -> ErrorObject:
-    """What a value says that is known to be an error: ``{"error": {…}}``, ``{"error": "…"}``,
-    a flat object (vLLM), FastAPI's ``detail``, a list of errors (Google), or text."""
+    """Reads a value that is an error: ``{"error": {…}}``, ``{"error": "…"}``, a flat object (vLLM),
+    FastAPI's ``detail``, a list of errors (Google), or text."""
     outer = unlisted(value)
     if not isinstance(outer, dict):
         return ErrorObject(_text(outer))
@@ -224,7 +214,7 @@ def _wait(said: ErrorObject) -> str:
 
 
 def _wait_in(message: str) -> str:
-    """The seconds that a message says one should wait, as a whole number; empty if none."""
+    """The seconds to wait that a message names, rounded up; empty if none."""
     found = _WAIT_OTHERWISE.search(message)
     if found is None:
         return ""
@@ -266,13 +256,12 @@ def _value(body: bytes) -> Any:
 
 
 def _plain_text(body: bytes) -> str:
-    """A short text answer; an HTML page (a gateway's) says nothing that its status does not."""
+    """A short text; an HTML page (a gateway's) adds nothing to its status."""
     text = body[: 4 * MAX_MESSAGE].decode("utf-8", "replace").strip()
     return "" if text.startswith("<") else text
 
 
 def _text(value: Any) -> str:
-    """A message of any type as text."""
     if value is None or value in ({}, []):
         return ""
     if not isinstance(value, str):
@@ -281,7 +270,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    """A status or a number of seconds, also when written as a string; 0 if it is none."""
+    """A status or a number of seconds, also as a string; 0 if it is none."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value):
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1_000_000:
