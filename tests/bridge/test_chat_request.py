@@ -141,8 +141,11 @@ def test_a_history_is_made_whole(messages: list[Json], meant: list[Json], model:
         ),
     ],
 )
-def test_what_says_nothing_is_left_out_for_moonshot(message: Json, meant: list[Json]) -> None:
+def test_what_says_nothing_is_left_out(message: Json, meant: list[Json]) -> None:
     assert cure(USER, message, USER).request["messages"] == [USER, *meant, USER]
+    at_deepseek = [] if message["content"] is None else [message]
+    made = cure(USER, message, USER, model=DEEPSEEK).request["messages"]
+    assert made == [USER, *at_deepseek, USER]
 
 
 @pytest.mark.parametrize(

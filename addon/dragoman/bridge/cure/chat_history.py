@@ -103,6 +103,9 @@ class _History:
             return
         if self._refuses.empty_messages:
             message = yield from self._without_empty(message)
+        elif self._refuses.null_messages and _is_null(message):
+            self._notes.append(("left out", "an empty assistant message"))
+            return
         match message.get("role") if message else None:
             case None if not message:
                 pass
@@ -287,6 +290,11 @@ _SAYING = ("tool_calls", "function_call", "refusal", "audio")
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _is_null(message: Json) -> bool:
+    is_said = message.get("content") is not None or any(map(message.get, _SAYING))
+    return message.get("role") == "assistant" and not is_said
 
 
 def _is_empty(part: Any) -> bool:
