@@ -262,25 +262,3 @@ def test_a_stream_that_breaks_off_breaks_off_after_what_was_held() -> None:
         out += pipeline.break_off("gone")
         assert pipeline.broken == "gone"
         assert (out == b"".join(frame.raw for frame in frames[:end])) == text_held
-
-
-def test_text_that_cannot_be_told_any_more_is_recorded() -> None:
-    """Of an item in which a leak was repaired, after the host has begun another one."""
-    evidence = Evidence()
-    item = {"type": "message", "role": "assistant", "status": "in_progress", "content": []}
-    part = {"type": "output_text", "text": "", "annotations": []}
-    response = {"id": "resp_1", "object": "response", "model": "kimi-k2.5", "output": []}
-    place = {"output_index": 0, "item_id": "m0", "content_index": 0}
-    events: list[Json] = [
-        {"type": "response.created", "response": response},
-        {"type": "response.output_item.added", "output_index": 0, "item": item | {"id": "m0"}},
-        {"type": "response.content_part.added", "part": part, **place},
-        {"type": "response.output_text.delta", "delta": SECTION, **place},
-        {"type": "response.output_item.added", "output_index": 1, "item": item | {"id": "m1"}},
-        {"type": "response.output_text.delta", "delta": "late", **place},
-    ]
-    pipeline = RepairPipeline(stage(evidence=evidence), evidence)
-    for number, event in enumerate(events):
-        data = json.dumps({**event, "sequence_number": number})
-        pipeline.feed(f"event: {event['type']}\ndata: {data}\n\n".encode())
-    assert ("dropped", "text of an item after the next one") in evidence.notes

@@ -33,6 +33,12 @@ class ScannedText:
         return self.end - self.shown != self.scanner.undecided
 
     @property
+    def is_blank(self) -> bool:
+        """Whether all that is undecided is white space."""
+        size = self.scanner.undecided
+        return size > 0 and self.text.text.getvalue()[-size:].isspace()
+
+    @property
     def sent_text(self) -> str:
         """The text in the frames that have left."""
         text = self.text.text.getvalue()

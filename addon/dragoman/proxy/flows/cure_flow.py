@@ -82,8 +82,8 @@ class _Sent:
 class CureFlow:
     """Makes chat requests acceptable, and keeps what the next ones need in `archive`."""
 
-    def __init__(self, witness: FlowMonitor, archive: AsyncStore) -> None:
-        self._witness = witness
+    def __init__(self, monitor: FlowMonitor, archive: AsyncStore) -> None:
+        self._monitor = monitor
         self._archive = archive
         self._sent: WeakKeyDictionary[http.HTTPFlow, _Sent] = WeakKeyDictionary()
         self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
@@ -126,7 +126,7 @@ class CureFlow:
         if cured.request is not asked.value:
             body = await in_slices(writing(cured.request), flow)
             set_json(flow.request, body)
-            record = recorder_of(flow) or self._witness.of(flow, "watch")
+            record = recorder_of(flow) or self._monitor.of(flow, "watch")
             record.sent_another(asked.plain)
             if known:
                 record.evidence.note(f"{CURED} put back", "remembered reasoning", known)
@@ -144,7 +144,7 @@ class CureFlow:
         request, renamed = await in_slices(renaming_calls(value), flow)
         if renamed:
             set_json(flow.request, await in_slices(writing(request), flow))
-            record = recorder_of(flow) or self._witness.of(flow, "watch")
+            record = recorder_of(flow) or self._monitor.of(flow, "watch")
             record.sent_another(plain)
             record.evidence.note(f"{CURED} renamed", "call ids", renamed)
             record.evidence.request_left()
