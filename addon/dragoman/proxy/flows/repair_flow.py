@@ -186,6 +186,7 @@ class RepairFlow:
             repaired = await in_slices(
                 repairing_whole(body, asked.tools, settings.policy, record.evidence, now), flow
             )
+            repaired = repaired if names is None else names.given_in(repaired)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
             return
@@ -195,8 +196,6 @@ class RepairFlow:
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
             return
-        if names is not None:
-            repaired = names.given_in(repaired)
         if repaired != body:
             record.came(body)
             response.headers.pop("content-encoding", None)
