@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
-from dragoman.bridge.cure.chat_request import Cured, cured
+from dragoman.bridge.cure.chat_request import Cured, cured, curing
 from dragoman.bridge.cure.moonshot_schema import moonshot_schema
 from dragoman.bridge.model_families import family_of
+from dragoman.stored.turn_reasoning import reading_history
 from dragoman.wire.json_codec import dumps, loads
 
 from .json_schemas import refusals
@@ -232,6 +234,21 @@ def test_an_id_that_was_made_is_that_of_one_call() -> None:
     made = cure(USER, *ahead, after, model=K2).request["messages"]
     ids = [c["id"] for m in made for c in m.get("tool_calls", ())]
     assert ids == [f"functions.run:{number}" for number in (2, 3, 4, 5, 6)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        calling(call("a", arguments=json.dumps({"a": [{}] * 50_000}))),
+        calling(*[call("a")] * 50),
+        {"role": "user", "content": PARTS * 50_000},
+    ],
+    ids=["arguments", "calls", "parts"],
+)
+def test_what_is_long_is_looked_at_in_slices(message: Json) -> None:
+    request = {"model": K2, "messages": [USER, message]}
+    assert sum(1 for _ in curing(request, family_of(K2))) >= 50
+    assert sum(1 for _ in reading_history(request["messages"])) >= 3
 
 
 @pytest.mark.parametrize("model", [K2, DEEPSEEK])

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...wire.chat_text import reasoning
-from ...wire.json_codec import Json, NotJson, dumps
-from ...wire.json_slices import reading
+from ...wire.json_codec import Json, NotJson, dumps, loads
+from ...wire.json_slices import WINDOW, reading
 from ...wire.slices import Slices, emptied
 from ..model_families import Family
 from .tool_names import ToolNames
@@ -327,7 +327,10 @@ def _object_text(arguments: Any) -> Slices[str | None]:
     if not isinstance(arguments, str) or not arguments.strip():
         return "{}"
     try:
-        value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
+        if len(arguments) <= WINDOW:
+            value = loads(arguments)
+        else:
+            value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
     except NotJson:
         value = None
     for member in value.values() if isinstance(value, dict) else ():
