@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.cure import chat_request
@@ -322,11 +322,16 @@ MESSAGES = st.one_of(
     st.lists(MESSAGES, max_size=8),
     st.lists(MESSAGES, max_size=4),
     st.sampled_from([KIMI, K2, DEEPSEEK, QWEN]),
+    st.sampled_from(["x", ""]),
+    st.sampled_from(["next", "", None]),
 )
+@example([calling(call("a"))], [output("a")], KIMI, "x", "")
+@example([calling(call("a"))], [output("a")], DEEPSEEK, "x", None)
+@example([calling(call("a"))], [output("a")], KIMI, "", "next")
 def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
-    messages: list[Any], more: list[Any], model: str
+    messages: list[Any], more: list[Any], model: str, asked: str, next_text: str | None
 ) -> None:
-    messages = [USER, *messages, USER]
+    messages = [USER, *messages, {"role": "user", "content": asked}]
     made = cure(*messages, model=model).request["messages"]
     waiting: list[Any] = []
     for message in made if model != QWEN else ():
@@ -350,6 +355,6 @@ def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
     if model == QWEN:
         roles = [m.get("role") for m in made if isinstance(m, dict)]
         assert not {"system", "developer"} & {*roles[1:]}
-    spoke = {"role": "assistant", "content": "next"}
+    spoke = {"role": "assistant", "content": next_text}
     later = cure(*messages, spoke, *more, model=model).request["messages"]
     assert dumps(later).startswith(dumps(made)[:-1])

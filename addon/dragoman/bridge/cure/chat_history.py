@@ -101,14 +101,19 @@ class _History:
         if not isinstance(message, dict):
             self._hear(message)
             return
+        role = message.get("role")
         if self._refuses.empty_messages:
             message = yield from self._without_empty(message)
         elif self._refuses.null_messages and _is_null(message):
             self._notes.append(("left out", "an empty assistant message"))
-            return
-        match message.get("role") if message else None:
-            case None if not message:
-                pass
+            message = {}
+        match role:
+            case _ if not message:
+                # A client has asked for this reply, or with this message, all the same.
+                if role != "assistant":
+                    self._segment.heard = True
+                elif self._segment.heard:
+                    yield from self.end_segment()
             case "assistant":
                 yield from self._speak(self._with_reasoning(message))
             case "tool" if self._refuses.broken_history:
