@@ -33,6 +33,8 @@ class Refusals:
     """Schemas outside Moonshot's subset (`cure.moonshot_schema`)."""
     empty_messages: bool = False
     """Messages and parts without text."""
+    null_messages: bool = False
+    """An assistant's message without calls whose content is null."""
     broken_history: bool = False
     """Calls without outputs, outputs without calls, calls without ids, and arguments that are
     not the text of a JSON object."""
@@ -43,9 +45,22 @@ class Refusals:
 
 
 _NOTHING = Refusals()
-_MOONSHOT = Refusals(" ", True, True, True, True, True)
-"""A blank is accepted in every report, an empty string not: pi#4178."""
-_DEEPSEEK = Refusals("", broken_history=True, developer_role=True, tool_names=True)
+_MOONSHOT = Refusals(
+    # It is accepted in every report, an empty string not: pi#4178.
+    missing_reasoning=" ",
+    schemas=True,
+    empty_messages=True,
+    broken_history=True,
+    developer_role=True,
+    tool_names=True,
+)
+_DEEPSEEK = Refusals(
+    missing_reasoning="",
+    null_messages=True,
+    broken_history=True,
+    developer_role=True,
+    tool_names=True,
+)
 _FIXED = {"temperature": 1.0, "top_p": 0.95, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 """What Kimi K2.5 and later take (Kimi API reference, "models-overview": "Cannot be modified")."""
 _TEMPERATURE_UNTHINKING = 0.6

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
+from ..bridge.cure.chat_request import cured
+from ..bridge.model_families import family_of
 from ..bridge.native.reply_repair import (
     Tools,
     is_responses_request,
@@ -85,9 +87,13 @@ def replay(exchange: Exchange) -> Replay:
     asked = _value(request)
     tools = drained(reading_tools(asked, native=is_responses_request(asked)))
     if is_event_stream(reply):
-        return Replay(_repaired(exchange, tools), request)
-    whole = drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW))
-    return Replay((whole,), request)
+        replies = _repaired(exchange, tools)
+    else:
+        replies = (drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW)),)
+    if (client := _value(exchange.client_request)) != asked and isinstance(client, dict):
+        names = cured(client, family_of(str(client.get("model")))).tool_names
+        replies = tuple(map(names.given_in, replies))
+    return Replay(replies, request)
 
 
 def _value(body: bytes) -> object:

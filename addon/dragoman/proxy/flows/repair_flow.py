@@ -188,6 +188,7 @@ class RepairFlow:
                 return
             work = repairing_whole(body, tools, policy, evidence, int(time.time()))
             repaired = await in_slices(work, flow)
+            repaired = repaired if names is None else names.given_in(repaired)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
         except DecodingError as error:
@@ -195,7 +196,6 @@ class RepairFlow:
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
         else:
-            repaired = repaired if names is None else names.given_in(repaired)
             if repaired != body:
                 record.came(body)
                 response.headers.pop("content-encoding", None)
