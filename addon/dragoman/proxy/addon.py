@@ -38,8 +38,8 @@ from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
 from .routes import (
     ResponsesRoute,
-    asks_a_model,
     beside,
+    gives_response,
     is_chat,
     is_replayed,
     is_responses,
@@ -316,7 +316,8 @@ class Dragoman:
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
-        return flow in self._bridge or (asks_a_model(flow.request) and self._repairs(flow))
+        gives = is_chat(flow.request) or gives_response(flow.request)
+        return flow in self._bridge or (gives and self._repairs(flow))
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         """More has come of a response that `needs_whole` than is read."""
@@ -339,7 +340,8 @@ class Dragoman:
     def _repairs(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to this request, if it is not bridged, is to be repaired."""
         test = self.settings.repair
-        return asks_a_model(flow.request) if test is None else test(flow)
+        gives = is_chat(flow.request) or gives_response(flow.request)
+        return gives if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
         response = flow.response

@@ -28,6 +28,7 @@ from ...repair.pending import Policy, note_piece
 from ...repair.scanner import Scanner
 from ...wire.json_codec import Json, dumps
 from ...wire.responses import DELTAS, DONES, TERMINALS
+from ...wire.slices import drained
 from ...wire.sse import Frame, encode
 from .changed_response import ChangedResponse
 from .host_items import HostItems, HostText, Key
@@ -223,6 +224,8 @@ class ResponsesStreamRepair:
             self._end_texts(event)
         text = self._host.read(event)
         if not self._named and self._host.response is not None:
+            if not self._tools.asked:
+                self._tools = drained(RequestTools.reading(self._host.response))
             self._formats = self._policy.formats.active(self._tools.declared.model, self._model)
         self._named |= text is not None or self._host.response is not None
         self._begins = self._begins_text(event)
