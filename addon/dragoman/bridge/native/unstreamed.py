@@ -6,13 +6,15 @@ all of them only with the terminal event.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ...repair.chat_message import AT_ONCE
+from ...repair.events import LeftAsText, ScanEvent, Text
 from ...repair.formats import at_markers
+from ...repair.scanner import Scanner
 from ...wire import responses
 from ...wire.json_codec import Json
-from ...wire.responses import DONES, TERMINALS, TextEvents
+from ...wire.responses import DELTAS, DONES, TextEvents
 from .host_items import HostItems, Key
 from .terminal import places_of
 
@@ -24,6 +26,8 @@ _TEXTS = {
     ("reasoning", "summary", "summary_text"): responses.SUMMARY_TEXT,
 }
 """The types of parts that hold a text, and the events by which it would be streamed."""
+_WHOLE = ("response.completed", "response.incomplete")
+"""The terminal events after which clients run calls."""
 _PART_EVENTS = {"content": "response.content_part", "summary": "response.reasoning_summary_part"}
 
 
@@ -31,7 +35,7 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
     """What `event` says of texts and no delta has said: what would have come before it."""
     kind, place = event["type"], host.place_of(event)
     item, response = event.get("item"), event.get("response")
-    if kind in TERMINALS and isinstance(response, dict):
+    if kind in _WHOLE and isinstance(response, dict):
         yield from _of_terminal(response, host)
     elif place is None or place in host.ended:
         pass
@@ -48,6 +52,21 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
         events = _TEXTS.get((type_of_item, key[1], str(event["part"].get("type"))))
         if events is not None:
             yield from _rest(event, host, key, event["part"], events)
+
+
+def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
+    """Whether anything would change in the texts that these events say."""
+    scanner: Scanner | None = None
+    for event in [*events, {"type": ""}]:
+        pieces: list[ScanEvent] = []
+        if event["type"] in DELTAS:
+            scanner = scanner or new_scanner()
+            pieces = scanner.feed(event["delta"])
+        elif scanner is not None:
+            pieces, scanner = scanner.close(), None
+        if any(not isinstance(piece, Text | LeftAsText) for piece in pieces):
+            return True
+    return False
 
 
 def item_events(place: int, item: Json, host: HostItems) -> Iterator[Json]:
