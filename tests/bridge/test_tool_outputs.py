@@ -161,6 +161,20 @@ def test_short_data_is_known_by_the_fields_beside_it(value: Any) -> None:
     assert "UklGRg" not in content and "(data left out)" in content
 
 
+@pytest.mark.parametrize("wrap", [lambda part: [TEXT, part], lambda part: {"content": [part]}])
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
+        {"type": "input_audio", "audio_url": "data:audio/wav;base64,UklGRg=="},
+    ],
+)
+def test_audio_is_no_text_though_a_string_holds_it(part: Json, wrap: Any) -> None:
+    made = returned(json.dumps(wrap(part)))
+    assert "UklGRg" not in json.dumps(made.messages)
+    assert any(note.startswith("left out") for note in made.notes)
+
+
 def test_a_field_that_is_called_data_is_no_data_for_that() -> None:
     value = {"data": "internationalization", "n": [{"format": "csv", "data": "a,b\n1,2"}]}
     assert json.loads(returned(value).messages[2]["content"]) == value

@@ -8,9 +8,10 @@ pattern is found in its name.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..repair.model_family import families_of
@@ -37,12 +38,19 @@ class Refusals:
     not the text of a JSON object."""
     developer_role: bool = False
     """The role ``developer``, or worse: Kimi's templates have no header for it, or drop it."""
+    tool_names: bool = False
+    """Names of functions outside `Family.tool_name`."""
 
 
 _NOTHING = Refusals()
-_MOONSHOT = Refusals(" ", True, True, True, True)
+_MOONSHOT = Refusals(" ", True, True, True, True, True)
 """A blank is accepted in every report, an empty string not: pi#4178."""
-_DEEPSEEK = Refusals("", broken_history=True, developer_role=True)
+_DEEPSEEK = Refusals("", broken_history=True, developer_role=True, tool_names=True)
+_FIXED = {"temperature": 1.0, "top_p": 0.95, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""What Kimi K2.5 and later take (Kimi API reference, "models-overview": "Cannot be modified")."""
+_TEMPERATURE_UNTHINKING = 0.6
+"""What they take of it with thinking off ("only 0.6 is allowed for this model")."""
+_LONGEST_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +76,8 @@ class Family:
     refuses: Refusals = _NOTHING
     forced_tool_choice: bool = True
     """Whether ``tool_choice`` may be ``required`` or name a function."""
-    sampling: bool = True
-    """Whether temperature, top_p and the penalties may differ from the default."""
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    """The sampling parameters that may have one value only."""
     tool_name: re.Pattern[str] = _ANY_TOOL_NAME
     """What a function's name must match as a whole."""
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -100,7 +108,31 @@ class Family:
     @property
     def is_strict(self) -> bool:
         """Whether there is anything in a chat request that its hosts refuse."""
-        return self.refuses != _NOTHING or not (self.forced_tool_choice and self.sampling)
+        asks = self.sampling or self.system_messages == "start" or not self.forced_tool_choice
+        return bool(asks) or self.refuses != _NOTHING
+
+    def takes(self, name: str, value: object, *, thinks: bool) -> bool:
+        """Whether a sampling parameter may have this value; null is as good as none."""
+        if value is None or name not in self.sampling:
+            return True
+        only = self.sampling[name]
+        if name == "temperature" and not thinks:
+            only = _TEMPERATURE_UNTHINKING
+        return type(value) in (int, float) and value == only
+
+    def tool_called(self, name: str) -> str:
+        """The name that a tool of this name is sent with.
+
+        What would be refused (characters, length) is replaced, and a hash of the whole name
+        appended, so that different names stay different.
+        """
+        if self.tool_name.fullmatch(name):
+            return name
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        clean = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
+        # The end is kept: the function's own name stands there.
+        stem = clean[-(_LONGEST_NAME - len(digest) - 2) :]
+        return f"{stem}_{digest}" if stem[:1].isalpha() else f"_{stem}_{digest}"
 
     def thinks(self, request: Mapping[str, Any]) -> bool:
         """Whether the model thinks when it is asked so."""
@@ -143,7 +175,7 @@ _FAMILIES: tuple[Family, ...] = (
         reasoning="known",
         refuses=_MOONSHOT,
         forced_tool_choice=False,
-        sampling=False,
+        sampling=_FIXED,
         tool_name=_KIMI_TOOL_NAME,
         # It always thinks (Kimi API guide, "use-thinking-effort").
         efforts=("low", "high", "max"),
@@ -156,7 +188,7 @@ _FAMILIES: tuple[Family, ...] = (
         reasoning="known",
         refuses=_MOONSHOT,
         forced_tool_choice=False,
-        sampling=False,
+        sampling=_FIXED,
         tool_name=_KIMI_TOOL_NAME,
         efforts=_LOW_TO_HIGH,
         # Kimi API reference, "models-overview": "Accepts enabled or disabled".
@@ -170,7 +202,7 @@ _FAMILIES: tuple[Family, ...] = (
         reasoning="known",
         refuses=_MOONSHOT,
         forced_tool_choice=False,
-        sampling=False,
+        sampling=_FIXED,
         tool_name=_KIMI_TOOL_NAME,
         # It always thinks: "invalid thinking: only type=enabled is allowed for this model".
         efforts=_LOW_TO_HIGH,
@@ -203,7 +235,7 @@ _FAMILIES: tuple[Family, ...] = (
         reasoning="known",
         refuses=_MOONSHOT,
         forced_tool_choice=False,
-        sampling=False,
+        sampling=_FIXED,
         tool_name=_KIMI_TOOL_NAME,
         efforts=_LOW_TO_HIGH,
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from ..bridge.native.reply_repair import (
@@ -23,7 +23,7 @@ from ..bridge.native.reply_repair import (
 from ..bridge.reply.answer import answering
 from ..bridge.reply.converter import ReplyConverter
 from ..bridge.reply.pipeline import BridgePipeline
-from ..bridge.request.convert import Conversion, convert
+from ..bridge.request.convert import Conversion, convert, without_stored
 from ..bridge.responses.dialects import DIALECTS, OPENAI
 from ..notes import Evidence, printable
 from ..repair.chat_stream import ChatStreamRepair
@@ -36,8 +36,9 @@ from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.responses import ID_PREFIXES
 from ..wire.slices import drained
 from ..wire.sse import HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
+from ..wire.usage import estimating
 from .exchange import Exchange
-from .fixture import require_whole
+from .fixture import IncompleteError, require_whole
 
 NOW = 1_700_000_000
 """The time (Unix seconds) at which every flow runs again."""
@@ -72,8 +73,8 @@ class Replay:
     replies: tuple[bytes, ...]
     """What the client would get.  Of a stream that broke off: if the upstream did, and if
     the client did; of one that ended early: if it was known as a chat completion, and if not."""
-    request: bytes
-    """What the upstream would get."""
+    request: bytes | None
+    """What the upstream would get; None if a part of it was in a store."""
 
 
 def replay(exchange: Exchange) -> Replay:
@@ -132,27 +133,28 @@ def _repairing(exchange: Exchange, tools: Tools, *, has_end: bool) -> RepairPipe
     return RepairPipeline(repair, Evidence(), has_end=has_end, breaks=bool(exchange.error))
 
 
-def _converted(exchange: Exchange, pipeline: BridgePipeline) -> tuple[bytes, ...]:
-    """The Responses stream that the client would get."""
-    begun = joined(pipeline.open() + pipeline.feed(exchange.upstream_reply))
-    if exchange.error:
-        return begun + joined(pipeline.give_up(exchange.error)), begun
-    return (begun + joined(pipeline.close()),)
-
-
 def _bridged(exchange: Exchange) -> Replay:
+    if exchange.client_path.partition("?")[0].endswith("/submit_tool_outputs"):
+        raise IncompleteError("what it resumed is in the store alone")
     unsupported = exchange.options.get("dragoman_unsupported_tools")
     evidence = Evidence()
+    asked, sent = _value(exchange.client_request), _value(exchange.upstream_request)
+    own = without_stored(asked)
     try:
         conversion = convert(
-            _value(exchange.client_request),
+            own,
             unsupported="error" if unsupported == "error" else "drop",
             evidence=evidence,
+            earlier=(),
         )
     except Refused as refused:
         return Replay((refused.body,), b"")
+    stored = own != asked or conversion.turn.request.get("previous_response_id")
+    if stored and isinstance(sent, dict):
+        turn = replace(conversion.turn, estimate=drained(estimating(sent)))
+        conversion = Conversion(sent, turn)
     replies = _Bridge(exchange, conversion, evidence).replies()
-    return Replay(replies, dumps(conversion.chat))
+    return Replay(replies, None if stored else dumps(conversion.chat))
 
 
 class _Bridge:
@@ -162,14 +164,14 @@ class _Bridge:
         self._exchange = exchange
         self._turn = conversion.turn
         self._evidence = evidence
-        self._tools = DeclaredTools.of_request(conversion.chat)
+        self._tools = DeclaredTools.of_request(conversion.declaring)
         self._repairs = exchange.options.get("dragoman_repair") != "off"
 
     def replies(self) -> tuple[bytes, ...]:
         exchange = self._exchange
         body, status = exchange.upstream_reply, exchange.upstream_status
         if status < 300 and self._turn.stream and is_event_stream(body):
-            return _converted(exchange, BridgePipeline(self._reply(), self._repair()))
+            return self._stream()
         work = answering(
             self._reply(),
             body,
@@ -179,6 +181,14 @@ class _Bridge:
             repair=self._repair(),
         )
         return (drained(work).body,)
+
+    def _stream(self) -> tuple[bytes, ...]:
+        reply = self._reply()
+        pipeline = BridgePipeline(reply, self._repair())
+        begun = joined(reply.open() + pipeline.feed(self._exchange.upstream_reply))
+        if self._exchange.error:
+            return begun + joined(pipeline.give_up(self._exchange.error)), begun
+        return (begun + joined(pipeline.close()),)
 
     def _reply(self) -> ReplyConverter:
         return ReplyConverter(
@@ -206,7 +216,9 @@ def compare(exchange: Exchange) -> list[str]:
     """
     now = replay(exchange)
     lines = _difference("reply", exchange.client_reply, now.replies)
-    if exchange.job == "bridge":
+    if now.request is None:
+        lines.append("request: not compared, as a part of it came from the store")
+    elif exchange.job == "bridge":
         lines += _difference("request", exchange.upstream_request, (now.request,))
     return lines
 
@@ -301,5 +313,4 @@ def _first_difference(old: str, new: str) -> int:
 def _shown(line: str, at: int) -> str:
     """What of a line is shown: around `at`, and nothing that a terminal would obey."""
     start = max(0, at - _BEFORE) if len(line) > MAX_LINE else 0
-    part = printable(line[start:], MAX_LINE)
-    return ("…" if start else "") + part + ("…" if start + MAX_LINE < len(line) else "")
+    return ("…" if start else "") + printable(line[start:], MAX_LINE)

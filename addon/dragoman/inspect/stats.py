@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from ..notes import Evidence, printable
+from ..notes import REPAIRED, Evidence, printable
 from .exchange import Job
 from .outcome import Ending, Outcome
 from .turn_figures import TurnFigures
@@ -37,6 +37,8 @@ BOUNDS = (
 """Seconds up to which each bucket of a histogram counts; one more has no limit."""
 
 Result = Literal["clean", "repaired"] | Ending
+TOUCHED = frozenset({"dropped", "took out", "joined", "added finish_reason"})
+"""What repair notes of a reply that it changed without making a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class Summary:
     def result(self) -> Result:
         """What the flow is counted as: only an answer or a call is clean, or repaired."""
         if self.outcome.ending == "answered":
-            return "repaired" if self.forms else "clean"
+            touched = self.job == "repair" and not TOUCHED.isdisjoint(self.notes)
+            return "repaired" if self.forms or touched else "clean"
         return self.outcome.ending
 
 
@@ -76,7 +79,7 @@ def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
     forms: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     for (what, detail), count in evidence.notes.items():
-        if what == "read":
+        if what == REPAIRED:
             # "name (form)"; a long name has no room for its form behind it.
             form = detail.rpartition(" (")[2].removesuffix(")") if detail.endswith(")") else OTHER
             forms[form] += count

@@ -17,7 +17,7 @@ from itertools import islice
 
 from ..notes import printable
 from ..wire.chat_end import TAIL, is_done
-from ..wire.chat_text import let_go
+from ..wire.chat_text import emptied_completion
 from ..wire.errors import ErrorObject, read_error, unlisted
 from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
@@ -187,7 +187,7 @@ def _whole(body: bytes) -> Slices[ReplySummary]:
     except NotJson:
         value = None
     reply = parse_whole(value)
-    yield from let_go(value)
+    yield from emptied_completion(value)
     return _glance(
         reply,
         reply.error,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..notes import Evidence
+from ..notes import REPAIRED, Evidence
 from ..repair.declared_tools import DeclaredTools
 from ..repair.formats import NAMES
 from ..wire.sse import is_event_stream
@@ -62,7 +62,7 @@ def leaked_calls(evidence: Evidence) -> Counter[str]:
     """The calls out of repair by their format, which is named first of how one was read."""
     leaked: Counter[str] = Counter()
     for (what, detail), count in evidence.notes.items():
-        if what == "read":
+        if what == REPAIRED:
             name = detail.rpartition(" (")[2].partition(",")[0]
             leaked[name if name in NAMES else OTHER] += count
     return leaked

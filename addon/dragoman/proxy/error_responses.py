@@ -1,4 +1,4 @@
-"""The answers that Dragoman gives in an upstream's place: errors in OpenAI's form."""
+"""Errors that Dragoman answers in an upstream's place, in OpenAI's form."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
 """The user's options: declared, checked, and frozen into one record.
 
-`Settings.of` runs when an option changes; a flow uses the settings in force when its
-response headers arrive, to its end.
-
-All options are strings to mitmproxy.  What it cannot take for an option's type it raises
-in a task that nobody waits for: the proxy then runs without this script, and without a
-word.  `take_over` looks at what was given before that happens.
+A flow uses the settings in force when its response headers arrive, to its end.  All options are
+strings to mitmproxy: what it cannot convert to an option's type it raises in a task that nobody
+awaits, and the proxy then runs without this script. `take_over` checks what was given before that
+happens.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ _INSTEAD = {
     "all": _EVERY,
     **dict.fromkeys(("none", "false", "no", "0"), _NEVER),
 }
-"""Words that as a flow filter are patterns for addresses, which nobody means by them."""
+"""Words that as a flow filter would match addresses, which nobody means."""
 
 _FORMATS = ", ".join(NAMES)
 
@@ -141,12 +139,9 @@ def declare(loader: Loader) -> None:
 
 
 def take_over(deferred: dict[str, Any]) -> None:
-    """Make mitmproxy's `deferred` options such as it can take: what was given on the command
-    line and in config.yaml before this script was loaded.
-
-    What is no value is taken out, with an error in the log, with which mitmproxy does not
-    start; for the name of no option there is a warning.
-    """
+    """Convert mitmproxy's `deferred` options, those given before this script was loaded, to text.
+    An invalid one is removed, with an error in the log, with which mitmproxy does not start; an
+    unknown name gets a warning."""
     known = [name for name, *_ in _OPTIONS]
     for name, given in list(deferred.items()):
         if name in known:
@@ -161,7 +156,7 @@ def take_over(deferred: dict[str, Any]) -> None:
 
 
 def _as_text(name: str, given: object) -> str:
-    """What was given for an option.  Raises `OptionsError` if that is not one value."""
+    """Raises `OptionsError` if an option was not given one value."""
     values = getattr(given, "val", None)  # of the command line: one for each --set
     if values is None:
         values = given if isinstance(given, list) else [given]
@@ -192,7 +187,7 @@ class Settings:
     heartbeat: float = 5.0
     """Seconds; 0: never."""
     store: tuple[str, float, int] = ("off", 30.0, 0)
-    """Where responses are kept, for how many days, and up to how many bytes."""
+    """Where, days, bytes."""
     keep: int = 8 * 1024 * 1024
     """Bytes to keep of each side."""
     metrics: int = 0
@@ -230,7 +225,7 @@ class Settings:
         )
 
     def in_words(self, *, repair: bool, dialect: str) -> dict[str, str]:
-        """What of this a reply depends on, by the options' names: for its record."""
+        """The settings that a reply depends on, by the options' names: for its record."""
         return {
             "dragoman_repair": "on" if repair else "off",
             "dragoman_formats": self.policy.formats.words,

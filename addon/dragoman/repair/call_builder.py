@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..notes import Evidence
+from ..notes import REPAIRED, Evidence
 from .call_namer import LITERAL
 from .declared_tools import DeclaredTools
 from .events import CallEnd, CallStart
@@ -91,7 +91,7 @@ class CallBuilder:
         self._index = self._next_index
         self._next_index += 1
         self._evidence.call(call.name)
-        self._evidence.note("read", f"{call.name} ({call.format}, {call.form})")
+        self._evidence.note(REPAIRED, f"{call.name} ({call.format}, {call.form})")
         if call.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
         function = {"name": call.name, "arguments": ""}

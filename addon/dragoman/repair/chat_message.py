@@ -10,7 +10,15 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import Span, by_field, let_go, passages, text_of_fields, without_text, written
+from ..wire.chat_text import (
+    Span,
+    by_field,
+    emptied_completion,
+    passages,
+    text_of_fields,
+    without_text,
+    written,
+)
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices
@@ -54,7 +62,7 @@ def repairing_body(
             touched |= yield from repair.run()
         yield
     repaired = (yield from writing(reply)) if touched else None
-    yield from let_go(reply)
+    yield from emptied_completion(reply)
     return repaired
 
 

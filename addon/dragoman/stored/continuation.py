@@ -21,9 +21,9 @@ from ..bridge.request.validation import (
 )
 from ..wire.errors import Refused
 from ..wire.json_codec import Json
-from ..wire.responses import CALL_OUTPUTS
+from ..wire.responses import CALL_OUTPUTS, refers
 from ..wire.slices import Slices
-from .stored_response import StoredResponse, input_items, refers
+from .stored_response import StoredResponse, input_items
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""

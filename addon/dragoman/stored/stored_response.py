@@ -21,7 +21,7 @@ from typing import Any
 from ..bridge.request.chat_shapes import forming
 from ..wire.json_codec import Json, NotJson, dumps, loads
 from ..wire.json_slices import reading, writing
-from ..wire.responses import STREAMED_CALLS
+from ..wire.responses import STREAMED_CALLS, refers
 from ..wire.slices import Slices
 
 WHOLE, PACKED = 1, 2
@@ -106,11 +106,13 @@ class StoredResponse:
         return items
 
     def outcome(self) -> Slices[list[Json]]:
-        """What came of its input, without a call that was cut (it is then listed as
-        ``incomplete``, and the client never got its end): that is never history."""
+        """What came of its input, without a call that was cut, or the prose that a failure cut:
+        listed as ``incomplete``, its end was never told to the client, and it is never history."""
         came: list[Json] = []
+        failed = self.response.get("status") == "failed"
+        cut = (*STREAMED_CALLS, "message", "reasoning") if failed else STREAMED_CALLS
         for item in self.response["output"] if self.said is None else self.said:
-            if item.get("status") != "incomplete" or item.get("type") not in STREAMED_CALLS:
+            if item.get("status") != "incomplete" or item.get("type") not in cut:
                 came.append(item)
             yield
         return came
@@ -269,13 +271,3 @@ def input_items(value: object, references: Mapping[str, Json]) -> Slices[list[Js
         items.append(references.get(item["id"], item) if refers(item) else item)
         yield
     return items
-
-
-def refers(item: object) -> bool:
-    """Whether an input item stands for one that was sent before."""
-    return (
-        isinstance(item, dict)
-        and isinstance(item.get("id"), str)
-        and (item.get("type") == "item_reference" or not item.keys() - {"id", "type"})
-        and item.get("type") in ("item_reference", None)
-    )

@@ -18,14 +18,14 @@ from ..responses.output_items import TEXT, OpenPart, StreamedPart
 
 
 class AdoptingWriter(Writer):
-    """Continues a response: `items` are those that it has, and `number` that of its next event."""
+    """Continues a response that has `items`; `number` is that of its next event."""
 
     seals = False  # the host takes its own form of it only
 
     def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
         super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
         self._id += "_repaired"  # an id of ours is none of the host's
-        self._told.number = number
+        self.events.number = number
         self.started = True
 
     def fail(self, error: UpstreamError, usage: Json) -> None:
@@ -60,7 +60,7 @@ class AdoptingWriter(Writer):
             item, place = opened.item, opened.output_index
             item[opened.part.holder] += later
             item["status"] = "completed"
-            self._told.tell_end("response.output_item.done", output_index=place, item=item)
+            self.events.add_final("response.output_item.done", output_index=place, item=item)
             self._output[place] = item
 
     def place(self, item: Json) -> int:
@@ -72,10 +72,10 @@ class AdoptingWriter(Writer):
     def pass_on(self, event: Json, other_lines: bytes) -> None:
         """An event of the host's."""
         if "sequence_number" in event:
-            event = {**event, "sequence_number": self._told.number}
-            self._told.number += 1
-        self._told.frames.append(encode(dumps(event), other_lines=other_lines))
+            event = {**event, "sequence_number": self.events.number}
+            self.events.number += 1
+        self.events.frames.append(encode(dumps(event), other_lines=other_lines))
 
     def pass_frame(self, frame: Frame) -> None:
         """What is no event of the API."""
-        self._told.frames.append(frame)
+        self.events.frames.append(frame)

@@ -58,7 +58,7 @@ class ChangedResponse:
 
     def drain(self) -> list[Frame]:
         """The frames that may leave now."""
-        return self._writer.drain()
+        return self._writer.events.drain()
 
     # Texts that are scanned
 

@@ -11,10 +11,6 @@ client asks for the next reply where a segment ends, and the reply begins the ne
 the messages of one turn begin with those of the turn before, and a provider's prefix
 cache holds.  For the same reason a call whose output is missing when its segment ends
 gets a stand-in for good, and an output that comes later is told by the user.
-
-Where a model takes one system message at the start only, what the system or the
-developer says later is sent in its place by the user, with a remark that says whose it
-is: moved to the start, it would change the messages of all turns before.
 """
 
 from __future__ import annotations
@@ -50,8 +46,8 @@ _AnswerKey = tuple[str, str, bytes]
 
 _SEE_BELOW = "The output is in the next user message."
 _BREAK = "\n\n"
-"""Stands between reasoning of several items in one message, and between what the system
-says in several at the start.  The texts around a call were one text upstream."""
+"""Stands between reasoning of several items in one message.  The texts around a call were one
+text upstream."""
 
 
 def messages(
@@ -161,10 +157,6 @@ class _Thread:
         self._evidence = evidence
         self._messages: list[Message] = []
         self._segment = _Segment()
-        self._opening: list[str] = []
-        self._opened = False
-        """What the system says at the start, where that is one message; and whether the
-        start is over."""
         self._calls_before = 0
         self._told: dict[str, tuple[str, ToolOutput | None]] = {}
         """The calls that are past by the client's id: name, and the answer passed on."""
@@ -179,7 +171,6 @@ class _Thread:
             case AssistantText("") | Reasoning(""):
                 pass
             case _:
-                self._opened = True
                 if self._segment.ends_before(piece):
                     yield from self._end_segment()
                 self._speak(piece)
@@ -187,9 +178,6 @@ class _Thread:
     def close(self) -> Slices[list[Message]]:
         """End the last segment; returns all messages."""
         yield from self._end_segment()
-        if self._opening:
-            opening = {"role": "system", "content": _BREAK.join(self._opening)}
-            return [opening, *self._messages]
         return self._messages
 
     def _speak(self, piece: AssistantText | Remark | Reasoning | ToolCall) -> None:
@@ -219,25 +207,8 @@ class _Thread:
         if not content:  # Moonshot refuses such a message
             self._evidence.note("dropped", f"an empty {role} message")
             return
-        if role == "user":
-            self._opened = True
-        elif self._family.system_messages == "start" and isinstance(content, str):
-            self._instruct(role, content)
-            return
-        self._append("user" if role == "user" else "system", content)
-
-    def _instruct(self, role: Role, content: str) -> None:
-        """What the system or the developer says to a model that takes one system message."""
-        if self._opened:
-            self._evidence.note("sent as a user message", f"a {role} message")
-            remark = _remark(f"Message of the {role}:")
-            self._append("user", merged([remark, {"type": "text", "text": content}]))
-            return
-        if self._opening:
-            self._evidence.note("joined to the one at the start", f"a {role} message")
-        self._opening.append(content)
-
-    def _append(self, role: str, content: str | list[ContentPart]) -> None:
+        if role == "developer" and self._family.system_messages == "anywhere":
+            role = "system"  # else the cure says whose it is
         self._segment.others.append({"role": role, "content": content})
         self._segment.heard = True
 

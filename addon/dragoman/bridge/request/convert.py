@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire.errors import Refused
+from ...wire.responses import refers
 from ...wire.slices import Slices, drained
 from ...wire.usage import estimating
 from ..cure.chat_request import SAMPLING, curing
@@ -41,6 +42,11 @@ class Conversion:
     """The chat completions body, in the order in which it is to be written."""
     turn: TurnContext
     """The request as its reply needs it."""
+
+    @property
+    def declaring(self) -> dict[str, Any]:
+        """What says which calls the reply may hold: a choice of none is not sent without tools."""
+        return {**self.chat, "tool_choice": self.turn.request.get("tool_choice")}
 
 
 def convert(
@@ -92,7 +98,7 @@ def converting(
     else:
         chat |= _tools(request, toolbox, evidence)
         chat |= _text(request)
-    asked = effort(request, earlier or ())
+    asked = yield from effort(request, earlier or ())
     chat |= _limits_and_reasoning(request, asked, family, evidence)
     chat |= _settings(request)
     if stream:
@@ -107,6 +113,16 @@ def converting(
     thinks = asked != "none" and (asked is not None or request.get("reasoning") is not None)
     turn = TurnContext(echoed, model, stream, toolbox.table, thinks, size, summary)
     return Conversion(chat, turn)
+
+
+def without_stored(body: object) -> object:
+    """A request that was converted when a store had a part of it, without that part: what is
+    left still says what its reply becomes."""
+    if not isinstance(body, dict):
+        return body
+    items = body.get("input")
+    own = [item for item in items if not refers(item)] if isinstance(items, list) else items
+    return body | {"input": own or "(of the store)"}
 
 
 def _check_sizes(request: RequestObject) -> None:

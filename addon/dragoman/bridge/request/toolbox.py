@@ -8,8 +8,6 @@ The price is that two tools can meet in one name; that is refused, naming both.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
@@ -25,23 +23,12 @@ _NAMED: Final = ("function", "custom")
 """Kinds whose tools have names; the others are called what their kind is called."""
 _DEFAULT_NAMESPACE: Final = "functions"
 """Codex treats a call in it and a call in no namespace as the same call."""
-_LONGEST_NAME: Final = 64
 
 
 def upstream_name(name: str, namespace: str | None, family: Family) -> str:
-    """The function name of a tool upstream: ``<namespace>__<name>``, or `name` alone.
-
-    What the model's family would refuse (characters, length) is replaced, and a hash
-    of the whole name appended, so that different names stay different.
-    """
-    joined = _joined(name, namespace)
-    if family.tool_name.fullmatch(joined):
-        return joined
-    digest = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    clean = re.sub(r"[^a-zA-Z0-9_-]", "_", joined)
-    # The end is kept: the function's own name stands there.
-    stem = clean[-(_LONGEST_NAME - len(digest) - 2) :]
-    return f"{stem}_{digest}" if stem[:1].isalpha() else f"_{stem}_{digest}"
+    """The function name of a tool upstream: ``<namespace>__<name>``, or `name` alone, as the
+    model's family takes it."""
+    return family.tool_called(_joined(name, namespace))
 
 
 def _joined(name: str, namespace: str | None) -> str:

@@ -153,19 +153,19 @@ def size(number: int) -> str:
 
 def figures(name: str, *phrases: str) -> Page:
     """The phrases that say something, behind a name: in as many lines as it takes."""
-    page: Page = []
-    text = ""
+    lines = filled(WIDTH - _NAME, *phrases)
+    return [Line(f"  {'' if n else name:<{_NAME - 2}}{text}") for n, text in enumerate(lines)]
+
+
+def filled(width: int, *phrases: str) -> list[str]:
+    """The phrases that say something, in as many lines of a width as it takes."""
+    lines: list[str] = []
     for phrase in filter(None, phrases):
-        more = joined(text, phrase)
-        if text and len(more) > WIDTH - _NAME:
-            page.append(_figure("" if page else name, text))
-            more = phrase
-        text = more
-    return [*page, _figure("" if page else name, text)] if text else []
-
-
-def _figure(name: str, text: str) -> Line:
-    return Line(f"  {name:<{_NAME - 2}}{text}")
+        if lines and len(more := joined(lines[-1], phrase)) <= width:
+            lines[-1] = more
+        else:
+            lines.append(phrase)
+    return lines
 
 
 def notes(lines: Iterable[str]) -> Page:

@@ -19,6 +19,7 @@ from .page import (
     Page,
     block,
     count,
+    filled,
     heading,
     joined,
     notes,
@@ -36,7 +37,7 @@ MAX_MESSAGE = 2_000
 MAX_LAST_MESSAGE = 8_000
 """Characters of a message that are shown, and of the last one."""
 MAX_TOOLS = 400
-_LIST_WIDTH = 74
+_LIST_WIDTH = 60
 
 
 def request_page(exchange: Exchange) -> Page:
@@ -45,11 +46,11 @@ def request_page(exchange: Exchange) -> Page:
     sent = parse_request(exchange.upstream_request)
     if sent is None:
         return _unread(exchange.upstream_request)
-    cured = not bridged and exchange.client_request != exchange.upstream_request
-    if not (bridged or cured):
-        return [_headline(sent), *_asked(sent)]
+    if exchange.client_request == exchange.upstream_request:
+        refused = _client(exchange, sent) if bridged else []
+        return [*_headline(sent), *refused, *_asked(sent)]
     asked = parse_request(exchange.client_request)
-    page = [_headline(sent, ", converted" if bridged else ", cured")]
+    page = _headline(sent, ", converted" if bridged else ", cured")
     if bridged:
         page += _client(exchange, asked)
     else:
@@ -79,15 +80,16 @@ def _what_differs(asked: ParsedRequest, sent: ParsedRequest) -> ParsedRequest:
     return replace(asked, entries=changed, tools=[], settings=settings)
 
 
-def _headline(sent: ParsedRequest, changed: str = "") -> Line:
-    phrases = (
+def _headline(sent: ParsedRequest, changed: str = "") -> Page:
+    lines = filled(
+        WIDTH,
         one_line(sent.model, 50) or "(no model)",
         count(len(sent.entries), "message" if sent.shape == "chat" else "item"),
         count(len(sent.tools), "tool"),
         "streamed" if sent.stream else "not streamed",
         f"{sent.shape} request{changed}",
     )
-    return Line(joined(*phrases), "highlight")
+    return [Line(line, "highlight") for line in lines]
 
 
 def _client(exchange: Exchange, asked: ParsedRequest | None) -> Page:

@@ -1,7 +1,7 @@
 """The page of a turn: what a person opens to understand it in five seconds.
 
-How it ended, what was repaired or converted, then what the model thought, said and
-called, at last what it cost and how long it took.  It shows the client's side.
+How it ended, the error if there was one, what was repaired or converted, then what the model
+thought, said and called, at last what it cost and how long it took.  It shows the client's side.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from ..parse.frames import moment
 from ..parse.reply import first_token, parse_reply
 from ..parse.request import parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
-from ..summary import summarizing_both
+from ..summary import model_asked, summarizing_both
 from .page import (
+    WIDTH,
     Line,
     Page,
     block,
     count,
     figures,
+    filled,
     heading,
     joined,
     notes,
@@ -46,7 +48,7 @@ _NO_FINISH = "no finish reason"
 def turn_page(exchange: Exchange) -> Page:
     """The turn as the client received it, as far as it has come."""
     reading = parse_reply(exchange.client_reply)
-    page = [_headline(exchange, reading), *_done(exchange), *_error(exchange, reading)]
+    page = [*_headline(exchange, reading), *_error(exchange, reading), *_done(exchange)]
     for choice in reading.choices:
         page += _choice(choice, alone=len(reading.choices) == 1)
     if not reading.shape:
@@ -54,23 +56,22 @@ def turn_page(exchange: Exchange) -> Page:
     return page + _response(exchange, reading) + _costs(exchange, reading)
 
 
-def _headline(exchange: Exchange, reading: ParsedReply) -> Line:
+def _headline(exchange: Exchange, reading: ParsedReply) -> Page:
     outcome = _outcome(exchange)
     finishes = sorted({choice.finish or _NO_FINISH for choice in reading.choices})
     running = outcome.ending == "running"
-    return Line(
-        joined(
-            one_line(str(outcome), 60),
-            one_line(reading.model, 50) or "LLM",
-            f"HTTP {exchange.status}" if exchange.status >= 400 else "",
-            f"{len(reading.choices)} choices" if len(reading.choices) > 1 else "",
-            ", ".join(one_line(f, 40) for f in finishes) if not running else "",
-            seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
-            "repaired" if exchange.calls else "",
-            _JOBS[exchange.job] if exchange.job == "bridge" or not exchange.calls else "",
-        ),
-        "error" if outcome.ending == "failed" else "highlight",
+    lines = filled(
+        WIDTH,
+        one_line(str(outcome), 60),
+        one_line(reading.model or model_asked(exchange.client_request), 50),
+        f"HTTP {exchange.status}" if exchange.status >= 400 else "",
+        f"{len(reading.choices)} choices" if len(reading.choices) > 1 else "",
+        ", ".join(one_line(f, 40) for f in finishes) if not running else "",
+        seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
+        "repaired" if exchange.calls else "",
+        _JOBS[exchange.job] if exchange.job == "bridge" or not exchange.calls else "",
     )
+    return [Line(line, "error" if outcome.ending == "failed" else "highlight") for line in lines]
 
 
 def _outcome(exchange: Exchange) -> Outcome:

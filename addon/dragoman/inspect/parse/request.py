@@ -14,7 +14,9 @@ from .values import objects, string
 
 MAX_REQUEST = 24 * 1024 * 1024
 """Bytes of a request, to be read at all."""
-_NOT_SETTINGS = frozenset({"model", "messages", "input", "instructions", "tools", "stream"})
+_CONVERSATIONS = ("messages", "input", "tool_outputs")
+"""Of a chat request, of a Responses request, and of what is submitted to a response."""
+_NOT_SETTINGS = frozenset({"model", *_CONVERSATIONS, "instructions", "tools", "stream"})
 _ROLE_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "type", "id"})
 _TEXT_NAMES = ("text", "thinking", "refusal")
 
@@ -51,7 +53,7 @@ def parse_request(body: bytes) -> ParsedRequest | None:
         value = loads(body) if len(body) <= MAX_REQUEST else None
     except NotJson:
         return None
-    if not isinstance(value, dict) or not ("messages" in value or "input" in value):
+    if not isinstance(value, dict) or value.keys().isdisjoint(_CONVERSATIONS):
         return None
     chat = "messages" in value
     return ParsedRequest(
@@ -88,7 +90,8 @@ def _call(value: Json) -> tuple[str, str]:
 
 
 def _items(value: Json) -> list[Entry]:
-    instructions, items = _text(value.get("instructions")), value.get("input")
+    instructions = _text(value.get("instructions"))
+    items = value.get("input", value.get("tool_outputs"))
     first = [Entry("instructions", instructions)] if instructions else []
     if isinstance(items, list):
         return first + [_item(item) for item in items]
@@ -108,8 +111,9 @@ def _item(value: object) -> Entry:
         arguments = value.get("arguments", value.get("input", value.get("action")))
         name = string(value.get("name")) or kind
         return Entry(kind, calls=((name, _text(arguments)),), about=call_id)
-    if kind.endswith("_output"):
-        return Entry(kind, _text(value.get("output")), about=call_id)
+    if kind.endswith("_output") or (not kind and "output" in value):
+        about = call_id or string(value.get("tool_call_id"))
+        return Entry(kind or "tool output", _text(value.get("output")), about=about)
     rest = {name: member for name, member in value.items() if name not in _ROLE_FIELDS}
     return Entry(kind or "(no type)", _text(rest))
 

@@ -1,4 +1,4 @@
-"""What happens to a flow whose reply is to be repaired, and to one that only passes."""
+"""A flow whose reply is repaired, or only watched."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
+from ...bridge.cure.tool_names import ToolNames
 from ...bridge.native.reply_repair import (
     Tools,
     declared,
@@ -42,10 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AskedRequest:
-    """What the repair of a reply needs of its request."""
-
     readable: bool
-    """Whether it is a JSON object."""
     stream: bool
     tools: Tools
 
@@ -53,16 +51,16 @@ class AskedRequest:
 class RepairFlow:
     """Repairs replies; what cannot be repaired passes as it comes."""
 
-    def __init__(self, witness: FlowMonitor, *, breaks: bool) -> None:
+    def __init__(self, monitor: FlowMonitor, *, breaks: bool) -> None:
         """`breaks`: whether the reply to a client can be broken off."""
-        self._witness = witness
+        self._monitor = monitor
         self._breaks = breaks
         self._asked: WeakKeyDictionary[http.HTTPFlow, AskedRequest | None] = WeakKeyDictionary()
-        """What was asked for, until the reply has come that far that it is needed; None where
-        it could not be read for a fault of ours."""
+        """Until the reply has come that far that it is needed; None where a fault of ours prevented
+        reading."""
 
     async def read(self, flow: http.HTTPFlow) -> None:
-        """Read what was asked for: before anything below is asked about the reply."""
+        """Read the request; before any method below."""
         if flow in self._asked:
             return
         try:
@@ -75,7 +73,7 @@ class RepairFlow:
 
     def streams(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether the reply is to be repaired while it streams: where the request asked for a
-        stream, and in an API that is not known, where the reply says that it is one."""
+        stream, and in an unknown API, where the reply is labelled as one."""
         asked = self._asked[flow]
         if asked and asked.readable and (is_chat(flow.request) or asked.stream):
             return asked.stream
@@ -96,16 +94,17 @@ class RepairFlow:
         response: http.Response,
         settings: Settings,
         turns: TurnReader | None,
+        names: ToolNames | None,
     ) -> bool:
-        """Have the reply repaired while it streams, where that is wanted; False if it has to pass
-        as it comes.  `turns`: see `RepairStream`."""
+        """Have the reply repaired while it streams, if wanted; False if it has to pass as it comes.
+        `turns`, `names`: see `RepairStream`."""
         encoding, asked = encoding_of(response), self._asked[flow]
         breaks = self._breaks and not is_replayed(flow)
         if asked is None:
             return False
         repairs = settings.repair is None or settings.repair(flow)
         try:
-            record = self._witness.of(flow, "repair" if repairs else "watch")
+            record = self._monitor.of(flow, "repair" if repairs else "watch")
             if is_unreadable(encoding):
                 logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
                 return False
@@ -126,26 +125,27 @@ class RepairFlow:
                 # How a body ends says nothing to a client of HTTP/1.0.
                 breaks=breaks and flow.request.http_version != "HTTP/1.0",
                 turns=turns,
+                names=names,
             )
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
         record.options = settings.in_words(repair=repairs, dialect="")
-        self._witness.streams(flow, record)
+        self._monitor.streams(flow, record)
         set_stream_framing(flow.request, response)
         return True
 
     def pass_on(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Have an event stream pass as it comes; recorded, if it is an LLM's."""
+        """Have an event stream pass, recorded if it is an LLM's."""
         record = recorder_of(flow)
         if record is not None and not callable(response.stream):
             decoder = decoder_for(encoding_of(response))
             response.stream = WatchedStream(record, decoder, name_of(flow))
-            self._witness.streams(flow, record)
+            self._monitor.streams(flow, record)
         response.stream = response.stream or True
 
     def pass_unread(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Have a reply pass that is too large to be read as a whole."""
+        """Have a reply pass that is too large to be read whole."""
         self._asked.pop(flow, None)
         logger.warning("%s: not repaired: the body is too large", name_of(flow))
         record = recorder_of(flow)
@@ -153,7 +153,13 @@ class RepairFlow:
             record.evidence.note("not repaired", "a body too large to be read as a whole")
         self.pass_on(flow, response)
 
-    async def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
+    async def whole(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        names: ToolNames | None,
+    ) -> None:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon
         await self.read(flow)
@@ -165,7 +171,7 @@ class RepairFlow:
             EVENT_STREAM,
         ):
             return
-        record = self._witness.of(flow, "repair")
+        record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
         record.tools = declared(asked.tools)
         try:
@@ -189,6 +195,8 @@ class RepairFlow:
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
             return
+        if names is not None:
+            repaired = names.given_in(repaired)
         if repaired != body:
             record.came(body)
             response.headers.pop("content-encoding", None)
@@ -209,7 +217,6 @@ class _Whole:
 
 
 def _left_alone(policy: Policy, evidence: Evidence) -> ChatStreamRepair:
-    """The stage of a chat stream that is only read."""
     stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, 0)
     stage.leave_all()
     return stage
@@ -221,15 +228,15 @@ def _as_it_came(body: bytes) -> Slices[bytes]:
 
 
 def _is_cut(body: bytes, asked: AskedRequest) -> bool:
-    """Whether a chat completion that came whole is a stream that was cut off; one of which
-    nothing came is, where a stream was asked for."""
+    """Whether a chat completion that came whole is a stream that was cut off; an empty body is,
+    where a stream was asked for."""
     if is_event_stream(body):
         return not has_ended(body[-TAIL:])
     return not body.strip() and asked.stream
 
 
 def asking(flow: http.HTTPFlow) -> Slices[AskedRequest]:
-    """What the request's body says; nothing as far as it cannot be read."""
+    """Read a request; what is unreadable declares nothing."""
     request = flow.request
     try:
         plain = yield from reading_body(request, MAX_REQUEST)

@@ -1,8 +1,8 @@
-"""The commands, for mitmproxy's command line and that of mitmweb.
+"""The commands of mitmproxy's and mitmweb's command line.
 
-The console shows a list as lines and a list of lists as a table.  mitmweb shows either in
-one line of JSON; so what is returned is written to the event log, too, where it can be read,
-and the table of `dragoman.stats` is a view as well (`views`).
+The console shows a list as lines and a list of lists as a table, mitmweb either in one line of
+JSON; so results are also written to the event log, and `dragoman.stats` is a view as well
+(`views`).
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _host(flow: Flow) -> str:
 
 
 def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:
-    """The flow and its record; raises `CommandError` if it has none."""
+    """Raises `CommandError` for a flow without a record."""
     exchange = exchange_of(flow)
     if exchange is None or not isinstance(flow, http.HTTPFlow):
         raise exceptions.CommandError("Dragoman does not watch this flow: it has no record of it.")
@@ -165,7 +165,6 @@ def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:
 
 
 def _redaction_of(flow: http.HTTPFlow) -> Redaction:
-    """What removes the secrets of this flow."""
     return Redaction(credentials(flow.request.headers.items(multi=True), flow.request.path))
 
 

@@ -6,7 +6,7 @@ import re
 
 from ...declared_tools import DeclaredTools
 from ..protocol import LeakFormat, MarkerMatch
-from .markers import MARKERS, Marker, match_marker, unfinished_marker
+from .markers import MARKERS, Marker, begins_object, match_marker, unfinished_marker
 from .names import HEADER_LIMIT, header_at_end, may_be_header
 from .parser import KimiParser, State
 
@@ -15,7 +15,6 @@ _LEADS_TO = {
     Marker.CALL_BEGIN: State.HEADER,
     Marker.ARGUMENTS_BEGIN: State.ARGUMENTS,
 }
-_NOT_BLANK = re.compile(r"\S")
 
 
 class _KimiK2:
@@ -51,8 +50,7 @@ class _KimiK2:
             return False
         if header:
             return True
-        first = _NOT_BLANK.search(text, match.end)
-        return None if first is None else first[0] == "{"
+        return begins_object(text, match.end)
 
     def parser(
         self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools

@@ -45,6 +45,17 @@ def unfinished_marker(text: str) -> int:
     return len(tail) if any(marker.startswith(tail) for marker in MARKERS) else 0
 
 
+_OBJECT = re.compile(r'\s{0,256}\{\s{0,256}["}]')
+_OBJECT_SO_FAR = re.compile(r"\s{0,256}(?:\{\s{0,256})?\Z")
+
+
+def begins_object(text: str, at: int) -> bool | None:
+    """Whether a JSON object begins there, after blanks; None if more has to come to tell."""
+    if _OBJECT.match(text, at):
+        return True
+    return None if _OBJECT_SO_FAR.match(text, at) else False
+
+
 def section(header: str, arguments: str) -> str:
     """A section with one call, as the model writes it."""
     begin, call, its_arguments, call_end, end = (

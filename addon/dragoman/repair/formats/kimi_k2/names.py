@@ -23,7 +23,7 @@ _K3 = re.compile(r"(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
 _NAMELESS = re.compile(
     r"(?:functions?[._:]?)?"
     r"(?:\d+|(?:call|chatcmpl|toolu|fc)[-_]?(?:tool[-_])?[0-9A-Za-z]*\d[-0-9A-Za-z_]*|call[-_]\w+"
-    r"|[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})(?::\d+)?\Z"
+    r"|[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})?:?\d*\Z"
 )
 _COLON = re.compile(r"\s*:\s*")
 _LETTER = re.compile(r"[A-Za-z0-9]")

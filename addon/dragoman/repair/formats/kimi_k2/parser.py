@@ -28,10 +28,9 @@ from ...declared_tools import DeclaredTools
 from ...events import CallEnd, Dropped, NoHeader, ParseEvent, Text
 from ..json_arguments import JsonArguments
 from ..protocol import NOTHING_HELD
-from .markers import MARKERS, Marker, find_marker, unfinished_marker
+from .markers import MARKERS, Marker, begins_object, find_marker, unfinished_marker
 from .names import HEADER_LIMIT, header_at_end, header_of, may_be_word, word_of
 
-_NOT_BLANK = re.compile(r"\S")
 _LAST_WORD = re.compile(r"\S*\s*\Z")
 
 
@@ -202,10 +201,10 @@ class KimiParser:
         if header is None:
             return True
         if not header:
-            first = _NOT_BLANK.search(self._buffer, marker.end())
-            if first is None and not self._ended:
+            begins = begins_object(self._buffer, marker.end())
+            if begins is None and not self._ended:
                 return False
-            if first is None or first[0] != "{":
+            if not begins:
                 self._at = marker.end()
                 self._pieces.append(Dropped(f"stray {Marker.ARGUMENTS_BEGIN.value}"))
                 return True
