@@ -38,8 +38,8 @@ from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
 from .routes import (
     ResponsesRoute,
-    asks_a_model,
     beside,
+    gives_response,
     is_chat,
     is_replayed,
     is_responses,
@@ -296,7 +296,8 @@ class Dragoman:
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """See `Interpreter`."""
-        return flow in self._bridge or (asks_a_model(flow.request) and self._repairs(flow))
+        gives = is_chat(flow.request) or gives_response(flow.request)
+        return flow in self._bridge or (gives and self._repairs(flow))
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         response = flow.response
@@ -317,7 +318,8 @@ class Dragoman:
     def _repairs(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
         test = self.settings.repair
-        return asks_a_model(flow.request) if test is None else test(flow)
+        gives = is_chat(flow.request) or gives_response(flow.request)
+        return gives if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
         return bool(flow.response and flow.response.status_code == 200 and self._repairs(flow))

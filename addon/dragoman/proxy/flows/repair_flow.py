@@ -30,7 +30,7 @@ from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, 
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
-from ..routes import is_chat, is_replayed, is_responses
+from ..routes import gives_response, is_chat, is_replayed
 from ..run_slices import ClientLeft, in_slices
 from .live_stream import WatchedStream
 from .repair_stream import RepairStream
@@ -236,7 +236,7 @@ def asking(flow: http.HTTPFlow) -> Slices[AskedRequest]:
         value = yield from reading(plain or b"null")
     except (NotJson, DecodingError):
         value = None
-    tools = yield from reading_tools(value, native=is_responses(request))
+    tools = yield from reading_tools(value, native=gives_response(request))
     if not isinstance(value, dict):
         return AskedRequest(False, False, tools)
     for name in ("messages", "input"):
