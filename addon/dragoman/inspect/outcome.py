@@ -30,7 +30,9 @@ SIGNS: dict[Ending, str] = {
 }
 MAX_NAMES = 5
 REFUSED = "refused:"
-"""The note on a request that Dragoman answers with an error."""
+"""What is noted of a request that Dragoman answers itself, with an error."""
+UNNAMED = "error"
+"""The code of an error that has none."""
 _CUTS = {
     "max_output_tokens": "max tokens",
     "content_filter": "content filter",
@@ -92,7 +94,7 @@ def _failure(seen: ReplySummary, evidence: Evidence, status: int, broken: str) -
     refused = [detail for what, detail in evidence.notes if what == REFUSED]
     if refused:
         return f"refused by Dragoman: {refused[0]}"
-    if seen.failed:
+    if seen.failed and not (seen.failed == UNNAMED and status >= 400):
         return seen.failed
     if broken:
         return broken

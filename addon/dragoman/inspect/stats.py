@@ -81,7 +81,7 @@ def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
             form = detail.rpartition(" (")[2].removesuffix(")") if detail.endswith(")") else OTHER
             forms[form] += count
         else:
-            notes[what] += count
+            notes[what.rstrip(":")] += count
     return dict(forms), dict(notes)
 
 

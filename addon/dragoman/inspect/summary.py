@@ -23,8 +23,9 @@ from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
+from .outcome import UNNAMED
 from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
-from .parse.values import ParsedChoice, ParsedReply, Prose, string
+from .parse.values import ParsedChoice, ParsedReply, Prose, objects, string
 
 MAX_FIRST_LINES = 64
 MAX_CALLS = 1000
@@ -39,6 +40,10 @@ _TERMINAL = re.compile(rb"event: ?response\.(completed|incomplete|failed|cancell
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
+_AT_THE_HOST = frozenset(
+    {"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}
+)
+"""Kinds of calls that no client executes: a turn does not end with them."""
 _LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
 
 
@@ -108,7 +113,8 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
     counted = reader.usage
     for number, (start, value) in enumerate(_last_lines(tail or body, len(body) if tail else 0)):
         if not number:
-            error = read_error(value) or read_error(value.get("response"))
+            where = (value, value.get("response"), *objects(value.get("choices")))
+            error = next(filter(None, map(read_error, where)), None)
         parsed = parsed or bool(error) or _is_ours(value)
         if start not in fed:
             reader.feed(value)
@@ -134,7 +140,8 @@ def _glance(
     parsed: bool,
     first_token: int | None,
 ) -> ReplySummary:
-    calls = (call.name for choice in seen.choices for call in choice.calls)
+    every = (call for choice in seen.choices for call in choice.calls)
+    calls = (call.name for call in every if call.kind not in _AT_THE_HOST)
     usage = seen.usage
     return ReplySummary(
         parsed=parsed,
@@ -190,8 +197,9 @@ def _whole(body: bytes) -> Slices[ReplySummary]:
 
 
 def _code(error: ErrorObject) -> str:
-    """Not the message, in which upstreams repeat what they were sent, credentials too."""
-    return next(filter(_CODE.match, (error.code, error.type)), "error")
+    """Not its message: upstreams repeat in it what they were sent, credentials too."""
+    unnamed = f"{UNNAMED} {error.status}" if error.status else UNNAMED
+    return next(filter(_CODE.match, (error.code, error.type)), unnamed)
 
 
 def _first_lines(body: bytes) -> Iterator[tuple[int, int, Json]]:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...wire.json_codec import NotJson, loads
-from ..stats import aligned
 
 Style = Literal["text", "header", "highlight", "error", "key"]
 
@@ -169,7 +168,16 @@ def notes(lines: Iterable[str]) -> Page:
 
 
 def stats_page(rows: list[list[str]]) -> Page:
-    return [Line(line) for line in aligned(rows).split("\n")]
+    """The table of all flows so far: a count stands before what it counts, as names are long."""
+    page: Page = []
+    for name, value in rows:
+        line = f"{value:>10}  {name}" if value.isdecimal() else f"{'':12}{name}: {value}"
+        if len(line) <= WIDTH:
+            page.append(Line(line))
+        else:
+            phrases = filled(WIDTH - 2, *value.split(" · "))
+            page += [Line(), heading(name), *(Line(f"  {text}") for text in phrases)]
+    return page
 
 
 def seconds(value: float) -> str:
