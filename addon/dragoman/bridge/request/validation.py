@@ -30,7 +30,7 @@ _JSON_NAMES: tuple[tuple[type, str], ...] = (
 
 def label(value: object) -> str:
     """A name chosen by the client, short and printable: for a note or a message."""
-    return printable(value if isinstance(value, str) else _json_name(value), 80)
+    return printable((value if isinstance(value, str) else _json_name(value))[:80])
 
 
 def wrong_type(value: object, expected: str, path: str) -> Refused:
