@@ -1,7 +1,7 @@
 """Repair of a reply that is not streamed: one chat completion in, one out.
 
 The same scanner and calls as for a stream.  Text before a section stays in its field,
-since here the whole message is one event; text behind it goes where the policy says.
+since here the whole message is one event; text after it goes where the policy says.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def repairing_body(
 def repairing_whole(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> Slices[bytes]:
-    """The same in slices."""
+    """The same of a reply that may also be an event stream."""
     if is_event_stream(body):
         repair = ChatStreamRepair(tools, policy, evidence, now)
         return (yield from RepairPipeline(repair, evidence).reading(body))

@@ -46,7 +46,7 @@ class RequestTools:
         for item in _items(ask):
             call_id, name = item.get("call_id"), item.get("name")
             if item.get("type") in _CALLS and isinstance(call_id, str) and isinstance(name, str):
-                # An id that two tools share tells nothing.
+                # An id that two tools share means nothing.
                 called[call_id] = name if called.setdefault(call_id, name) == name else ""
             yield
         own = {

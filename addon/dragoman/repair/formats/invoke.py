@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import re
 
-from .protocol import LeakFormat
-from .tagged_format import TaggedFormat, TagMatch
-from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
+from .tagged_calls import TaggedFormat
+from .tags import Tag, TagKind, TagSyntax, so_far
 from .value_types import JSON, STRING
 
 _VALUE = r"""(?:"[^"<>]{0,200}"|'[^'<>]{0,200}'|[^\s"'<>]{1,200})"""
@@ -35,54 +34,34 @@ _WORDS = {
 _SECTION = (TagKind.SECTION, TagKind.SECTION_END)
 
 
-class _Invoke(TaggedFormat):
-    """See `LeakFormat`."""
-
-    def __init__(
-        self,
-        name: str,
-        beginnings: tuple[str, ...],
-        sections: tuple[str, ...],
-        head: tuple[str | tuple[str, ...], ...] = (),
-    ) -> None:
-        """`sections` are the words for a section; `head` is what stands before the word of a
-        tag, as for `so_far`.  Without a head, tags are what a text may hold, and only those
-        that begin something, or end a section, mean anything outside of one."""
-        self.name = name
-        self.beginnings = beginnings
-        before = "".join(part if isinstance(part, str) else part[0] for part in head)
-        section = "|".join(sections)
-        self._tag = re.compile(
-            rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
-            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)"
-        )
-        self._begun = re.compile(
-            "<" + so_far("/?", *head, (*sections, *_WORDS), _ATTRIBUTES_SO_FAR)
-        )
-        self.markers = rf"</?{before}(?:{section}|(?:invoke|parameter){_ATTRIBUTES})\s*>?"
-        self.syntax = TagSyntax(
-            tag=self._tag,
-            so_far=self._begun,
-            in_value=self._tag,
-            in_value_so_far=self._begun,
-            closing=re.compile(r"\s*</"),
-            read=_read,
-            may_begin_in=lambda text: "<" in text,
-            plain=not head,
-        )
-
-    def match(self, text: str, at: int) -> TagMatch | None:
-        match = self._tag.match(text, at)
-        if match is None:
-            return None
-        tag = _read(match)
-        begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
-        if begins or not self.syntax.plain or tag.kind is TagKind.SECTION_END:
-            return TagMatch(self, tag.kind.value, tag.start, tag.end, begins, tag)
-        return None
-
-    def unfinished(self, text: str) -> int:
-        return unfinished(self._begun, text)
+def _format(
+    name: str,
+    beginnings: tuple[str, ...],
+    sections: tuple[str, ...],
+    head: tuple[str | tuple[str, ...], ...] = (),
+) -> TaggedFormat:
+    """`sections` are the words for a section; `head` is what precedes the word of a tag, as for
+    `so_far`.  Without a head, values may quote such tags, and outside of a section only those
+    count that begin something, or end a section."""
+    before = "".join(part if isinstance(part, str) else part[0] for part in head)
+    section = "|".join(sections)
+    tag = re.compile(
+        rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
+        rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)"
+    )
+    begun = re.compile("<" + so_far("/?", *head, (*sections, *_WORDS), _ATTRIBUTES_SO_FAR))
+    markers = rf"</?{before}(?:{section}|(?:invoke|parameter){_ATTRIBUTES})\s*>?"
+    syntax = TagSyntax(
+        tag=tag,
+        so_far=begun,
+        in_value=tag,
+        in_value_so_far=begun,
+        closing=re.compile(r"\s*</"),
+        read=_read,
+        may_begin_in=lambda text: "<" in text,
+        plain=not head,
+    )
+    return TaggedFormat(name, beginnings, markers, syntax)
 
 
 def _read(match: re.Match[str]) -> Tag:
@@ -104,12 +83,10 @@ _BEGINNINGS = (
     *("<|D", "<||", "<| ", "</|", "< |", "</ |"),
     *(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ ")),
 )
-DSML: LeakFormat = _Invoke(
+DSML = _format(
     "dsml",
     _BEGINNINGS,
     ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls"),
     (" ?", *_BARS, ("DSML",), " ?", *_BARS),
 )
-MINIMAX_M2: LeakFormat = _Invoke(
-    "minimax_m2", ("<minimax:", "</minimax:", "<invoke"), ("minimax:tool_call",)
-)
+MINIMAX_M2 = _format("minimax_m2", ("<minimax:", "</minimax:", "<invoke"), ("minimax:tool_call",))

@@ -1,4 +1,4 @@
-"""Kimi K3's format, XTML, in which everything a model writes stands in a channel::
+"""Kimi K3's format, XTML, in which everything a model writes is in a channel::
 
     <|open|>think<|sep|>…<|close|>think<|sep|><|open|>response<|sep|>…<|close|>response<|sep|>
     <|open|>tools<|sep|>
@@ -8,20 +8,19 @@
     <|close|>tools<|sep|><|close|>message<|sep|><|end_of_msg|>
 
 without the line ends.  In the place of the arguments ``json type="object"`` may hold them all.
-Hosts lose markers, mostly one of two that stand side by side, and put blanks around names.
-Channel markers are taken out wherever they leak; what they say of a text decides its kind.
+Hosts lose markers, mostly one of two adjacent ones, and put blanks around names.
+Channel markers are taken out wherever they leak; they decide the kind of the text after them.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
 from typing import Literal
 
 from ..declared_tools import DeclaredTools
-from ..events import Dropped, ParseEvent, Text
-from .protocol import NOTHING_HELD, LeakFormat, LeakParser, MarkerMatch
-from .tagged_format import TaggedFormat, TagMatch
+from ..events import Dropped
+from .protocol import LeakParser, MarkerMatch
+from .tagged_calls import TaggedCalls, TaggedFormat
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
 from .value_types import JSON, STRING
 
@@ -84,23 +83,31 @@ def _read(match: re.Match[str]) -> Tag:
 
 
 class _KimiK3(TaggedFormat):
-    """See `LeakFormat`.  Of the channels, those of thoughts and of the answer begin a text
-    whose kind they tell; the other markers are strays."""
+    """Of the channels, those of thoughts and of the answer begin a text of a kind; the other
+    markers are strays."""
 
-    name = "kimi_k3"
-    beginnings = _BEGINNINGS
-    markers = r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>"
-    syntax = TagSyntax(
-        tag=_IN_SECTION,
-        so_far=re.compile(f"{_BEGUN}|{so_far(*_BODY)}"),
-        in_value=_IN_VALUE,
-        in_value_so_far=re.compile(_MARKER_SO_FAR + "|" + so_far(("argument",), ("<|sep|>",))),
-        closing=re.compile(r"\s*<\|?c"),
-        read=_read,
-        may_begin_in=lambda text: "<" in text or text.endswith(_ENDS_THINNED),
-    )
+    def __init__(self) -> None:
+        syntax = TagSyntax(
+            tag=_IN_SECTION,
+            so_far=re.compile(f"{_BEGUN}|{so_far(*_BODY)}"),
+            in_value=_IN_VALUE,
+            in_value_so_far=re.compile(_MARKER_SO_FAR + "|" + so_far(("argument",), ("<|sep|>",))),
+            closing=re.compile(r"\s*<\|?c"),
+            read=_read,
+            may_begin_in=lambda text: "<" in text or text.endswith(_ENDS_THINNED),
+        )
+        markers = r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>"
+        super().__init__("kimi_k3", _BEGINNINGS, markers, syntax)
+        self.parser = self._parser_of
 
-    def match(self, text: str, at: int) -> TagMatch | None:
+    def _parser_of(
+        self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools
+    ) -> LeakParser:
+        if match.name in _TEXTS:
+            return _ChannelText(match, header, start, tools)
+        return TaggedCalls(self._syntax, match, header, start, tools)
+
+    def match(self, text: str, at: int) -> MarkerMatch | None:
         match = _IN_TEXT.match(text, at)
         if match is None:
             return None
@@ -110,17 +117,10 @@ class _KimiK3(TaggedFormat):
             closes = match["closes"]
             name = match["other"] or f"{closes or match['channel']}_{'end' if closes else 'begin'}"
         begins = tag.kind in (TagKind.SECTION, TagKind.CALL) or name in _TEXTS
-        return TagMatch(self, name, tag.start, tag.end, begins, tag)
+        return self._found(tag, name, begins=begins)
 
     def unfinished(self, text: str) -> int:
         return unfinished(_BEGUN_IN_TEXT, text)
-
-    def parser(
-        self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools
-    ) -> LeakParser:
-        if match.name in _TEXTS:
-            return _ChannelText(match.name, start)
-        return super().parser(match, header, start, tools)
 
 
 _TEXTS: dict[str, Literal["reasoning", "content"]] = {
@@ -131,46 +131,21 @@ _TEXTS: dict[str, Literal["reasoning", "content"]] = {
 """Markers after which a text is of this kind, up to the next one."""
 
 
-class _ChannelText:
+class _ChannelText(LeakParser):
     """Reads the text of a channel, up to the next marker of the format."""
 
-    held = NOTHING_HELD
-    in_call = in_header = False
-    whole = True
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
+        super().__init__(match, header, start, tools)
+        self._kind = _TEXTS[match.name]
+        self._in_head = False
+        self._events.append(Dropped(f"channel marker {match.name}"))
 
-    def __init__(self, marker: str, start: int) -> None:
-        self._kind = _TEXTS[marker]
-        self._events: deque[ParseEvent] = deque([Dropped(f"channel marker {marker}")])
-        self._offset = start
-        self._ended = self._over = False
-        self.rest = ""
-
-    @property
-    def over(self) -> bool:
-        return self._over and not self._events
-
-    def takes(self, text: str) -> str | None:  # noqa: ARG002
-        return None
-
-    def push(self, text: str) -> None:
-        self.rest += text
-
-    def end(self) -> None:
-        self._ended = True
-
-    def next(self) -> ParseEvent | None:
-        if not self._events and not self._over:
-            marker = _IN_TEXT.search(self.rest)
-            held = 0 if marker or self._ended else KIMI_K3.unfinished(self.rest)
-            self._over = self._ended or marker is not None
-            self._read(marker.start() if marker else len(self.rest) - held)
-        return self._events.popleft() if self._events else None
-
-    def _read(self, size: int) -> None:
-        if size:
-            self._events.append(Text(self._offset, self.rest[:size], kind=self._kind))
-            self.rest = self.rest[size:]
-            self._offset += size
+    def _read_header(self) -> bool:
+        marker = _IN_TEXT.search(self._buffer, self._at)
+        held = 0 if marker or self._ended else KIMI_K3.unfinished(self.rest)
+        self._give_text(marker.start() if marker else len(self._buffer) - held, self._kind)
+        self._is_over = self._ended or marker is not None
+        return False
 
 
-KIMI_K3: LeakFormat = _KimiK3()
+KIMI_K3 = _KimiK3()
