@@ -74,9 +74,7 @@ def test_what_needs_no_other_ids_is_the_same_object() -> None:
 def test_an_id_of_the_models_own_stays_and_no_other_call_gets_it() -> None:
     mixed = [call("call_a"), call("functions.bash:2"), call("call_b"), call("functions.read:4")]
     again = [call("functions.bash:2"), output("functions.bash:2")]
-    ids = ["functions.bash:0", "functions.bash:2", "functions.bash:3", "functions.bash:4"]
-    assert renamed("kimi-k2.7", [*mixed, *again]) == [*ids[:2], "functions.bash:3", ids[3], *(
-        ["functions.bash:5"] * 2
-    )]  # fmt: skip
+    ids = [f"functions.bash:{number}" for number in (0, 2, 3, 4, 5, 5)]
+    assert renamed("kimi-k2.7", [*mixed, *again]) == ids
     turns = [call("bash:1"), call("call_a"), output("bash:1"), call("bash:1")]
     assert renamed("kimi-k3", turns) == ["bash:1", "bash:2", "bash:1", "bash:1"]

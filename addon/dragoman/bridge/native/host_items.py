@@ -81,15 +81,16 @@ class HostItems:
         if place is not None:
             return place if type(place) is int and 0 <= place < MAX_ITEMS else None
         if isinstance(item, dict):
-            own: object = id_of(item)
+            own = id_of(item)
         elif "item_id" in event or "part" in event or kind in DELTAS or kind in DONES:
-            own = event.get("item_id")
+            own = id_of({"id": event.get("item_id")})
         else:
             return None
-        if isinstance(own, str) and own in self._ids:
+        if own in self._ids:
             return self._ids[own]
         latest = max(self.items, default=-1)
-        if own is None and latest >= 0 and latest not in self.ended:
+        continues = not own and kind != "response.output_item.added"
+        if continues and latest not in {-1, *self.ended}:
             return latest
         return latest + 1 if latest + 1 < MAX_ITEMS else None
 
