@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
-from dragoman.bridge.cure.chat_request import Cured, cured
+from dragoman.bridge.cure.chat_request import Cured, cured, curing
 from dragoman.bridge.cure.moonshot_schema import moonshot_schema
 from dragoman.bridge.model_families import family_of
+from dragoman.stored.turn_reasoning import reading_history
 from dragoman.wire.json_codec import dumps, loads
 
 from .json_schemas import refusals
@@ -141,8 +143,11 @@ def test_a_history_is_made_whole(messages: list[Json], meant: list[Json], model:
         ),
     ],
 )
-def test_what_says_nothing_is_left_out_for_moonshot(message: Json, meant: list[Json]) -> None:
+def test_what_says_nothing_is_left_out(message: Json, meant: list[Json]) -> None:
     assert cure(USER, message, USER).request["messages"] == [USER, *meant, USER]
+    at_deepseek = [] if message["content"] is None else [message]
+    made = cure(USER, message, USER, model=DEEPSEEK).request["messages"]
+    assert made == [USER, *at_deepseek, USER]
 
 
 @pytest.mark.parametrize(
@@ -231,6 +236,21 @@ def test_an_id_that_was_made_is_that_of_one_call() -> None:
     assert ids == [f"functions.run:{number}" for number in (2, 3, 4, 5, 6)]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        calling(call("a", arguments=json.dumps({"a": [{}] * 50_000}))),
+        calling(*[call("a")] * 50),
+        {"role": "user", "content": PARTS * 50_000},
+    ],
+    ids=["arguments", "calls", "parts"],
+)
+def test_what_is_long_is_looked_at_in_slices(message: Json) -> None:
+    request = {"model": K2, "messages": [USER, message]}
+    assert sum(1 for _ in curing(request, family_of(K2))) >= 50
+    assert sum(1 for _ in reading_history(request["messages"])) >= 3
+
+
 @pytest.mark.parametrize("model", [K2, DEEPSEEK])
 def test_a_tool_has_another_name_where_its_own_is_refused(model: str) -> None:
     def conversation(name: str, given: str) -> list[Json]:
@@ -302,11 +322,16 @@ MESSAGES = st.one_of(
     st.lists(MESSAGES, max_size=8),
     st.lists(MESSAGES, max_size=4),
     st.sampled_from([KIMI, K2, DEEPSEEK, QWEN]),
+    st.sampled_from(["x", ""]),
+    st.sampled_from(["next", "", None]),
 )
+@example([calling(call("a"))], [output("a")], KIMI, "x", "")
+@example([calling(call("a"))], [output("a")], DEEPSEEK, "x", None)
+@example([calling(call("a"))], [output("a")], KIMI, "", "next")
 def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
-    messages: list[Any], more: list[Any], model: str
+    messages: list[Any], more: list[Any], model: str, asked: str, next_text: str | None
 ) -> None:
-    messages = [USER, *messages, USER]
+    messages = [USER, *messages, {"role": "user", "content": asked}]
     made = cure(*messages, model=model).request["messages"]
     waiting: list[Any] = []
     for message in made if model != QWEN else ():
@@ -330,6 +355,6 @@ def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
     if model == QWEN:
         roles = [m.get("role") for m in made if isinstance(m, dict)]
         assert not {"system", "developer"} & {*roles[1:]}
-    spoke = {"role": "assistant", "content": "next"}
+    spoke = {"role": "assistant", "content": next_text}
     later = cure(*messages, spoke, *more, model=model).request["messages"]
     assert dumps(later).startswith(dumps(made)[:-1])

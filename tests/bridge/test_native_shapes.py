@@ -151,6 +151,9 @@ def test_text_that_only_the_end_says_comes_as_whole_items() -> None:
         events = SHAPES[name](f"Here.{SECTION}Done.", 1000)
         numbered = [event | {"sequence_number": n} for n, event in enumerate(events)]
         check_native(repaired(written(numbered)))
+    failed = [*numbered[:-1], numbered[-1] | {"type": "response.failed"}]
+    only = written([failed[0], failed[-1]])
+    assert repaired(only) == only, "what has failed calls nothing"
 
 
 @pytest.mark.parametrize("size", [4, 1000])

@@ -16,8 +16,11 @@ from dragoman.repair.pending import Policy
 from dragoman.wire.sse import Frame
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.formats.turns import DECLARED
+from tests.repair.streams import chunk, sse
 from tests.repair.test_native_calls import DEFECTS, meant
 from tests.repair.test_native_calls import stream as native_stream
+from tests.repair.test_told_back import MODELS, cuts, every_document
+from tests.repair.turns import REQUEST
 
 from .grammar import check
 from .replying import feed_body, new_reply
@@ -95,3 +98,17 @@ def test_a_document_that_is_too_large_fails_the_turn() -> None:
     pipeline = BridgePipeline(new_reply(Evidence()), None, max_document=10)
     frames = pipeline.reply.open() + pipeline.feed(b'{"choices": []}')
     assert check(frames, OPENAI).response["status"] == "failed"
+
+
+@every_document
+@pytest.mark.parametrize("model", MODELS)
+def test_a_document_that_a_model_tells_is_one_message(document: Path, model: str) -> None:
+    text, tools = document.read_text(), DeclaredTools.of_request(REQUEST | {"model": model})
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    deltas = [chunk({"content": piece}, model=model) for piece in cuts(text, "tokens")]
+    streamed = sse([*deltas, chunk({}, "stop", model=model)])
+    for told in (streamed, json.dumps({"model": model, "choices": [choice]}).encode()):
+        reply = new_reply(Evidence())
+        feed_body(reply, told, ChatStreamRepair(tools, Policy(), Evidence(), NOW))
+        (item,) = reply.response["output"]
+        assert (item["type"], item["content"][0]["text"]) == ("message", text)

@@ -11,6 +11,8 @@ TEXTS = [
     "2",
     "The reasoning_content in the thinking mode must be passed back to the API.",
     "The content[].thinking in the thinking mode must be passed back to the API.",
+    "Missing `reasoning_content` field in the assistant message at message index 2.",
+    "Invalid assistant message: content or tool_calls must be set",
     "tools.function.parameters is not a valid moonshot flavored json schema, details: <…>",
     "invalid temperature: only 1 is allowed for this model",
     "Invalid request: the message at position 8 with role 'assistant' must not be empty",

@@ -15,6 +15,7 @@ from dragoman.inspect.exchange import Exchange, Step, Timing
 from dragoman.inspect.outcome import RUNNING
 from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page, full_diff_page
 from dragoman.inspect.pages.frame_text import SAYS
+from dragoman.inspect.pages.page import stats_page
 from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
@@ -317,3 +318,15 @@ def test_what_was_not_kept_is_a_gap_and_times_are_right_behind_it() -> None:
 def test_an_earlier_dragoman_kept_the_first_bytes_alone() -> None:
     page = text(upstream_page(replace(same(b"data: 1\n\n"), upstream_missing=1000)))
     assert page.rstrip().endswith("that came then were not kept …")
+
+
+def test_statistics_fit_half_a_window() -> None:
+    times = "p50 0.02 s · p95 0.03 s · max 0.03 s"
+    figures = (
+        "flows 2 · tokens in 43206 · tokens out 133 · turns with tools 1 · leaked 2 (2 kimi_k2)"
+    )
+    page = stats_page([["flows", "12"], ["first token", times], ["api.moonshot.ai k", figures]])
+    in_order(
+        text(page), "   12  flows", f"first token: {times}", "── api.moonshot.ai k ", "leaked 2"
+    )
+    assert max(len(line.text) for line in page) <= 76

@@ -72,6 +72,9 @@ def test_an_error_is_a_reply_that_failed(error: bytes) -> None:
 def test_a_chunk_that_reports_an_error_beside_its_choices_failed() -> None:
     broken = {**chunk({"content": ""}, "error"), "error": {"code": 502, "type": "overloaded"}}
     assert summarize(sse([chunk({"content": "Hi"}), broken])).failed == "overloaded"
+    broken = chunk({"content": ""}, "error")
+    broken["choices"][0]["error"] = {"code": 502, "message": "Provider disconnected."}
+    assert summarize(sse([chunk({"content": "Hi"}), broken])).failed == "error 502"
 
 
 def test_a_responses_stream() -> None:

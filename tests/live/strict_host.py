@@ -103,6 +103,8 @@ def _deepseek(body: Json) -> str:
     has_it = False
     for message in body["messages"]:
         if message["role"] == "assistant":
+            if message.get("content") is None and not message.get("tool_calls"):
+                return "Invalid assistant message: content or tool_calls must be set"
             if (has_it or message.get("tool_calls")) and "reasoning_content" not in message:
                 return "The reasoning_content in the thinking mode must be passed back to the API."
             has_it = has_it or "reasoning_content" in message

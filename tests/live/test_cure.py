@@ -47,6 +47,7 @@ OPENING = [
     {"role": "developer", "content": "You are careful."},
     {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "text", "text": "Hi."}]},
     {"role": "assistant", "content": ""},
+    {"role": "assistant", "content": None},
     USER,
 ]
 REPLAYER = ROOT / "tests" / "live" / "replayer.py"

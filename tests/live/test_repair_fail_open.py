@@ -59,7 +59,7 @@ def _of_choice(index: int, value: dict[str, Any]) -> dict[str, Any]:
 
 def leak(*, stripped: bool) -> Leak:
     """With a call whose begin marker the host has `stripped`, or without."""
-    numbers = itertools.count()
+    numbers = itertools.count(100)
     words: list[str] = []
 
     def word() -> str:
@@ -87,7 +87,8 @@ def leak(*, stripped: bool) -> Leak:
     contents += [f" {word()} <", f" {word()} <|tool_"]
     deltas += [{"content": content} for content in contents]
     only = {"type": "object", "properties": {"only": {}}, "additionalProperties": False}
-    tools = [*({"name": name} for name in names), {"name": "unique", "parameters": only}]
+    tools = [{"name": name} for name in (*names, "re.named")]
+    tools.append({"name": "unique", "parameters": only})
     return Leak(words, deltas, tools)
 
 
@@ -113,6 +114,7 @@ STREAM_STAGES = [
     "proxy.flows.cure_flow:reading",
     "proxy.flows.cure_flow:reading_history",
     "proxy.flows.cure_flow:asker_of",
+    "bridge.cure.tool_names:ToolNames.given_in",
     "stored.turn_reader:TurnReader.feed",
     "stored.turn_reader:TurnReader._read_frame",
     "proxy.observe.monitor:FlowRecorder",

@@ -196,7 +196,7 @@ def taken(reader: TurnReader) -> list[tuple[str, list[tuple[str, str, str]]]]:
     return [(turn.reasoning, [(c.id, c.name, c.arguments) for c in turn.called]) for turn in turns]
 
 
-@pytest.mark.parametrize("size", [1, 7, 100, 1000, 10_000])
+@pytest.mark.parametrize("size", [1, 7, 100])
 @pytest.mark.parametrize("blank", [b"\n\n", b"\r\n\r\n"])
 def test_the_end_of_a_turn_with_calls_waits(size: int, blank: bytes) -> None:
     """Pieces of whole events, as they leave."""
@@ -324,7 +324,7 @@ def heard(turn: Json, number: int, reply: bytes) -> list[Json]:
     return [calling((call_id, called["name"], arguments)), output]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(TURNS, st.sampled_from(["kimi-k2.6", "deepseek-v4-pro"]))
 def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str) -> None:
     """Streamed or not, leaked or not, with a restart between, and each with its own reasoning."""

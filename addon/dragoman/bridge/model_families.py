@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..repair.model_family import families_of
@@ -33,6 +33,8 @@ class Refusals:
     """Schemas outside Moonshot's subset (`cure.moonshot_schema`)."""
     empty_messages: bool = False
     """Messages and parts without text."""
+    null_messages: bool = False
+    """An assistant's message without calls whose content is null."""
     broken_history: bool = False
     """Calls without outputs, outputs without calls, calls without ids, and arguments that are
     not the text of a JSON object."""
@@ -43,9 +45,22 @@ class Refusals:
 
 
 _NOTHING = Refusals()
-_MOONSHOT = Refusals(" ", True, True, True, True, True)
-"""A blank is accepted in every report, an empty string not: pi#4178."""
-_DEEPSEEK = Refusals("", broken_history=True, developer_role=True, tool_names=True)
+_MOONSHOT = Refusals(
+    # It is accepted in every report, an empty string not: pi#4178.
+    missing_reasoning=" ",
+    schemas=True,
+    empty_messages=True,
+    broken_history=True,
+    developer_role=True,
+    tool_names=True,
+)
+_DEEPSEEK = Refusals(
+    missing_reasoning="",
+    null_messages=True,
+    broken_history=True,
+    developer_role=True,
+    tool_names=True,
+)
 _FIXED = {"temperature": 1.0, "top_p": 0.95, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 """What Kimi K2.5 and later take (Kimi API reference, "models-overview": "Cannot be modified")."""
 _TEMPERATURE_UNTHINKING = 0.6
@@ -166,84 +181,51 @@ _LOW_TO_HIGH = ("low", "medium", "high")
 """What Moonshot's own client sends to K2 models, and all that gpt-oss takes."""
 
 
+_KIMI = Family(
+    "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
+    "kimi",
+    call_ids="conversation",
+    reasoning="known",
+    refuses=_MOONSHOT,
+    forced_tool_choice=False,
+    sampling=_FIXED,
+    tool_name=_KIMI_TOOL_NAME,
+    efforts=_LOW_TO_HIGH,
+)
 _FAMILIES: tuple[Family, ...] = (
-    Family(
-        "kimi-k3",
-        "kimi",
-        re.compile(r"k3(?![0-9])"),
+    replace(
+        _KIMI,
+        name="kimi-k3",
+        models=re.compile(r"k3(?![0-9])"),
         call_ids="message",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        sampling=_FIXED,
-        tool_name=_KIMI_TOOL_NAME,
         # It always thinks (Kimi API guide, "use-thinking-effort").
         efforts=("low", "high", "max"),
     ),
-    Family(
-        "kimi-k2.5",  # and k2.6; "p" for "." at Fireworks
-        "kimi",
-        re.compile(r"k2[.p_-]?[56](?![0-9])"),
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        sampling=_FIXED,
-        tool_name=_KIMI_TOOL_NAME,
-        efforts=_LOW_TO_HIGH,
+    replace(
+        _KIMI,
+        name="kimi-k2.5",  # and k2.6; "p" for "." at Fireworks
+        models=re.compile(r"k2[.p_-]?[56](?![0-9])"),
         # Kimi API reference, "models-overview": "Accepts enabled or disabled".
         thinking_off={"thinking": {"type": "disabled"}},
     ),
-    Family(
-        "kimi-k2.7",  # and later
-        "kimi",
-        re.compile(r"k2[.p_-]?[7-9](?![0-9])"),
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        sampling=_FIXED,
-        tool_name=_KIMI_TOOL_NAME,
+    replace(
+        _KIMI,
+        name="kimi-k2.7",  # and later
         # It always thinks: "invalid thinking: only type=enabled is allowed for this model".
-        efforts=_LOW_TO_HIGH,
+        models=re.compile(r"k2[.p_-]?[7-9](?![0-9])"),
     ),
-    Family(
-        "kimi-k2-thinking",
-        "kimi",
-        re.compile(r"thinking"),
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        tool_name=_KIMI_TOOL_NAME,
-        efforts=_LOW_TO_HIGH,
-    ),
-    Family(
-        "kimi-k2",  # instruct, 0711, 0905, turbo: no thinking
-        "kimi",
-        re.compile(r"k2|moonshot-v1"),
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        tool_name=_KIMI_TOOL_NAME,
+    replace(_KIMI, name="kimi-k2-thinking", models=re.compile(r"thinking"), sampling={}),
+    replace(
+        _KIMI,
+        name="kimi-k2",  # instruct, 0711, 0905, turbo: no thinking
+        models=re.compile(r"k2|moonshot-v1"),
+        forced_tool_choice=True,
+        sampling={},
+        efforts=(),
         thinking_off={},
     ),
-    Family(
-        "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
-        "kimi",
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        sampling=_FIXED,
-        tool_name=_KIMI_TOOL_NAME,
-        efforts=_LOW_TO_HIGH,
-    ),
-    Family(
-        "minimax",
-        "minimax",
-        system_messages="start",
-    ),
+    _KIMI,
+    Family("minimax", "minimax", system_messages="start"),
     Family(
         "qwen",
         "qwen",
@@ -261,11 +243,7 @@ _FAMILIES: tuple[Family, ...] = (
         forced_tool_choice=False,
         thinking_off={"thinking": {"type": "disabled"}},
     ),
-    Family(
-        "gpt-oss",
-        "gpt-oss",
-        efforts=_LOW_TO_HIGH,  # all that its format Harmony has
-    ),
+    Family("gpt-oss", "gpt-oss", efforts=_LOW_TO_HIGH),  # all that its format Harmony has
     Family(
         "openai",
         "openai",

@@ -22,7 +22,7 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .. import __version__
-from ..inspect.outcome import REFUSED, Ending, Outcome
+from ..inspect.outcome import REFUSED
 from . import error_responses, options
 from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
@@ -38,8 +38,8 @@ from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
 from .routes import (
     ResponsesRoute,
-    asks_a_model,
     beside,
+    gives_response,
     is_chat,
     is_replayed,
     is_responses,
@@ -85,18 +85,20 @@ class Dragoman:
         options.declare(loader)
         options.take_over(ctx.options.deferred)
         views.install(views.statistics(self._monitor.stats))
-        if LAYER_MISSING:
-            logger.warning(
-                "No heartbeats while an upstream is silent, no last word when its connection "
-                "breaks, and stream_large_bodies streams past the bridge: %s.",
+        for missing, what in (
+            (
                 LAYER_MISSING,
-            )
-        if ASKING_MISSING:
-            logger.warning(
-                "No upstream can be asked whether it speaks Responses: set dragoman_bridge for "
-                "those that are not on the built-in list: %s.",
+                "No heartbeats while an upstream is silent, no last word when its connection "
+                "breaks, and stream_large_bodies streams past the bridge",
+            ),
+            (
                 ASKING_MISSING,
-            )
+                "No upstream can be asked whether it speaks Responses: set dragoman_bridge for "
+                "those that are not on the built-in list",
+            ),
+        ):
+            if missing:
+                logger.warning("%s: %s.", what, missing)
 
     def configure(self, updated: Iterable[str]) -> None:
         """Check and take over changed options; running streams keep theirs."""
@@ -113,8 +115,7 @@ class Dragoman:
         except exceptions.OptionsError as error:
             if self._running:
                 raise
-            # What a script raises while it loads is shown as a traceback.  An error in
-            # the log does as well: mitmproxy does not start with one.
+            # It would be shown as a traceback.  An error in the log stops mitmproxy as well.
             logger.error("%s", error)
             return
         self.settings = settings
@@ -137,8 +138,7 @@ class Dragoman:
         gc.freeze()
 
     def done(self) -> None:
-        """mitmproxy ends, or the script is loaded anew. Streams may still run, so their store stays
-        open."""
+        """Streams may still run, so their store stays open."""
         self._metrics.stop()
         gc.unfreeze()
 
@@ -162,8 +162,7 @@ class Dragoman:
         user streams large bodies."""
         if not flow.live or is_question(flow):
             return
-        asked = flow.request.headers.get(bridge_turn.DIALECT_HEADER, "")
-        if asked:
+        if asked := flow.request.headers.get(bridge_turn.DIALECT_HEADER, ""):
             self._asked[flow] = asked
         for name in set(flow.request.headers):
             if name.lower().startswith(bridge_turn.OWN_HEADERS):
@@ -177,9 +176,7 @@ class Dragoman:
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Bridge, cure or answer a request."""
-        if flow.response is not None or flow.error is not None or not flow.live:
-            return
-        if is_question(flow):
+        if flow.response or flow.error or not flow.live or is_question(flow):
             return
         asked = client_request_of(flow) if is_replayed(flow) else None
         if asked is not None and is_chat(flow.request):
@@ -187,8 +184,8 @@ class Dragoman:
             if await self._bridge.convert_again(flow, asked, self.settings, dialect):
                 return
         address = responses_route(flow.request)
-        if address is not None and self._bridge.recall.runs(flow.request, address):
-            await self._answer(flow, address)
+        if address is not None and self._bridge.endpoints.runs(flow.request, address):
+            await self._bridge.answer(flow, address)
             return
         if is_chat(flow.request):
             if self._repairs(flow):
@@ -215,20 +212,7 @@ class Dragoman:
                 dialect = self._asked.pop(flow, "")
                 await self._bridge.convert(flow, address, self.settings, dialect, why)
             else:
-                await self._answer(flow, address)
-
-    async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> None:
-        """Answer from the stored responses."""
-        try:
-            flow.response = await self._bridge.recall.answer(flow, address)
-        except ClientLeft:
-            logger.info("%s: the client has left before its answer was there", name_of(flow))
-            if flow.killable:
-                flow.kill()
-            return
-        ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
-        outcome = Outcome(ending, "answered from the stored responses")
-        flow.comment = flow.comment or str(outcome)
+                await self._bridge.answer(flow, address)
 
     # The response
 
@@ -264,10 +248,9 @@ class Dragoman:
 
     async def dragoman_read(self, flow: http.HTTPFlow) -> None:
         """A document has come where a stream was expected: a hook of our own, see `http_stream`."""
-        stream = flow.response.stream if flow.response else None
-        if isinstance(stream, LiveStream):
+        if flow.response and isinstance(flow.response.stream, LiveStream):
             try:
-                await in_slices(stream.reading(), flow)
+                await in_slices(flow.response.stream.reading(), flow)
             except ClientLeft:
                 logger.info("%s: the client has left before its reply was read", name_of(flow))
             await self._cure.keep(flow)
@@ -313,7 +296,8 @@ class Dragoman:
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """See `Interpreter`."""
-        return flow in self._bridge or (asks_a_model(flow.request) and self._repairs(flow))
+        gives = is_chat(flow.request) or gives_response(flow.request)
+        return flow in self._bridge or (gives and self._repairs(flow))
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         response = flow.response
@@ -334,11 +318,11 @@ class Dragoman:
     def _repairs(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
         test = self.settings.repair
-        return asks_a_model(flow.request) if test is None else test(flow)
+        gives = is_chat(flow.request) or gives_response(flow.request)
+        return gives if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
-        response = flow.response
-        return response is not None and response.status_code == 200 and self._repairs(flow)
+        return bool(flow.response and flow.response.status_code == 200 and self._repairs(flow))
 
     async def _why_bridged(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> str:
         """Why this request is bridged, in words; empty if it is not."""
@@ -354,7 +338,7 @@ class Dragoman:
         why = self._hosts.why_bridged(request, address or beside(request))
         if why or address is None or not self._may_be_kept(address):
             return why
-        kept = await self._bridge.recall.has(request, address.response_id)
+        kept = await self._bridge.endpoints.has(request, address.response_id)
         return "its response is kept here" if kept else ""
 
     def _may_be_kept(self, address: ResponsesRoute) -> bool:

@@ -54,9 +54,9 @@ class Question:
     def __init__(self, flow: http.HTTPFlow) -> None:
         self.flow = _question(flow)
         self.asker = asker_of(flow.request)
-        self.said = Verdict.NOTHING
+        self.verdict = Verdict.NOTHING
         self.answered = asyncio.get_running_loop().create_future()
-        """Done when `said` is known."""
+        """Done when `verdict` is known."""
         self.task: asyncio.Task[None] | None = None
         self._heard = self._late = False
         self._not_found = bytearray()
@@ -114,7 +114,7 @@ class Question:
             self.flow.response.stream = False
             if self._not_found:
                 self.flow.response.data.content = bytes(self._not_found)
-            self.said = _verdict(self.flow.request, self.flow.response)
+            self.verdict = _verdict(self.flow.request, self.flow.response)
         self._sign()
 
     def _sign(self) -> None:
@@ -127,7 +127,7 @@ class Question:
             if self._late or flow.error is None:
                 flow.error = Error(f"no answer in {ANSWER:.0f} seconds")
             answer = flow.error.msg
-        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.said]}"
+        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.verdict]}"
 
 
 _MEANS = {
@@ -166,8 +166,6 @@ def _verdict(request: http.Request, response: http.Response) -> Verdict:
     status = response.status_code
     if 200 <= status < 300 or status in (400, 422):
         return Verdict.RESPONSES
-    if status in (404, 405):
-        path = request.path
-        if not names_something(response, path, path.partition("?")[0], request.pretty_host):
-            return Verdict.CHAT
+    if status in (404, 405) and not names_something(request, response):
+        return Verdict.CHAT
     return Verdict.NOTHING_TO_THESE if 400 <= status < 500 else Verdict.NOTHING

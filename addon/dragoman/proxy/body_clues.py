@@ -63,9 +63,9 @@ def _steps(request: http.Request) -> Iterator[bytes]:
                 yield piece[start : start + STEP]
 
 
-def names_something(response: http.Response, *addresses: str) -> bool:
-    """Whether a 404 is about a model, an item or an earlier response, not about the address. The
-    `addresses` asked for do not count where it repeats them."""
+def names_something(request: http.Request, response: http.Response) -> bool:
+    """Whether a 404 is about a model, an item or an earlier response, not about the address, which
+    does not count where it is repeated."""
     try:
         body = body_of(response, MAX_ERROR)
     except DecodingError:
@@ -79,6 +79,7 @@ def names_something(response: http.Response, *addresses: str) -> bool:
     if said_by(value).param:
         return True  # the parameter of the request that is wrong
     said = "\n".join(_texts(value, 3))[:MAX_SAID]
+    addresses = (request.path, request.path.partition("?")[0], request.pretty_host)
     for address in sorted(filter(None, addresses), key=len, reverse=True):
         said = said.replace(address, "")
     return _SOMETHING.search(said) is not None

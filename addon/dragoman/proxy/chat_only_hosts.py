@@ -204,7 +204,7 @@ class Hosts:
                 question.task = loop.create_task(self._put(question, name))
             # This cancels nothing where it is cancelled itself: others wait, too.
             await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
-            if question.asker == asker or question.said is Verdict.NOTHING:
+            if question.asker == asker or question.verdict is Verdict.NOTHING:
                 return
             if not question.answered.done():
                 return
@@ -213,9 +213,9 @@ class Hosts:
         try:
             await question.put()
             request = question.flow.request
-            if question.said is Verdict.RESPONSES:
+            if question.verdict is Verdict.RESPONSES:
                 self._learn(name, request, Speaks.CLAIMED)
-            elif question.said is Verdict.CHAT:
+            elif question.verdict is Verdict.CHAT:
                 self._learn(name, request, _chat(request))
         except Exception:
             logger.exception("%s: could not be asked", question.flow.request.pretty_host)
@@ -246,7 +246,7 @@ class Hosts:
 
     def refused(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether a 404 or 405 to a request shows that later ones have to be bridged."""
-        if not self.is_tried(flow) or _names_something(flow.request, response):
+        if not self.is_tried(flow) or names_something(flow.request, response):
             return False
         self._learn(self._tried[flow], flow.request, _chat(flow.request))
         return True
@@ -258,7 +258,7 @@ class Hosts:
         for_all = self._known.get(name) is Speaks.CHAT
         if for_all and is_anonymous(flow.request):
             return  # it may be there for others
-        if name and not _names_something(flow.request, response):
+        if name and not names_something(flow.request, response):
             self._learn(name, flow.request, Speaks.UNKNOWN)
 
 
@@ -282,11 +282,6 @@ def is_question(flow: http.HTTPFlow) -> bool:
 
 def _chat(request: http.Request) -> Speaks:
     return Speaks.CHAT_ANONYMOUS if is_anonymous(request) else Speaks.CHAT
-
-
-def _names_something(request: http.Request, response: http.Response) -> bool:
-    path = request.path
-    return names_something(response, path, path.partition("?")[0], request.pretty_host)
 
 
 def _is_settled(request: http.Request) -> bool:

@@ -214,14 +214,14 @@ class Settings:
             cure=_flow_test("dragoman_cure", options.dragoman_cure),
             dialect=options.dragoman_dialect,
             unsupported=cast(Literal["drop", "error"], options.dragoman_unsupported_tools),
-            heartbeat=_seconds("dragoman_heartbeat", options.dragoman_heartbeat),
+            heartbeat=_number("dragoman_heartbeat", options),
             store=(
                 options.dragoman_store,
-                _days("dragoman_store_days", options.dragoman_store_days),
-                _size("dragoman_store_max", options.dragoman_store_max, least=1),
+                _number("dragoman_store_days", options),
+                _number("dragoman_store_max", options),
             ),
-            keep=_size("dragoman_keep", options.dragoman_keep),
-            metrics=_port("dragoman_metrics", options.dragoman_metrics),
+            keep=_number("dragoman_keep", options),
+            metrics=_number("dragoman_metrics", options),
         )
 
     def in_words(self, *, repair: bool, dialect: str) -> dict[str, str]:
@@ -267,47 +267,31 @@ def _formats(value: str) -> FormatChoice:
     return chosen
 
 
-def _seconds(name: str, value: str) -> float:
+def _bytes(text: str) -> int | None:
+    return human.parse_size(text.strip().lower())
+
+
+_BYTES = "such as 500k, 8m or 1g"
+_NUMBERS: dict[str, tuple[Callable[[str], Any], Callable[[Any], bool], str]] = {
+    "dragoman_heartbeat": (
+        float,
+        lambda seconds: seconds == 0 or MIN_HEARTBEAT <= seconds <= MAX_HEARTBEAT,
+        f"a number of seconds from {MIN_HEARTBEAT} to {MAX_HEARTBEAT}, or to 0 for never",
+    ),
+    "dragoman_store_days": (float, lambda days: 0 < days < 36500, "a number of days"),
+    "dragoman_store_max": (_bytes, lambda n: n >= 1, f"a number of bytes from 1 up, {_BYTES}"),
+    "dragoman_keep": (_bytes, lambda n: n >= 0, f"a number of bytes from 0 up, {_BYTES}"),
+    "dragoman_metrics": (int, lambda port: 0 <= port < 65536, "a port, or to 0 for none"),
+}
+"""How each is read, whether it is valid, and what to set it to."""
+
+
+def _number(name: str, options: Any) -> Any:
+    text, (read, is_valid, wanted) = getattr(options, name), _NUMBERS[name]
     try:
-        seconds = float(value)
+        number = read(text)
     except ValueError:
-        seconds = -1.0
-    if not (seconds == 0 or MIN_HEARTBEAT <= seconds <= MAX_HEARTBEAT):
-        raise exceptions.OptionsError(
-            f"{name} is {value!r}; set it to a number of seconds from {MIN_HEARTBEAT} to "
-            f"{MAX_HEARTBEAT}, or to 0 for never."
-        )
-    return seconds
-
-
-def _days(name: str, value: str) -> float:
-    try:
-        days = float(value)
-    except ValueError:
-        days = 0.0
-    if not 0 < days < 36500:
-        raise exceptions.OptionsError(f"{name} is {value!r}; set it to a number of days.")
-    return days
-
-
-def _size(name: str, value: str, *, least: int = 0) -> int:
-    try:
-        size = human.parse_size(value.strip().lower())
-    except ValueError:
-        size = None
-    if size is None or size < least:
-        raise exceptions.OptionsError(
-            f"{name} is {value!r}; set it to a number of bytes from {least} up, such as 500k, 8m "
-            "or 1g."
-        )
-    return size
-
-
-def _port(name: str, value: str) -> int:
-    try:
-        port = int(value)
-    except ValueError:
-        port = -1
-    if not 0 <= port < 65536:
-        raise exceptions.OptionsError(f"{name} is {value!r}; set it to a port, or to 0 for none.")
-    return port
+        number = None
+    if number is None or not is_valid(number):
+        raise exceptions.OptionsError(f"{name} is {text!r}; set it to {wanted}.")
+    return number

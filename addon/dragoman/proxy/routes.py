@@ -92,6 +92,15 @@ def is_responses(request: http.Request) -> bool:
     return address is not None and not address.response_id
 
 
+def gives_response(request: http.Request) -> bool:
+    """Whether the reply is a response of the Responses API: a new one, or one that is stored.  A
+    stream of a stored one that begins later than its first event is no whole one: the number that
+    the client names is of an event that repair may have made."""
+    address = responses_route(request)
+    stored = request.method == "GET" and "starting_after" not in request.query
+    return address is not None and not address.action and (not address.response_id or stored)
+
+
 def asks_a_model(request: http.Request) -> bool:
     return is_chat(request) or is_responses(request)
 

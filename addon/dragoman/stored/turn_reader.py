@@ -164,9 +164,9 @@ class TurnReader:
 
     def _take_in_choice(self, choice: ChoiceDelta) -> None:
         turn = self._of(choice.index)
-        if text := reasoning(choice.said):
+        if text := reasoning(choice.delta):
             turn.think(text)
-        for delta in map(read_delta, elements(choice.said)):
+        for delta in map(read_delta, elements(choice.delta)):
             if delta is not None and not delta.silent:
                 turn.call(delta, whole=choice.whole)
         turn.ended = turn.ended or choice.whole or bool(choice.fields.get("finish_reason"))

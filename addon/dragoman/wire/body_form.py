@@ -37,11 +37,11 @@ class BodyForm:
         if self.streams:
             return data
         self._start += data
-        tells = is_event_stream(self._start)
-        if tells is None:
+        streams = is_event_stream(self._start)
+        if streams is None:
             return b""
         start = self.close()
-        if not (tells or (self._labelled and not _is_json(start))):
+        if not (streams or (self._labelled and not _is_json(start))):
             self._document = bytearray(start)
             return b""
         self.streams = True

@@ -35,7 +35,7 @@ class ChoiceDelta:
     """A choice of a chunk or of a whole reply."""
 
     index: int
-    said: Json
+    delta: Json
     """Its delta, else its message; empty if it has neither."""
     whole: bool
     fields: Json

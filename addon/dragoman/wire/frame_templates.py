@@ -49,14 +49,7 @@ class FrameTemplate:
             if literal != half + self.between + half:
                 return None
             literal = half
-        if literal[:1] != b'"':
-            return None
-        try:
-            string = literal.decode()
-            text, end = scanstring(string, 1)
-        except ValueError:  # of either
-            return None
-        return text if end == len(string) else None
+        return _string(literal) if literal[:1] == b'"' else None
 
     def around(self, literal: bytes) -> bytes:
         if self.between is None:
@@ -108,14 +101,7 @@ class LooseTemplate:
     def text_in(self, raw: bytes) -> str | None:
         """As `FrameTemplate.text_in`."""
         found = self.whole.fullmatch(raw)
-        if found is None:
-            return None
-        try:
-            string = found["text"].decode()
-            text, end = scanstring(string, 1)
-        except ValueError:  # of either
-            return None
-        return text if end == len(string) else None
+        return _string(found["text"]) if found else None
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
         """The values of the members in a frame that matches."""
@@ -155,6 +141,16 @@ class LooseFrame:
         for name, piece in zip(self.names, self.pieces[1:], strict=True):
             out += (literal if name == b"text" else values[name], piece)
         return b"".join(out)
+
+
+def _string(literal: bytes) -> str | None:
+    """The text of a JSON string; None if it is none."""
+    try:
+        string = literal.decode()
+        text, end = scanstring(string, 1)
+    except ValueError:  # of either
+        return None
+    return text if end == len(string) else None
 
 
 def _members(names: list[str]) -> re.Pattern[bytes] | None:
@@ -219,16 +215,12 @@ def _replaced(was: Any, text: str, now: Any) -> int:
     """How many values are `text` in one and the probe in the other; negative if there is another
     difference."""
     if isinstance(was, dict) and isinstance(now, dict) and list(was) == list(now):
-        return _sum(_replaced(value, text, now[name]) for name, value in was.items())
+        return sum(_replaced(value, text, now[name]) for name, value in was.items())
     if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        return _sum(_replaced(one, text, other) for one, other in zip(was, now, strict=True))
+        return sum(_replaced(one, text, other) for one, other in zip(was, now, strict=True))
     if was == text and now == _PROBE:
         return 1
     return 0 if type(was) is type(now) and was == now else -1000
-
-
-def _sum(numbers: Any) -> int:
-    return sum(numbers)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
@@ -64,24 +65,21 @@ def nesting_exceeds(value: Any, limit: int) -> bool:
 def dumps(value: Any) -> bytes:
     """Compact JSON; infinite numbers (``1e999``) become null. Raises `NotJson` for too deep
     nesting."""
-    try:
-        return _write(value)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return _write(_finite(value))
-    except (ValueError, RecursionError) as error:
-        raise NotJson(str(error)) from None
+    return _finitely(_write, value)
 
 
 def dumps_ascii(value: Any) -> bytes:
     """What `dumps` gives for a value with a lone surrogate."""
+    return _finitely(lambda each: _encode_ascii(each).encode(), value)
+
+
+def _finitely(write: Callable[[Any], bytes], value: Any) -> bytes:
     try:
-        return _encode_ascii(value).encode()
+        return write(value)
     except (ValueError, RecursionError):
         pass
     try:
-        return _encode_ascii(_finite(value)).encode()
+        return write(_finite(value))
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
 

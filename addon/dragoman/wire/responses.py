@@ -62,10 +62,7 @@ ARGUMENTS = TextEvents(
     "arguments",
 )
 CUSTOM_INPUT = TextEvents(
-    "response.custom_tool_call_input.delta",
-    "response.custom_tool_call_input.done",
-    "call",
-    "input",
+    "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done", "call", "input"
 )
 REASONING_TEXT = TextEvents(
     "response.reasoning_text.delta", "response.reasoning_text.done", "reasoning", "text"
@@ -76,10 +73,7 @@ _ONLY_READ = (
         "response.reasoning_summary.delta", "response.reasoning_summary.done", "reasoning", "text"
     ),
     TextEvents(
-        "response.mcp_call_arguments.delta",
-        "response.mcp_call_arguments.done",
-        "call",
-        "arguments",
+        "response.mcp_call_arguments.delta", "response.mcp_call_arguments.done", "call", "arguments"
     ),
     TextEvents(
         "response.code_interpreter_call_code.delta",

@@ -137,7 +137,7 @@ def _ends(data: bytes) -> Iterator[int]:
     if b"\r" in data:
         yield from (blank.end() for blank in _BLANK_LINE.finditer(data))
         return
-    # Hardly any host sends a CR, and finding bytes is much sooner done than matching.
+    # Hardly any host sends a CR, and `find` is much faster than an expression.
     end = 0
     while at := data.find(b"\n\n", end) + 1:
         yield (end := at + 1)

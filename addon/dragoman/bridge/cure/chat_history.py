@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...wire.chat_text import reasoning
-from ...wire.json_codec import Json, NotJson, dumps
-from ...wire.json_slices import reading
+from ...wire.json_codec import Json, NotJson, dumps, loads
+from ...wire.json_slices import WINDOW, reading
 from ...wire.slices import Slices, emptied
 from ..model_families import Family
 from .tool_names import ToolNames
@@ -101,11 +101,19 @@ class _History:
         if not isinstance(message, dict):
             self._hear(message)
             return
+        role = message.get("role")
         if self._refuses.empty_messages:
             message = yield from self._without_empty(message)
-        match message.get("role") if message else None:
-            case None if not message:
-                pass
+        elif self._refuses.null_messages and _is_null(message):
+            self._notes.append(("left out", "an empty assistant message"))
+            message = {}
+        match role:
+            case _ if not message:
+                # A client has asked for this reply, or with this message, all the same.
+                if role != "assistant":
+                    self._segment.heard = True
+                elif self._segment.heard:
+                    yield from self.end_segment()
             case "assistant":
                 yield from self._speak(self._with_reasoning(message))
             case "tool" if self._refuses.broken_history:
@@ -289,6 +297,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _is_null(message: Json) -> bool:
+    is_said = message.get("content") is not None or any(map(message.get, _SAYING))
+    return message.get("role") == "assistant" and not is_said
+
+
 def _is_empty(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") == "text" and not part.get("text")
 
@@ -319,7 +332,10 @@ def _object_text(arguments: Any) -> Slices[str | None]:
     if not isinstance(arguments, str) or not arguments.strip():
         return "{}"
     try:
-        value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
+        if len(arguments) <= WINDOW:
+            value = loads(arguments)
+        else:
+            value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
     except NotJson:
         value = None
     for member in value.values() if isinstance(value, dict) else ():

@@ -13,7 +13,8 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), advice)
     for pattern, advice in (
         (
-            r"reasoning_content\b.*\b(?:missing|must be passed back)|thinking in the thinking mode",
+            r"reasoning_content\b.*\b(?:missing|must be passed back)|thinking in the thinking mode"
+            r"|missing .?reasoning_content",
             "the client left out the reasoning of earlier calls; turn thinking off, or have it "
             f"put back: {_CURED}",
         ),
@@ -26,7 +27,8 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             f"the model has fixed sampling parameters; take them out of the client: {_CURED}",
         ),
         (
-            r"message at position \d+ .*must not be empty|text content is empty",
+            r"message at position \d+ .*must not be empty|text content is empty"
+            r"|content or tool_calls must be set",
             f"the conversation holds an empty message; leave it out, or begin anew: {_CURED}",
         ),
         (

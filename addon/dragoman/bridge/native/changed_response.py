@@ -98,13 +98,16 @@ class ChangedResponse:
             self._writer.prose("refusal", delta)
         elif kind in DELTAS:
             self._evidence.note("dropped", f"{kind} of a repaired item")
+        elif kind == "response.output_text.annotation.added":
+            if self._open == place and self._writer.in_text:
+                self._writer.annotate(event.get("annotation") or {})
+            else:
+                self._evidence.note("dropped", f"{kind} of a repaired item")
         elif self._open != place:
             pass  # it has ended for the client when another one began
         elif kind == "response.output_item.done":
             cut = isinstance(item, dict) and item.get("status") == "incomplete"
             self._close("incomplete" if cut else "completed")
-        elif kind == "response.output_text.annotation.added" and self._writer.in_text:
-            self._writer.annotate(event.get("annotation") or {})
         elif kind.endswith("_part.added"):
             self._writer.close_item()
 

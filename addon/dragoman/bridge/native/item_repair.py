@@ -33,7 +33,7 @@ class ItemRepair:
         """Whether a call was cut off."""
 
     def write(self, pieces: Iterable[ScanEvent], came_in: Prose) -> None:
-        """What came of a text of this kind."""
+        """Write what the scanner made of a text of this kind."""
         for piece in pieces:
             if isinstance(piece, Text):
                 self._text(piece, came_in)

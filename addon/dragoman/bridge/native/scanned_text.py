@@ -21,7 +21,7 @@ class ScannedText:
     sent: int = 0
     """Up to where its frames have left."""
     pieces: list[ScanEvent] = field(default_factory=list)
-    """What came of it since its frames wait."""
+    """What the scanner made of it since its frames wait."""
 
     def take(self, pieces: list[ScanEvent]) -> bool:
         """Returns whether anything has come of it but the very text that was fed."""

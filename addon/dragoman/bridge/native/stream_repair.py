@@ -22,19 +22,20 @@ from dataclasses import dataclass
 
 from ...notes import Evidence
 from ...repair.call_rule import rules_for
-from ...repair.events import LeftAsText, ScanEvent, Text
+from ...repair.events import LeftAsText, ScanEvent
 from ...repair.formats.active import ActiveFormats
 from ...repair.pending import Policy, note_piece
 from ...repair.scanner import Scanner
 from ...wire.json_codec import Json, dumps
 from ...wire.responses import DELTAS, DONES, TERMINALS
+from ...wire.slices import drained
 from ...wire.sse import Frame, encode
 from .changed_response import ChangedResponse
 from .host_items import HostItems, HostText, Key
 from .kept_frames import KeptFrames, event_of
 from .request_tools import RequestTools
 from .scanned_text import ScannedText
-from .unstreamed import unstreamed
+from .unstreamed import leaks, unstreamed
 
 MAX_WAITING = 16 * 1024
 """Frames that may wait: as many as what may be a call has characters, four to a frame."""
@@ -216,13 +217,18 @@ class ResponsesStreamRepair:
         waiting.taken = True
 
     def _read(self, waiting: _Waiting, event: Json) -> None:
-        if event["type"] not in DELTAS:
-            self._end_texts(event, of_item=False)
+        kind = event["type"]
+        if kind in TERMINALS or kind == "error":
+            abandon = kind in ("error", "response.failed")
+            self._end_all(Scanner.abandon if abandon else Scanner.close)
+        if kind not in DELTAS:
             if self._formats.may_hold_marker(waiting.frame.raw):
                 self._tell_unstreamed(waiting, event)
             self._end_texts(event)
         text = self._host.read(event)
         if not self._named and self._host.response is not None:
+            if not self._tools.asked:
+                self._tools = drained(RequestTools.reading(self._host.response))
             self._formats = self._policy.formats.active(self._tools.declared.model, self._model)
         self._named |= text is not None or self._host.response is not None
         self._begins = self._begins_text(event)
@@ -243,7 +249,7 @@ class ResponsesStreamRepair:
     def _tell_unstreamed(self, waiting: _Waiting, event: Json) -> None:
         """Have what no delta has said become events before this one, if a call leaked into it."""
         unsaid = list(unstreamed(event, self._host))
-        if self._leaks(unsaid):
+        if leaks(unsaid, self._scanner):
             self._change()
         elif self._held is None:
             return
@@ -255,20 +261,6 @@ class ResponsesStreamRepair:
             self._take_in(before)
             before.told |= self._repaired is None  # this event says it to the client
             self._let_out()
-
-    def _leaks(self, events: list[Json]) -> bool:
-        """Whether anything would change in a text that these say whole."""
-        scanner: Scanner | None = None
-        for event in [*events, {"type": ""}]:
-            if event["type"] in DELTAS:
-                scanner = scanner or self._scanner()
-                pieces = scanner.feed(event["delta"])
-            else:
-                pieces = scanner.close() if scanner is not None else []
-                scanner = None
-            if any(not isinstance(piece, Text | LeftAsText) for piece in pieces):
-                return True
-        return False
 
     @property
     def _model(self) -> str:
@@ -302,22 +294,20 @@ class ResponsesStreamRepair:
             channel = self._channels[text.key] = ScannedText(text, scanner)
         return channel
 
-    def _end_texts(self, event: Json, *, of_item: bool = True) -> None:
-        """End the texts that end with this event; those of one item only if wanted."""
+    def _end_texts(self, event: Json) -> None:
+        """End the texts that end with this event of their item, or with the next item."""
         kind = event["type"]
-        if kind in TERMINALS or kind == "error":
-            abandon = kind in ("error", "response.failed")
-            self._end_all(Scanner.abandon if abandon else Scanner.close)
-        elif not of_item:
-            pass
-        elif kind in DONES:
+        if kind in DONES:
             found = self._host.key_of(event)
-            if found is not None:
-                self._end_channel(found[0], Scanner.close)
+            ended = [] if found is None else [found[0]]
+        elif kind == "response.output_item.added":
+            ended = list(self._channels)
         elif "item" in event or kind.endswith("_part.added"):
-            begins, place = kind == "response.output_item.added", self._host.place_of(event)
-            for key in [key for key in self._channels if begins or key[0] == place]:
-                self._end_channel(key, Scanner.close)
+            ended = [key for key in self._channels if key[0] == self._host.place_of(event)]
+        else:
+            ended = []
+        for key in ended:
+            self._end_channel(key, Scanner.close)
 
     def _end_all(self, end: End) -> None:
         """End all texts, and take in all that waits for one."""

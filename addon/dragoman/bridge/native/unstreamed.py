@@ -6,24 +6,27 @@ all of them only with the terminal event.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ...repair.chat_message import AT_ONCE
+from ...repair.events import LeftAsText, ScanEvent, Text
 from ...repair.formats import at_markers
+from ...repair.scanner import Scanner
 from ...wire import responses
 from ...wire.json_codec import Json
-from ...wire.responses import DONES, TERMINALS, TextEvents
+from ...wire.responses import DELTAS, DONES, TextEvents
 from .host_items import HostItems, Key
 from .terminal import places_of
 
 _TEXTS = {
-    ("message", "content", "output_text"): responses.OUTPUT_TEXT,
-    ("message", "content", "text"): responses.OUTPUT_TEXT,  # SGLang's router
-    ("message", "content", "refusal"): responses.REFUSAL,
-    ("reasoning", "content", "reasoning_text"): responses.REASONING_TEXT,
-    ("reasoning", "summary", "summary_text"): responses.SUMMARY_TEXT,
+    ("message", "content"): responses.OUTPUT_TEXT,
+    ("reasoning", "content"): responses.REASONING_TEXT,
+    ("reasoning", "summary"): responses.SUMMARY_TEXT,
 }
-"""The types of parts that hold a text, and the events by which it would be streamed."""
+"""The events by which the texts of an item are streamed: whatever their types, which hosts choose
+freely (SGLang's router, LocalAI), but for a refusal."""
+_WHOLE = ("response.completed", "response.incomplete")
+"""The terminal events after which clients run calls."""
 _PART_EVENTS = {"content": "response.content_part", "summary": "response.reasoning_summary_part"}
 
 
@@ -31,7 +34,7 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
     """What `event` says of texts and no delta has said: what would have come before it."""
     kind, place = event["type"], host.place_of(event)
     item, response = event.get("item"), event.get("response")
-    if kind in TERMINALS and isinstance(response, dict):
+    if kind in _WHOLE and isinstance(response, dict):
         yield from _of_terminal(response, host)
     elif place is None or place in host.ended:
         pass
@@ -43,11 +46,27 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
     elif kind == "response.output_item.done" and isinstance(item, dict):
         yield from item_events(place, item, host)
     elif kind.endswith("_part.done") and (key := host.part_of(event)) is not None:
-        type_of_item = "reasoning" if "reasoning" in str(event["part"].get("type")) else ""
-        type_of_item = str(host.items.get(place, {}).get("type", type_of_item or "message"))
-        events = _TEXTS.get((type_of_item, key[1], str(event["part"].get("type"))))
+        item, part = host.items.get(place), event["part"]
+        if item is None:
+            item = {"type": "reasoning" if part.get("type") == "reasoning_text" else "message"}
+        events = _events_of(item, key[1], part)
         if events is not None:
-            yield from _rest(event, host, key, event["part"], events)
+            yield from _rest(event, host, key, part, events)
+
+
+def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
+    """Whether anything would change in the texts that these events say."""
+    scanner: Scanner | None = None
+    for event in [*events, {"type": ""}]:
+        pieces: list[ScanEvent] = []
+        if event["type"] in DELTAS:
+            scanner = scanner or new_scanner()
+            pieces = scanner.feed(event["delta"])
+        elif scanner is not None:
+            pieces, scanner = scanner.close(), None
+        if any(not isinstance(piece, Text | LeftAsText) for piece in pieces):
+            return True
+    return False
 
 
 def item_events(place: int, item: Json, host: HostItems) -> Iterator[Json]:
@@ -63,7 +82,7 @@ def item_events(place: int, item: Json, host: HostItems) -> Iterator[Json]:
         if index < said[holder]:
             continue
         where = at | {f"{holder}_index": index}
-        events = _TEXTS.get((str(item.get("type")), holder, str(part.get("type"))))
+        events = _events_of(item, holder, part)
         text = part.get(events.field) if events is not None else None
         empty = {events.field: ""} if events is not None and isinstance(text, str) else {}
         if not host.has_part((place, holder, index)):
@@ -110,6 +129,12 @@ def _rest(event: Json, host: HostItems, key: Key, part: Json, events: TextEvents
         added = f"{_PART_EVENTS[holder]}.added"
         yield {"type": added, **at, "part": part | {events.field: ""}}
     yield from _deltas(text[len(said) :], events, at)
+
+
+def _events_of(item: Json, holder: str, part: Json) -> TextEvents | None:
+    if part.get("type") == "refusal":
+        return responses.REFUSAL
+    return _TEXTS.get((str(item.get("type")), holder))
 
 
 def _deltas(text: str, events: TextEvents, where: Json) -> Iterator[Json]:

@@ -1,5 +1,4 @@
-"""Repair of a native Responses reply that is not streamed: told as events, it takes the way of a
-stream, and what becomes of its items is its output."""
+"""Repairs a native Responses reply that is not streamed, by way of the events of a stream."""
 
 from __future__ import annotations
 

@@ -34,7 +34,6 @@ class CallEmitter:
         self._tool = tool
         self._writer = writer
         self._begun = False
-        """Whether any of the item's text was written."""
         patch = tool.name == "apply_patch"
         self._input = CustomInputReader(patch=patch) if tool.kind == "custom" else None
         self.opened = tool.kind in ("function", "custom")
@@ -88,7 +87,7 @@ class CallEmitter:
 
 
 def _is_object(call: Call) -> bool:
-    """Whether the arguments are a JSON object, or nothing, which stands for one."""
+    """Whether the arguments are a JSON object, or empty, which stands for one."""
     arguments = call.arguments
     if len(arguments) > CHECKED:
         return call.only_value and arguments.lstrip().startswith("{")

@@ -17,14 +17,11 @@ from ..request.validation import label
 
 
 class Choices:
-    """What has come of each choice, by its index."""
-
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self._taken: set[int] = set()
         self._finishes: dict[int, Finish] = {}
         self._text_of: dict[str, int] = {}
-        """The choice whose text counts, by the kind of text."""
         self.all_finished = False
         """Whether every choice that is part of the turn has its finish reason."""
 
@@ -48,7 +45,7 @@ class Choices:
         return self._text_of.get("text", index) == index
 
     def finished(self, index: int, reason: Any) -> Finish | Literal["failed"] | None:
-        """Take a choice's finish reason; returns what it means, None if it is none."""
+        """Take a choice's finish reason; returns its meaning, None if there is none."""
         if not (isinstance(reason, str) and reason) or (index and index not in self._taken):
             return None
         finish = FINISHES.get(reason)
@@ -63,6 +60,5 @@ class Choices:
 
     @property
     def finish(self) -> Finish | None:
-        """How the turn ends, as far as finish reasons have come."""
         found = self._finishes.values()
         return next((f for f in found if f != "completed"), "completed" if found else None)

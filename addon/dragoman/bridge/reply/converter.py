@@ -55,7 +55,7 @@ leave room on a machine with 4 GB."""
 
 
 class ReplyConverter:
-    """One turn's reply.  Every method returns the frames that are to be sent now."""
+    """One turn's reply. The methods return the frames that are to be sent now."""
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class ReplyConverter:
         index, fields = choice.index, choice.fields
         if index:
             self._sequencer.size += PIECE
-        said = self._choices.part_of_turn(choice.said, index)
+        said = self._choices.part_of_turn(choice.delta, index)
         if fields.get("logprobs") and self._choices.answers(index):
             self._sequencer.logprobs(chat_delta.logprobs(fields))
         self._reader.delta(said, index, whole=choice.whole)

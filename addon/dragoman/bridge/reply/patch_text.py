@@ -1,9 +1,8 @@
-"""The patch in what a model sends to `apply_patch`.
+"""Finds the patch in what a model sends to `apply_patch`.
 
-The tool takes the patch as it is, from ``*** Begin Patch`` to ``*** End Patch``.  Models have
-learned other ways from other tools: a command with arguments, a heredoc for a shell, a code
-fence, a word before it.  All that the tool refuses, so it is taken away.  It is only looked for
-at the start; a patch that begins at once passes as it comes, and one in JSON is held to its end.
+The tool takes only the patch, from ``*** Begin Patch`` to ``*** End Patch``.  Models have learned
+other ways from other tools: a command with arguments, a heredoc, a code fence, a word before it.
+That is taken away, if it is found at the start; a patch that begins at once passes as it comes.
 """
 
 from __future__ import annotations
@@ -29,11 +28,9 @@ class PatchText:
         self._quoted: list[str] | None = None
         """The pieces of an input that is JSON with the patch in it."""
         self.wrapped = False
-        """Whether something was taken away."""
         self._ended = False
 
     def feed(self, text: str) -> str:
-        """What is certain now."""
         if self._quoted is not None:
             self._quoted.append(text)
             return ""
@@ -46,7 +43,6 @@ class PatchText:
         return self._begin(at)
 
     def close(self) -> str:
-        """What was held."""
         if self._quoted is not None:
             return _unquoted("".join(self._quoted))
         held, self._held = self._held, ""
@@ -65,7 +61,7 @@ class PatchText:
         return self._patch(held)
 
     def _patch(self, text: str) -> str:
-        """Nothing that follows the end belongs to a patch that was wrapped."""
+        """After a wrapped patch the rest is dropped."""
         if not self.wrapped:
             return text
         if self._ended:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...notes import Evidence
+from ...wire.errors import Refused
 from ...wire.json_codec import dumps
 from ...wire.slices import Slices
 from ..conversation import (
@@ -78,7 +79,9 @@ def messages(
         raise missing(request.at("input"))
     else:
         raise wrong_type(value, "a string or an array", request.at("input"))
-    return (yield from thread.close())
+    if messages := (yield from thread.close()):
+        return messages
+    raise Refused("'input' says nothing.", param="input")
 
 
 def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[str, Any]]:
@@ -130,9 +133,9 @@ class _Segment:
     answered: set[_AnswerKey] = field(default_factory=set)
     """The calls and the outputs so far, to know one that is sent twice."""
     others: list[Message] = field(default_factory=list)
-    """Messages to stand behind the outputs."""
-    heard: bool = False
-    """Whether anyone but the assistant has been heard since."""
+    """Messages to stand after the outputs."""
+    answered_by_others: bool = False
+    """Whether the user, the system or a tool has spoken since."""
 
     @property
     def content(self) -> str:
@@ -146,7 +149,7 @@ class _Segment:
         calls were made, whose outputs must follow at once.
         """
         said_all = bool(self.texts) and not self.calls and not isinstance(piece, ToolCall)
-        return self.heard or said_all
+        return self.answered_by_others or said_all
 
 
 class _Thread:
@@ -210,7 +213,7 @@ class _Thread:
         if role == "developer" and self._family.system_messages == "anywhere":
             role = "system"  # else the cure says whose it is
         self._segment.others.append({"role": role, "content": content})
-        self._segment.heard = True
+        self._segment.answered_by_others = True
 
     def _answer(self, answer: ToolOutput) -> None:
         """Give it to the first call it fits that waits; else it has lost its call."""
@@ -220,7 +223,7 @@ class _Thread:
         if waiting is not None:
             waiting.answer = answer
             segment.answered.add(_answer_key(answer))
-            segment.heard = True
+            segment.answered_by_others = True
             if segment.others:
                 self._evidence.note("moved behind the tool outputs", "a message")
             return

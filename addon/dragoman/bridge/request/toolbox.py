@@ -18,8 +18,8 @@ from ..turn_context import Tool, ToolKind
 from .tool_schemas import FUNCTIONS, Function, without_encrypted
 from .validation import RequestObject, label
 
-_KINDS: Final[Mapping[str, ToolKind]] = {kind: kind for kind in get_args(ToolKind)}
-_NAMED: Final = ("function", "custom")
+KINDS: Final[Mapping[str, ToolKind]] = {kind: kind for kind in get_args(ToolKind)}
+NAMED: Final = ("function", "custom")
 """Kinds whose tools have names; the others are called what their kind is called."""
 _DEFAULT_NAMESPACE: Final = "functions"
 """Codex treats a call in it and a call in no namespace as the same call."""
@@ -127,11 +127,11 @@ class Toolbox:
         namespace: str | None = None,
         about: str | None = None,
     ) -> list[str]:
-        known = _KINDS.get(kind)
+        known = KINDS.get(kind)
         if (
             known is None
             or _runs_at_provider(known, tool)
-            or (namespace is not None and known not in _NAMED)
+            or (namespace is not None and known not in NAMED)
         ):
             self.cannot_serve(kind, tool.at("type"))
             return []
@@ -143,7 +143,7 @@ class Toolbox:
             remark = f"(About all {namespace} tools: {about})"
             function = {"description": "", **function}
             function["description"] = f"{function['description']}\n\n{remark}".lstrip()
-        name = tool.required_string("name") if known in _NAMED else known
+        name = tool.required_string("name") if known in NAMED else known
         if tool.boolean("defer_loading"):
             self._evidence.note("loaded at once", "tools with defer_loading")
         if encrypted:

@@ -37,16 +37,7 @@ from . import output_items as items
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS
 from .dialects import Dialect
 from .event_queue import EventQueue
-from .output_items import (
-    ARGUMENTS,
-    INPUT,
-    REASONING,
-    REFUSAL,
-    SUMMARY,
-    TEXT,
-    OpenPart,
-    StreamedPart,
-)
+from .output_items import ARGUMENTS, TEXT, OpenPart, StreamedPart
 
 Prose = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
@@ -98,8 +89,8 @@ class Writer:
         self._required: list[Json] = []
         self._prose: dict[Prose, StreamedPart] = {
             "text": TEXT,
-            "refusal": REFUSAL,
-            "reasoning": SUMMARY if dialect.reasoning_summary else REASONING,
+            "refusal": items.REFUSAL,
+            "reasoning": items.SUMMARY if dialect.reasoning_summary else items.REASONING,
         }
 
     @property
@@ -234,7 +225,7 @@ class Writer:
         self.close_item()
         call_id = self._call_id(wanted_id)
         item = self._add_item(items.text_call(tool, call_id, self._dialect))
-        self._open_part(item, INPUT if tool.kind == "custom" else ARGUMENTS)
+        self._open_part(item, items.INPUT if tool.kind == "custom" else ARGUMENTS)
 
     def call_delta(self, delta: str) -> None:
         """More of the arguments, or of the custom input, of the open call."""

@@ -1,6 +1,6 @@
-"""A request read for a person: the conversation, the tools and the settings of either API.
+"""Parses a request of either API, to be shown.
 
-Reads any JSON: what has not the type it should have is left out or shown as JSON.
+Values of unexpected types are left out or shown as JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from ...wire.json_codec import Json, NotJson, dumps, loads
 from .values import objects, string
 
 MAX_REQUEST = 24 * 1024 * 1024
-"""Bytes of a request, to be read at all."""
 _CONVERSATIONS = ("messages", "input", "tool_outputs")
 """Of a chat request, of a Responses request, and of what is submitted to a response."""
 _NOT_SETTINGS = frozenset({"model", *_CONVERSATIONS, "instructions", "tools", "stream"})
@@ -23,7 +22,7 @@ _TEXT_NAMES = ("text", "thinking", "refusal")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message, or an item that is none."""
+    """A message, or another item."""
 
     role: str
     """The role, or the type of the item."""
@@ -37,8 +36,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """A request as it was understood."""
-
     shape: Literal["chat", "Responses"]
     model: str
     stream: bool
@@ -48,7 +45,7 @@ class ParsedRequest:
 
 
 def parse_request(body: bytes) -> ParsedRequest | None:
-    """What a request asks; None if it is no request of an LLM."""
+    """None if it is no request of an LLM."""
     try:
         value = loads(body) if len(body) <= MAX_REQUEST else None
     except NotJson:
@@ -119,7 +116,7 @@ def _item(value: object) -> Entry:
 
 
 def _text(value: object) -> str:
-    """Content as text: parts one after another, what is no text named with its size."""
+    """Content as text; other parts are named with their size."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(part, dict) for part in value):
@@ -138,7 +135,7 @@ def _part(part: Json) -> str:
 
 
 def _tool(value: Json) -> list[str]:
-    """The names of a declared tool; a namespace holds several."""
+    """A namespace has several names."""
     inner = value.get("function", value.get("custom"))
     name = string((inner if isinstance(inner, dict) else value).get("name"))
     if within := objects(value.get("tools")):

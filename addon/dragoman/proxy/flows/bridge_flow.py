@@ -11,7 +11,7 @@ from mitmproxy import http
 
 from ...bridge.reply.answer import Answer, answering, failed
 from ...bridge.reply.converter import ReplyConverter
-from ...inspect.outcome import REFUSED
+from ...inspect.outcome import REFUSED, Ending, Outcome
 from ...notes import Evidence
 from ...stored.save_context import SaveContext
 from ...stored.store import NotOpened, StoreError
@@ -61,7 +61,7 @@ class BridgeFlow:
     def __init__(self, monitor: FlowMonitor, *, holds: bool) -> None:
         """`holds`: whether the end of a stream can be held until its response is kept."""
         self.archive = _archive
-        self.recall = StoredEndpoints(_archive, _running)
+        self.endpoints = StoredEndpoints(_archive, _running)
         self._monitor = monitor
         self._holds = holds
 
@@ -93,22 +93,31 @@ class BridgeFlow:
                 running=_running,
             )
         except ClientLeft:
-            logger.info("%s: the client has left before its request was read", name_of(flow))
-            if flow.killable:
-                flow.kill()
+            _end_unanswered(flow, "its request was read")
             return
         except (NotJson, Refused, StoreError) as error:
             flow.response, reason = refusal(error), str(error)
         except Exception:
             logger.exception("%s: the request could not be converted", flow.request.pretty_host)
             reason, message = "it could not be converted", "Dragoman could not convert the request."
-            flow.response = error_response(500, message, type="server_error")
+            flow.response = error_response(500, message)
         else:
             self._begin(flow, bridged)
             return
         evidence.note(REFUSED, reason)
         evidence.request_left()
         self._monitor.open(flow, "bridge", evidence).answered_here = True
+
+    async def answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> None:
+        """Answer from the stored responses."""
+        try:
+            flow.response = await self.endpoints.answer(flow, address)
+        except ClientLeft:
+            _end_unanswered(flow, "its answer was there")
+            return
+        ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
+        outcome = Outcome(ending, "answered from the stored responses")
+        flow.comment = flow.comment or str(outcome)
 
     async def convert_again(
         self, flow: http.HTTPFlow, asked: ClientRequest, settings: Settings, dialect: str
@@ -241,6 +250,12 @@ class BridgeFlow:
         """The flow is no longer bridged, if it was."""
         _running.ended(flow)
         _bridged.pop(flow, None)
+
+
+def _end_unanswered(flow: http.HTTPFlow, what: str) -> None:
+    logger.info("%s: the client has left before %s", name_of(flow), what)
+    if flow.killable:
+        flow.kill()
 
 
 def _answer(

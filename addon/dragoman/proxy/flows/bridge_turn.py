@@ -38,12 +38,7 @@ from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import MAX_ITEM_VALUES, TooMuch, reading, writing
 from ...wire.slices import Slices, emptied
-from ..content_decoding import (
-    CutOffError,
-    DecodingError,
-    TooLargeError,
-    UnknownEncodingError,
-)
+from ..content_decoding import CutOffError, DecodingError, TooLargeError, UnknownEncodingError
 from ..http_headers import decoded, encoding_of, set_json
 from ..observe.recorder import ClientRequest
 from ..options import Settings
@@ -130,7 +125,6 @@ async def _read_request(
     address: ResponsesRoute,
     archive: AsyncStore,
     running: Running,
-    *,
     evidence: Evidence,
 ) -> _ClientRequest:
     """Raises `Refused`, `StoreError` and `ClientLeft`."""
@@ -190,7 +184,7 @@ async def send_as_chat(
     # HTTP/1.1 would end such an address early: mitmproxy 11 takes it from HTTP/2 clients.
     if _NOT_IN_AN_ADDRESS.search(request.path):
         raise Refused("The request's address holds blanks or control characters.")
-    asked = await _read_request(flow, address, archive, running, evidence=evidence)
+    asked = await _read_request(flow, address, archive, running, evidence)
     if asked.earlier:
         evidence.note("continued with", f"{len(asked.earlier)} items from the store")
     sent = await in_slices(_converted(asked, settings, evidence), flow)
@@ -223,9 +217,7 @@ async def replaying(
 def _dialect(option: str, request: http.Request) -> Dialect:
     headers = request.headers
     return choose(
-        option,
-        originator=headers.get("originator", ""),
-        user_agent=headers.get("user-agent", ""),
+        option, originator=headers.get("originator", ""), user_agent=headers.get("user-agent", "")
     )
 
 

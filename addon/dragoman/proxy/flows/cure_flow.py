@@ -23,13 +23,7 @@ from ...bridge.model_families import Family, family_of
 from ...bridge.native.call_ids import renaming_calls
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reader import TurnReader
-from ...stored.turn_reasoning import (
-    History,
-    Remembered,
-    TurnNamer,
-    reading_history,
-    with_reasoning,
-)
+from ...stored.turn_reasoning import History, Remembered, TurnNamer, reading_history, with_reasoning
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson
 from ...wire.json_slices import reading, writing

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
 from ...bridge.cure.tool_names import ToolNames
-from ...bridge.native.reply_repair import (
-    Tools,
-    declared,
-    reading_tools,
-    repairing_whole,
-    stage_for,
-)
+from ...bridge.native.reply_repair import Tools, declared, reading_tools, repairing_whole, stage_for
 from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
+from ...repair.pipeline import StreamRepair
 from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import EARLY, TAIL, has_ended
 from ...wire.json_codec import NotJson
@@ -33,12 +30,14 @@ from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, 
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
-from ..routes import is_chat, is_replayed, is_responses
+from ..routes import gives_response, is_chat, is_replayed
 from ..run_slices import ClientLeft, in_slices
 from .live_stream import WatchedStream
 from .repair_stream import RepairStream
 
 logger = logging.getLogger(__name__)
+
+_KINDS = ("application/json", EVENT_STREAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,38 +97,47 @@ class RepairFlow:
     ) -> bool:
         """Have the reply repaired while it streams, if wanted; False if it has to pass as it comes.
         `turns`, `names`: see `RepairStream`."""
-        encoding, asked = encoding_of(response), self._asked[flow]
-        breaks = self._breaks and not is_replayed(flow)
-        if asked is None:
-            return False
-        repairs = settings.repair is None or settings.repair(flow)
         try:
-            record = self._monitor.of(flow, "repair" if repairs else "watch")
-            if is_unreadable(encoding):
-                logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
-                return False
-            self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
-            tools, policy = asked.tools, settings.policy
-            record.tools = declared(tools)
-            repair = stage_for(tools, policy, record.evidence, int(time.time()))
-            response.stream = RepairStream(
-                repair if repairs else _left_alone(policy, record.evidence),
-                decoder_for(encoding),
-                name=name_of(flow),
-                record=record,
-                heartbeat=settings.heartbeat if asked.stream else 0,
-                labelled=media_type(response) == EVENT_STREAM,
-                whole=_Whole(tools, policy, record.evidence) if repairs else _as_it_came,
-                waits=breaks,
-                has_end=repairs and is_chat(flow.request),
-                # How a body ends says nothing to a client of HTTP/1.0.
-                breaks=breaks and flow.request.http_version != "HTTP/1.0",
-                turns=turns,
-                names=names,
-            )
+            return self._stream(flow, response, settings, turns, names)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
+
+    def _stream(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        turns: TurnReader | None,
+        names: ToolNames | None,
+    ) -> bool:
+        encoding, asked = encoding_of(response), self._asked[flow]
+        if asked is None:
+            return False
+        repairs = settings.repair is None or settings.repair(flow)
+        record = self._monitor.of(flow, "repair" if repairs else "watch")
+        if is_unreadable(encoding):
+            logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
+            return False
+        self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
+        record.tools = declared(asked.tools)
+        breaks = self._breaks and not is_replayed(flow)
+        stage, whole = _stages(asked.tools, settings.policy, record.evidence, repairs=repairs)
+        response.stream = RepairStream(
+            stage,
+            decoder_for(encoding),
+            name=name_of(flow),
+            record=record,
+            heartbeat=settings.heartbeat if asked.stream else 0,
+            labelled=media_type(response) == EVENT_STREAM,
+            whole=whole,
+            waits=breaks,
+            has_end=repairs and is_chat(flow.request),
+            # How a body ends says nothing to a client of HTTP/1.0.
+            breaks=breaks and flow.request.http_version != "HTTP/1.0",
+            turns=turns,
+            names=names,
+        )
         record.options = settings.in_words(repair=repairs, dialect="")
         self._monitor.streams(flow, record)
         set_stream_framing(flow.request, response)
@@ -163,17 +171,13 @@ class RepairFlow:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon
         await self.read(flow)
-        asked = self._asked.pop(flow)
-        if asked is None:
-            return
-        if not is_chat(flow.request) and media_type(response) not in (
-            "application/json",
-            EVENT_STREAM,
-        ):
+        asked, kind = self._asked.pop(flow), media_type(response)
+        if asked is None or not (is_chat(flow.request) or kind in _KINDS):
             return
         record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
         record.tools = declared(asked.tools)
+        tools, policy, evidence = asked.tools, settings.policy, record.evidence
         try:
             body = await in_slices(reading_body(response), flow)
             if came and is_chat(flow.request) and _is_cut(body, asked):
@@ -182,44 +186,33 @@ class RepairFlow:
                 record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
-            now = int(time.time())
-            repaired = await in_slices(
-                repairing_whole(body, asked.tools, settings.policy, record.evidence, now), flow
-            )
+            work = repairing_whole(body, tools, policy, evidence, int(time.time()))
+            repaired = await in_slices(work, flow)
+            repaired = repaired if names is None else names.given_in(repaired)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
-            return
         except DecodingError as error:
             logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
-            return
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
-            return
-        if names is not None:
-            repaired = names.given_in(repaired)
-        if repaired != body:
-            record.came(body)
-            response.headers.pop("content-encoding", None)
-            response.content = repaired
+        else:
+            if repaired != body:
+                record.came(body)
+                response.headers.pop("content-encoding", None)
+                response.content = repaired
 
 
-class _Whole:
-    """Repairs a document that came where a stream was asked for."""
-
-    def __init__(self, tools: Tools, policy: Policy, evidence: Evidence) -> None:
-        self._tools = tools
-        self._policy = policy
-        self._evidence = evidence
-
-    def __call__(self, body: bytes) -> Slices[bytes]:
-        now = int(time.time())
-        return repairing_whole(body, self._tools, self._policy, self._evidence, now)
-
-
-def _left_alone(policy: Policy, evidence: Evidence) -> ChatStreamRepair:
-    stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, 0)
+def _stages(
+    tools: Tools, policy: Policy, evidence: Evidence, *, repairs: bool
+) -> tuple[StreamRepair, Callable[[bytes], Slices[bytes]]]:
+    """What repairs the reply if it is a stream, and if it is a document; or only reads it."""
+    now = int(time.time())
+    if repairs:
+        whole = partial(repairing_whole, tools=tools, policy=policy, evidence=evidence, now=now)
+        return stage_for(tools, policy, evidence, now), whole
+    stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, now)
     stage.leave_all()
-    return stage
+    return stage, _as_it_came
 
 
 def _as_it_came(body: bytes) -> Slices[bytes]:
@@ -243,7 +236,7 @@ def asking(flow: http.HTTPFlow) -> Slices[AskedRequest]:
         value = yield from reading(plain or b"null")
     except (NotJson, DecodingError):
         value = None
-    tools = yield from reading_tools(value, native=is_responses(request))
+    tools = yield from reading_tools(value, native=gives_response(request))
     if not isinstance(value, dict):
         return AskedRequest(False, False, tools)
     for name in ("messages", "input"):

@@ -161,4 +161,11 @@ class RepairStream(LiveStream):
         return self._named(out)
 
     def _named(self, out: bytes) -> bytes:
-        return out if self._names is None else self._names.given_in(out)
+        if self._names is None:
+            return out
+        try:
+            return self._names.given_in(out)
+        except Exception:
+            logger.exception("%s: the names of tools stay as they came", self._name)
+            self._names = None
+            return out

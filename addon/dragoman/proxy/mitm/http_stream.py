@@ -30,12 +30,7 @@ from mitmproxy.net.http.http1 import expected_http_body_size
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import (
-    HttpLayer,
-    HttpStream,
-    SendHttp,
-    _events,
-)
+from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp, _events
 from mitmproxy.proxy.layers.http._events import (
     RequestEndOfMessage,
     RequestProtocolError,
@@ -319,7 +314,7 @@ class Stream(HttpStream):
         sent = False
         if isinstance(event, ResponseProtocolError):
             if self.client_state == self.server_state == self.state_done:
-                return  # a second fault of a connection, while the first was being told
+                return  # a second fault of a connection, while the first was being sent
             # mitmproxy's words for a reset by either side.
             error = event.message.replace("stream reset by client", "stream reset by server")
             sent = yield from self._send_error(error)

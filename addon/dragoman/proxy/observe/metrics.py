@@ -16,15 +16,7 @@ from typing import Any
 
 from mitmproxy import exceptions
 
-from ...inspect.stats import (
-    BOUNDS,
-    TOKENS_IN,
-    TOKENS_OUT,
-    Histogram,
-    ModelFigures,
-    Stats,
-    Time,
-)
+from ...inspect.stats import BOUNDS, TOKENS_IN, TOKENS_OUT, Histogram, ModelFigures, Stats, Time
 
 logger = logging.getLogger(__name__)
 

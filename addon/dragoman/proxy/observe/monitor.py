@@ -10,6 +10,7 @@ import logging
 import time
 import weakref
 from collections import Counter
+from dataclasses import replace
 
 from mitmproxy import http
 
@@ -18,7 +19,7 @@ from ...inspect.headline import headline
 from ...inspect.outcome import RUNNING, outcome_of
 from ...inspect.stats import Stats, Summary, counted
 from ...inspect.summary import ReplySummary, model_asked, summarizing_both
-from ...inspect.turn_figures import figures_of
+from ...inspect.turn_figures import counting_refused, figures_of
 from ...notes import Evidence, printable
 from ...wire.chat_end import EARLY
 from ...wire.slices import Slices, drained
@@ -141,7 +142,10 @@ class FlowMonitor:
         if not record.streamed and flow.response is not None:
             client = (readable(flow.response), b"")
             upstream = upstream if upstream[0] else client
-        return summarizing_both(upstream, client)
+        seen = yield from summarizing_both(upstream, client)
+        body, is_cut = upstream[0], bool(upstream[1])
+        work = counting_refused(b"" if is_cut else body, record.tools, record.evidence, seen)
+        return replace(seen, refused_calls=(yield from work))
 
     @staticmethod
     def _sign(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> str:
@@ -221,10 +225,7 @@ def _mark(record: FlowRecorder) -> str:
 def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> Summary:
     forms, notes = counted(record.evidence)
     timing = record.timing
-    (body, missing), _ = record.ends()
-    if not record.streamed and not body and flow.response is not None:
-        body = readable(flow.response)
-    turn = figures_of(b"" if missing else body, record.tools, record.evidence, seen, record.outcome)
+    turn = figures_of(record.tools, record.evidence, seen, record.outcome)
     return Summary(
         job=record.job,
         host=flow.request.pretty_host,

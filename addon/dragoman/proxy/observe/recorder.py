@@ -81,8 +81,7 @@ class FlowRecorder:
         sent something else."""
         self.job = job
         self.model = model
-        earlier = flow.metadata.get(KEY)
-        signed = earlier.get("signed") if isinstance(earlier, dict) else None
+        signed = flow.metadata[KEY].get("signed") if is_watched(flow) else None
         self.signed: list[str] = signed if _is_signature(signed) else ["", ""]
         """The comment and the mark last put on the flow, perhaps in an earlier run."""
         self.answered_here = False
@@ -104,8 +103,7 @@ class FlowRecorder:
         self._last = self.began
         self._silence = 0.0
         self._steps = array("d")
-        self._count = 0
-        self._stride = 1
+        self._count, self._stride = 0, 1
         flow.metadata[KEY] = {"job": job, **self._asked}
         _running[flow] = self
 
@@ -278,16 +276,13 @@ def exchange_of(flow: Flow) -> Exchange | None:
     if not isinstance(flow, http.HTTPFlow) or not is_watched(flow):
         return None
     told: dict[str, Any] = flow.metadata[KEY]
-    response = flow.response
-    sent = readable(flow.request)
+    response, sent = flow.response, readable(flow.request)
     status = response.status_code if response else 0
     exchange = Exchange(
         job=cast(Job, told["job"] if told.get("job") in get_args(Job) else "watch"),
         client_request=_typed(told.get("request"), bytes, sent),
         client_path=_typed(told.get("path"), str, ""),
         upstream_request=sent,
-        upstream_reply=b"",
-        client_reply=b"",
         status=status,
         upstream_status=_typed(told.get("status"), int, status),
         unfinished=True,
@@ -295,21 +290,20 @@ def exchange_of(flow: Flow) -> Exchange | None:
         retry_after=response.headers.get("retry-after", "") if response else "",
         error=flow.error.msg if flow.error else "",
     )
-    record = _running.get(flow)
-    if record is not None:
-        return record.so_far(exchange)
+    if flow in _running:
+        return _running[flow].so_far(exchange)
     received = readable(response) if response else b""
     if "missing" not in told:  # it did not run to its end here
         return replace(exchange, client_reply=received)
-    upstream_missing, client_missing = _missing(told["missing"])
+    missing = _missing(told["missing"])
     return replace(
         exchange,
         unfinished=False,
         outcome=_outcome(told.get("outcome")),
         upstream_reply=_typed(told.get("upstream"), bytes, received),
         client_reply=received,
-        upstream_missing=upstream_missing,
-        client_missing=client_missing,
+        upstream_missing=missing[0],
+        client_missing=missing[1],
         told_request=tuple(map(str, _typed(told.get("told_request"), list, []))),
         told=tuple(map(str, _typed(told.get("told"), list, []))),
         calls=_pairs(told.get("calls")),

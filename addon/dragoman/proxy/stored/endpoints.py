@@ -61,7 +61,7 @@ class StoredEndpoints:
             return refusal(error)
         except Exception:
             logger.exception("A request about a kept response could not be answered")
-            return error_response(500, "Dragoman could not answer this.", type="server_error")
+            return error_response(500, "Dragoman could not answer this.")
 
     async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> http.Response:
         request = flow.request

@@ -12,14 +12,12 @@ from ..flows.bridge_stream import BridgeStream
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A reply that is being streamed."""
-
     flow: weakref.ref[http.HTTPFlow]
     stream: BridgeStream
 
 
 class Running:
-    """What runs, by whose it is and by its id."""
+    """By owner and id."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[bytes, str], Run] = {}
@@ -35,5 +33,5 @@ class Running:
             del self._runs[key]
 
     def find(self, asker: bytes, response_id: str) -> Run | None:
-        """None if it does not run, or is somebody else's."""
+        """None if it does not run, or has another owner."""
         return self._runs.get((asker, response_id))
