@@ -118,7 +118,7 @@ def _held(texts: list[str]) -> int:
         ([BEGIN, *["x"] * 5000], 28),
         ([BEGIN, '{"a":1}', *[" "] * 9000], BLANK_LIMIT),
         (["```\n" + BEGIN + '{"a":"', *["x"] * 2 * CANDIDATE_LIMIT], CANDIDATE_LIMIT + 1),
-        (["```\n" + BEGIN + "{}", *[" "] * 2 * CANDIDATE_LIMIT], CANDIDATE_LIMIT + 1),
+        (["```\n" + BEGIN + "{}", *[" " * 16] * (CANDIDATE_LIMIT // 8)], CANDIDATE_LIMIT + 16),
         ([BEGIN, '{"a":"<|tool_call_end|>', *["x" * 10] * 5000], QUOTED_LIMIT + 10),
         ([BEGIN, '{"a":"', *["<|tool_call_end|>"] * 5000], QUOTED_LIMIT + 28),
     ],

@@ -8,16 +8,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
-from dragoman.repair.formats import FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.protocol import LeakFormat
-from dragoman.repair.pending import Policy
-from dragoman.wire.sse import split
-from tests.repair.streams import NOW, Read, chunk, read, scanner_of, sse
+from tests.repair.formats.turns import cuts_of, events_of, repaired
+from tests.repair.streams import Read
 from tests.repair.test_scanner import gist
 
 TOOLS: dict[str, dict[str, Any]] = {
@@ -52,24 +48,13 @@ Writer = Callable[[Calls], str]
 
 def scan(leak: LeakFormat, pieces: list[str], rule: str = "declared") -> list[ScanEvent]:
     """What the scanner makes of a text that comes in these pieces."""
-    scanner = scanner_of(DeclaredTools.of_request(REQUEST), rule, ActiveFormats([leak]))
-    events: list[ScanEvent] = []
-    for piece in pieces:
-        taken = scanner.takes(piece)
-        if taken is None:
-            events += scanner.feed(piece)
-        else:
-            events.append(Arguments(taken) if scanner.in_call else Text(0, taken))
-    return events + scanner.close()
+    return events_of(pieces, ActiveFormats([leak]), REQUEST, rule)
 
 
 def at_any_cut(leak: LeakFormat, text: str, rule: str = "declared") -> str:
     """The `gist` of a text, which is the same however it is cut."""
     whole = gist(scan(leak, [text], rule))
-    for at in range(1, len(text)):
-        assert gist(scan(leak, [text[:at], text[at:]], rule)) == whole
-    for size in (1, 2, 3, 7):
-        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    for pieces in cuts_of(text):
         assert gist(scan(leak, pieces, rule)) == whole
     return whole
 
@@ -86,15 +71,7 @@ def client(leak: LeakFormat, texts: list[str], key: str = "content") -> Read:
 
 def client_of(leak: LeakFormat, deltas: list[dict[str, Any]]) -> Read:
     """The same with these deltas."""
-    stream = sse([*(chunk(delta, model="x") for delta in deltas), chunk({}, "stop")])
-    repair = ChatStreamRepair(
-        DeclaredTools.of_request(REQUEST),
-        Policy(formats=FormatChoice((leak,))),
-        Evidence(),
-        NOW,
-    )
-    frames = [out for frame in split(stream) for out in repair.feed(frame)]
-    return read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
+    return repaired(deltas, (leak,), tools=DeclaredTools.of_request(REQUEST))
 
 
 def meant(events: list[ScanEvent]) -> tuple[str, Calls]:

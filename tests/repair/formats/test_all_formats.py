@@ -102,7 +102,7 @@ soups = st.lists(st.sampled_from([*PIECES, *WHOLE, *WORDS, "`", "\n", "<", "<|"]
 
 
 @given(st.data(), soups.map("".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_soup_of_all_formats_loses_nothing_and_reads_the_same_at_any_cut(
     data: st.DataObject, soup: str
 ) -> None:

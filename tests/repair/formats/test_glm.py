@@ -57,7 +57,7 @@ def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
 
 
 @given(st.data(), turns(), st.sampled_from(["", "\n"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, line_end: str) -> None:
     text = turn.before
     for name, arguments in turn.calls:

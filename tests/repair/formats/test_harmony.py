@@ -72,7 +72,7 @@ def test_what_is_left_of_a_call_without_its_tokens(text: str, wanted: str) -> No
 
 
 @given(st.data(), turns())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_turn_is_read_back(data: st.DataObject, turn: Turn) -> None:
     calls = "<|start|>assistant".join(
         f"<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>"

@@ -218,7 +218,7 @@ def write(turn: Calls) -> str:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(calls([OP, SEP, "<|clo", "argument", "<"], closer="argument<|"), st.integers(1, 60))
 def test_generated_turns_are_read_back(turn: Calls, size: int) -> None:
     read_back(KIMI_K3, write, turn, size)

@@ -165,7 +165,7 @@ def write(turn: Calls) -> str:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(calls(["]<]mini", "]", "<"], closer=P), st.integers(1, 60))
 def test_generated_turns_are_read_back(turn: Calls, size: int) -> None:
     read_back(MINIMAX_M3, write, turn, size)

@@ -48,7 +48,7 @@ def test_what_a_text_says_however_it_is_cut(text: str, wanted: str | None) -> No
 
 
 @given(st.data(), turns(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, listed: bool) -> None:
     calls = "".join(f"[TOOL_CALLS]{name}[ARGS]{json.dumps(value)}" for name, value in turn.calls)
     if listed:

@@ -58,7 +58,7 @@ COMMON = ["\n", " ", "word ", "word", "12", "true", '"', "{", "}", "`", "```\n"]
 
 
 @pytest.mark.parametrize("leak", PIECES, ids=lambda leak: leak.name)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_cutting_reads_the_same_and_no_text_is_lost(
     leak: LeakFormat, data: st.DataObject

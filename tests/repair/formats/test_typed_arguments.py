@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.repair.events import Arguments, CallEnd, Dropped
@@ -207,6 +207,7 @@ def test_generated_arguments_are_read_back(values: dict[str, Any], size: int) ->
     assert json.loads(read(*texts, size=size, kind=STRING)) == dict(texts)
 
 
+@example("\x1f0", None, False)  # no white space in JSON, but in Python
 @given(st.text(), st.sampled_from([None, {"type": "integer"}, NULLABLE]), st.booleans())
 def test_any_text_becomes_json_however_it_is_cut(text: str, declared: object, trim: bool) -> None:
     whole = read(("a", text), declared=declared, trim=trim)

@@ -52,39 +52,57 @@ def gist(events: list[ScanEvent]) -> str:
     return out.replace("»«", "")
 
 
-def scanned(pieces: list[str], formats: ActiveFormats) -> str:
+def cuts_of(text: str) -> list[list[str]]:
+    """The text in any two pieces, and in pieces of one, two, three and seven characters."""
+    sizes = [[text[at : at + size] for at in range(0, len(text), size)] for size in (1, 2, 3, 7)]
+    return sizes + [[text[:at], text[at:]] for at in range(1, len(text))]
+
+
+def events_of(
+    pieces: list[str], formats: ActiveFormats, request: object = REQUEST, rule: str = "declared"
+) -> list[ScanEvent]:
     """What a scanner makes of a text that comes in these pieces."""
     # What is inferred from arguments is bounded for each request.
-    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", formats)
+    scanner = scanner_of(DeclaredTools.of_request(request), rule, formats)
     events: list[ScanEvent] = []
     for piece in pieces:
         if (given := scanner.takes(piece)) is not None:
             events.append(Arguments(given) if scanner.in_call else Text(0, given))
         else:
             events += scanner.feed(piece)
-    return gist(events + scanner.close())
+    return events + scanner.close()
+
+
+def scanned(pieces: list[str], formats: ActiveFormats) -> str:
+    """The same in short."""
+    return gist(events_of(pieces, formats))
 
 
 def read_at_any_cut(text: str, *formats: LeakFormat) -> str:
-    """The same of a whole text; it is as well what comes of the text in any two pieces, and in
-    pieces of one, two, three and seven characters."""
+    """The same of a whole text, and of each of its cuts."""
     active = ActiveFormats(formats)
     whole = scanned([text], active)
-    cuts = [[text[at : at + size] for at in range(0, len(text), size)] for size in (1, 2, 3, 7)]
-    cuts += [[text[:at], text[at:]] for at in range(1, len(text))]
-    for pieces in cuts:
+    for pieces in cuts_of(text):
         assert scanned(pieces, active) == whole, pieces
     return whole
 
 
-def streamed(pieces: list[str], *formats: LeakFormat, finish: str = "stop") -> Read:
-    """What a client reads of a stream whose content comes in these pieces."""
-    stream = sse([*(chunk({"content": text}) for text in pieces), chunk({}, finish)])
-    stream = stream.replace(b'"kimi"', b'"m"')
-    policy = Policy(formats=FormatChoice(formats))
-    repair = ChatStreamRepair(DECLARED, policy, Evidence(), NOW)
+def repaired(
+    deltas: list[dict[str, Any]],
+    formats: tuple[LeakFormat, ...],
+    finish: str = "stop",
+    tools: DeclaredTools = DECLARED,
+) -> Read:
+    """What a client reads of a stream with these deltas."""
+    stream = sse([*(chunk(delta, model="m") for delta in deltas), chunk({}, finish, model="m")])
+    repair = ChatStreamRepair(tools, Policy(formats=FormatChoice(formats)), Evidence(), NOW)
     frames = [out for frame in split(stream) for out in repair.feed(frame)]
     return read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
+
+
+def streamed(pieces: list[str], *formats: LeakFormat, finish: str = "stop") -> Read:
+    """The same with these pieces as content."""
+    return repaired([{"content": text} for text in pieces], formats, finish)
 
 
 @dataclass(frozen=True)

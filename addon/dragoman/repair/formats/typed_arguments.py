@@ -184,6 +184,7 @@ class _Value:
         """Whether what is held, which ends in `text`, may be anything but a string."""
         if self._size > VALUE_LIMIT:
             return False
+        at = 0 if self._kind.is_string else self._json.follow(text, 0, len(text))
         if self._size <= _SHORT:
             bare = "".join(self._held).strip()
             words = ("null",) if self._kind.is_string else PYTHON
@@ -191,7 +192,6 @@ class _Value:
                 return True
         if self._kind.is_string:
             return False
-        at = self._json.follow(text, 0, len(text))
         return not self._json.broken and not text[at:].strip()
 
     def end(self, *, implied: bool) -> str:
