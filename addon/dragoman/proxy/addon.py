@@ -300,14 +300,13 @@ class Dragoman:
         return flow in self._bridge or (gives and self._repairs(flow))
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
-        response = flow.response
         if flow in self._bridge:
             self._bridge.forget(flow)
             logger.error("%s: the upstream's answer is too large", name_of(flow))
             self._monitor.of(flow, "bridge").evidence.note("failed", "the answer is too large")
             flow.response = error_responses.too_large()
-        elif response is not None:
-            self._repair.pass_unread(flow, response)
+        elif flow.response is not None:
+            self._repair.pass_unread(flow, flow.response)
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         self._bridge.forget(flow)

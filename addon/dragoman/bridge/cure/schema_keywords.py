@@ -1,4 +1,4 @@
-"""What the keywords of a JSON Schema say, and what its pointers lead to."""
+"""The keywords and the pointers of a JSON Schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ _KEYWORDS: Mapping[str, tuple[str, ...]] = {
     ),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
-"""The keywords that are about values of one type."""
 _TYPE_OF = {keyword: kind for kind, keywords in _KEYWORDS.items() for keyword in keywords}
 DEMANDING = {*_TYPE_OF, "type", "enum", "const"}
 DEFINITIONS = ("$defs", "definitions")
@@ -104,7 +103,6 @@ def is_well_typed(keyword: str, value: Any) -> bool:
 
 
 def is_about(keyword: str, kind: str) -> bool:
-    """Whether a keyword says something of values of a type."""
     about = _TYPE_OF.get(keyword)
     return keyword in ("enum", "const") or about == ("number" if kind == "integer" else kind)
 
@@ -128,7 +126,6 @@ def listed(value: Any) -> list[Any]:
 
 
 def own_keywords(node: Json) -> Json:
-    """What a schema says itself."""
     apart = ("$ref", "allOf", *DEFINITIONS)
     return {key: value for key, value in node.items() if key not in apart}
 

@@ -1,8 +1,8 @@
-"""The writer of Responses events where it continues what a host began.
+"""Writes the rest of a host's own stream.
 
-From the first repaired call on it numbers all events and places all items.  The host's own
-events pass through it with every field that they have; an item of the host's in which
-something changes is adopted: its events are the writer's from then on.
+From the first repaired call on it numbers all events and places all items.  The host's own events
+pass with all their fields; an item of the host's that changes is adopted: from then on its events
+are the writer's.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The ids of calls in a request to a host that speaks the Responses API itself.
+"""Renames calls in a request to a host that speaks the Responses API itself.
 
-Kimi's template shows a call by its id alone, and K2 reads the tool's name out of it.  A host
-that makes ids of its own loses the name so, and the model then writes calls that nobody can
-read (seen with vLLM).  So calls in the history get the ids of their model's family, as in a
-bridged request, and their outputs with them; the client keeps the ids that it knows, as these
-are made anew of each request.  An id that has that form already is the model's own, which may have
-counted otherwise, and stays.
+Kimi's template shows a call by its id alone, and K2 reads the tool's name out of it.  A host that
+makes ids of its own loses the name, and the model then writes unreadable calls (seen with vLLM).
+So calls in the history, and their outputs, get the ids of their model's family, as in a bridged
+request; the client keeps the ids that it knows, as these are made anew for each request.
 """
 
 from __future__ import annotations
@@ -41,8 +39,6 @@ def renaming_calls(request: Json) -> Slices[tuple[Json, int]]:
 
 
 class _Calls:
-    """The calls of one conversation."""
-
     def __init__(self, family: Family) -> None:
         self._family = family
         self._count = self._position = 0
@@ -50,9 +46,8 @@ class _Calls:
         self._taken: set[str] = set()
         """The ids that no other call may have: those of the conversation, or of the turn."""
         self._ids: dict[str, str] = {}
-        """The latest new id of each that the client knows."""
+        """The latest new id of each of the client's."""
         self.changed = 0
-        """How many calls have another id now."""
 
     def renamed(self, item: Json) -> Json:
         kind, known, name = item.get("type"), item.get("call_id"), item.get("name")

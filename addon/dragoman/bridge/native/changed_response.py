@@ -14,7 +14,7 @@ from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import Frame
 from ...wire.usage import usage
 from ..reply.tool_names import ToolNames
-from ..responses.event_writer import ItemStatus, Prose
+from ..responses.event_writer import ItemStatus, ProseKind
 from .adopting_writer import AdoptingWriter
 from .host_items import HostItems
 from .item_repair import ItemRepair
@@ -79,7 +79,7 @@ class ChangedResponse:
         self._turn_to(of_host.key[0])
         self._items.write(pieces, of_host.kind)
 
-    def write(self, place: int, pieces: Iterable[ScanEvent], kind: Prose) -> None:
+    def write(self, place: int, pieces: Iterable[ScanEvent], kind: ProseKind) -> None:
         """What came of a text of this kind, of an item that was adopted."""
         self._turn_to(place)
         self._items.write(pieces, kind)

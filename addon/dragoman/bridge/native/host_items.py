@@ -17,10 +17,10 @@ from typing import Any
 from ...wire import responses
 from ...wire.json_codec import Json
 from ...wire.responses import DELTAS, DONES, TextEvents
-from ..responses.event_writer import Prose
+from ..responses.event_writer import ProseKind
 from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
 
-_PARTS: dict[TextEvents, tuple[Prose, StreamedPart]] = {
+_PARTS: dict[TextEvents, tuple[ProseKind, StreamedPart]] = {
     responses.OUTPUT_TEXT: ("text", TEXT),
     responses.REFUSAL: ("refusal", REFUSAL),
     responses.SUMMARY_TEXT: ("reasoning", SUMMARY),
@@ -40,7 +40,7 @@ class HostText:
     """A text that a host streams."""
 
     key: Key
-    kind: Prose
+    kind: ProseKind
     part: StreamedPart
     value: Json
     """The part as it was added."""
@@ -94,7 +94,7 @@ class HostItems:
             return latest
         return latest + 1 if latest + 1 < MAX_ITEMS else None
 
-    def key_of(self, event: Json) -> tuple[Key, Prose, StreamedPart] | None:
+    def key_of(self, event: Json) -> tuple[Key, ProseKind, StreamedPart] | None:
         """The text that an event continues or ends; None for any other event."""
         events = DELTAS.get(event["type"]) or DONES.get(event["type"])
         known = _PARTS.get(events) if events else None
@@ -190,7 +190,7 @@ class HostItems:
         known.text.write(delta)
         return known
 
-    def _begun(self, key: Key, kind: Prose, part: StreamedPart, event: Json) -> HostText:
+    def _begun(self, key: Key, kind: ProseKind, part: StreamedPart, event: Json) -> HostText:
         added, value = self._parts.get(key, ("", {}))
         done = added.removesuffix("added") + "done" if added else ""
         if key[0] not in self.items:

@@ -12,7 +12,7 @@ from ...wire.chat_calls import Call
 from ...wire.chat_text import ADDED_REASONING, CONTENT
 from ..reply.call_emitter import CallEmitter
 from ..reply.tool_names import ToolNames
-from ..responses.event_writer import Prose
+from ..responses.event_writer import ProseKind
 from ..turn_context import Tool
 from .adopting_writer import AdoptingWriter
 
@@ -32,7 +32,7 @@ class ItemRepair:
         self.cut = False
         """Whether a call was cut off."""
 
-    def write(self, pieces: Iterable[ScanEvent], came_in: Prose) -> None:
+    def write(self, pieces: Iterable[ScanEvent], came_in: ProseKind) -> None:
         """Write what the scanner made of a text of this kind."""
         for piece in pieces:
             if isinstance(piece, Text):
@@ -52,7 +52,7 @@ class ItemRepair:
         if self._emitter is not None:
             self._end(cut=True)
 
-    def _text(self, piece: Text, came_in: Prose) -> None:
+    def _text(self, piece: Text, came_in: ProseKind) -> None:
         fields = fields_of(piece, CONTENT if came_in == "text" else ADDED_REASONING, self._policy)
         self._writer.prose("text" if fields == CONTENT else "reasoning", piece.text)
 

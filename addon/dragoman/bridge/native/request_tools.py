@@ -1,4 +1,4 @@
-"""What a Responses request says of the calls that its reply may hold."""
+"""The tools of a Responses request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CALLS = ("function_call", "custom_tool_call")
 
 @dataclass(frozen=True, slots=True)
 class RequestTools:
-    """The declared tools: as repair asks for them, and as the client knows them."""
+    """The declared tools, as repair and as the client knows them."""
 
     declared: DeclaredTools
     names: ToolNames

@@ -17,7 +17,7 @@ from ...wire.chat_calls import Call, CallAssembler, CallDelta
 from ...wire.json_codec import dumps
 from ...wire.slices import Slices
 from ..request.validation import label
-from ..responses.event_writer import Prose, Writer
+from ..responses.event_writer import ProseKind, Writer
 from ..turn_context import Tool, TurnContext
 from .call_emitter import CallEmitter
 from .tool_names import ToolNames
@@ -32,7 +32,7 @@ ITEM = 1024
 class _WaitingText:
     """Text that came after an open call."""
 
-    kind: Prose
+    kind: ProseKind
     texts: list[str]
 
 
@@ -53,7 +53,7 @@ class OutputSequencer:
         """By the choice in which they come: each numbers its own."""
         self._emitter: CallEmitter | None = None
         """Of the first that waits, once its name is known."""
-        self._kind: Prose | None = None
+        self._kind: ProseKind | None = None
         """Of the prose that was written last."""
         self._called = False
         self._answered = False
@@ -108,7 +108,7 @@ class OutputSequencer:
             self.size += PIECE + len(text)
             self._blank.append(text)
 
-    def prose(self, kind: Prose, text: str) -> None:
+    def prose(self, kind: ProseKind, text: str) -> None:
         """Text of any kind that is not blank where it would open an item."""
         self.size += len(text)
         if kind != "reasoning":
@@ -260,7 +260,7 @@ class OutputSequencer:
             self._evidence.note("called", f"undeclared tool {label(name)}")
         return CallEmitter(call, tool or Tool("function", name), self._writer)
 
-    def _write(self, kind: Prose, text: str) -> None:
+    def _write(self, kind: ProseKind, text: str) -> None:
         if self._summary is not None:
             self._summary += [text] if kind == "text" else []
             return

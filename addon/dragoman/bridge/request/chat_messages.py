@@ -58,10 +58,8 @@ def messages(
     earlier: Sequence[dict[str, Any]] = (),
 ) -> Slices[list[Message]]:
     """The messages of a Responses request's ``instructions``, the items of an `earlier`
-    conversation, and its ``input``, which may then be missing.
-
-    Tools that items declare are added to `toolbox`.  Raises `Refused`.
-    """
+    conversation, and its ``input``, which may then be missing. Tools that items declare are added
+    to `toolbox`. Raises `Refused`."""
     thread = _Thread(toolbox.family, evidence)
     if instructions := request.string("instructions"):
         yield from thread.feed(InputMessage("system", instructions))
@@ -85,7 +83,6 @@ def messages(
 
 
 def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[str, Any]]:
-    """Each item, and where it stands."""
     for index, item in enumerate(earlier):
         yield f"an earlier item ({index})", item
     for index, item in enumerate(value if isinstance(value, list) else ()):
@@ -94,23 +91,21 @@ def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[s
 
 @dataclass(slots=True)
 class _Call:
-    """A call of the segment, and what answered it so far."""
-
     called: ToolCall
     answer: ToolOutput | None = None
 
 
 @dataclass(slots=True)
 class _SameId:
-    """The calls of a segment that are answered by one id, which is one call mostly."""
+    """The calls of a segment with one id, usually one."""
 
     name: str
     """The function of the first."""
     waiting: deque[_Call] = field(default_factory=deque)
 
     def next(self) -> _Call | None:
-        """The first call that waits for its output.  One it answers stays for the other
-        id by which it may be asked for, and is passed over there, once."""
+        """The first call that waits for its output. An answered one is skipped, once: it may be
+        listed under two ids."""
         while self.waiting:
             if self.waiting[0].answer is None:
                 return self.waiting.popleft()
@@ -120,18 +115,17 @@ class _SameId:
 
 @dataclass(slots=True)
 class _Segment:
-    """What the assistant did since it began to speak, and what came after."""
+    """What the assistant did, and what came until it spoke again."""
 
     thoughts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What tools of a provider did meanwhile: lines in front of the text."""
+    """What tools of a provider did: lines before the text."""
     calls: list[_Call] = field(default_factory=list)
     calls_by_id: dict[str, _SameId] = field(default_factory=dict)
-    """The calls by every id they may be answered by."""
     called: set[ToolCall] = field(default_factory=set)
     answered: set[_AnswerKey] = field(default_factory=set)
-    """The calls and the outputs so far, to know one that is sent twice."""
+    """To recognize what is sent twice."""
     others: list[Message] = field(default_factory=list)
     """Messages to stand after the outputs."""
     answered_by_others: bool = False
@@ -153,7 +147,7 @@ class _Segment:
 
 
 class _Thread:
-    """Takes pieces in the client's order, gives messages in the upstream's."""
+    """Pieces in the client's order in, messages in the upstream's order out."""
 
     def __init__(self, family: Family, evidence: Evidence) -> None:
         self._family = family
@@ -165,7 +159,6 @@ class _Thread:
         """The calls that are past by the client's id: name, and the answer passed on."""
 
     def feed(self, piece: ConversationItem) -> Slices[None]:
-        """Add the next piece of the conversation."""
         match piece:
             case InputMessage(role, content):
                 self._hear(role, content)
@@ -216,7 +209,7 @@ class _Thread:
         self._segment.answered_by_others = True
 
     def _answer(self, answer: ToolOutput) -> None:
-        """Give it to the first call it fits that waits; else it has lost its call."""
+        """Assign it to the first matching call that waits; else it has lost its call."""
         segment = self._segment
         same_id = segment.calls_by_id.get(answer.call_id)
         waiting = same_id.next() if same_id else None
@@ -284,7 +277,7 @@ class _Thread:
         return tool_calls
 
     def _upstream_id(self, called: ToolCall, position: int, taken: set[str]) -> str:
-        """The call's id as the model's family wants it; unlike the others in its message."""
+        """The call's id as the model's family wants it; unique in its message."""
         number = self._calls_before + position
         call_id = self._family.call_id(called.name, number, position)
         if not call_id:

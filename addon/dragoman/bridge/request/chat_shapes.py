@@ -1,12 +1,10 @@
-"""A Responses request that is written, in whole or in part, as Chat Completions has it.
+"""Converts a Responses request that is written, in whole or in part, as a chat request.
 
-Clients that were moved from one API to the other send ``messages`` in the place of
-``input``, tools and choices with a nested ``function``, messages of the role `tool`,
-an assistant's ``tool_calls``; others put a content part where an item belongs, or a
-call among the parts of a message.  All that is taken as what it means.
-
-This runs before anything else reads a request, and on a request that was kept, so that
-everything after it sees the one form.  A body in that form is returned as it is.
+Clients that were moved from one API to the other send ``messages`` for ``input``, tools and
+choices with a nested ``function``, messages of the role `tool`, an assistant's ``tool_calls``;
+others put a content part where an item belongs, or a call among the parts of a message.  This
+runs before anything else reads a request, also a kept one, so that all else sees one form.  A
+body in that form is returned as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ _FIELDS: Mapping[str, str] = {
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
 }
-"""Fields of a chat request by the one that means the same."""
+"""Fields of a chat request, and their equivalents."""
 _OF_THE_USER = (
     "input_text",
     "text",
@@ -37,7 +35,7 @@ _PARTS: Mapping[str, str] = {
     **dict.fromkeys(_OF_THE_USER, "user"),
     **dict.fromkeys(("output_text", "refusal"), "assistant"),
 }
-"""Whose message a content part is that stands where an item belongs."""
+"""The role of a content part that stands where an item belongs."""
 _NESTED = ("function", "custom")
 
 
@@ -58,12 +56,10 @@ def forming(body: object, evidence: Evidence | None = None) -> Slices[Any]:
 
 
 _GONE = object()
-"""Stands for a field that was taken under another name."""
+"""The value of a field that was renamed."""
 
 
 class _Shapes:
-    """Rewrites what has another shape, and records it."""
-
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
 
@@ -73,7 +69,6 @@ class _Shapes:
     # Fields of the request
 
     def fields(self, body: Json) -> Json:
-        """What changes at the top of a request."""
         changed: Json = {}
         if body.get("input") is None and body.get("messages") is not None:
             self._took("messages")
@@ -93,7 +88,7 @@ class _Shapes:
         return changed
 
     def _inside(self, body: Json, changed: Json, name: str, outer: str, inner: str) -> None:
-        """A field that has its place in an object: ``outer.inner``."""
+        """A field that belongs at ``outer.inner``."""
         value, place = body.get(name), body.get(outer) or {}
         if value is None or not isinstance(place, dict) or place.get(inner) is not None:
             return
@@ -125,7 +120,7 @@ class _Shapes:
     # Items
 
     def items(self, items: list[Any]) -> Slices[list[Any]]:
-        """The items that are meant; the same list if all are items."""
+        """The converted items; the same list if nothing changes."""
         made: list[Any] | None = None
         for index, item in enumerate(items):
             meant = self._item(item) if isinstance(item, dict) else None
@@ -137,7 +132,7 @@ class _Shapes:
         return items if made is None else made
 
     def _item(self, item: Json) -> list[Any] | None:
-        """The items that one means in another shape; None for one in its own."""
+        """The items that an item in another form means; None for one in its own."""
         match item.get("type"):
             case None | "message" if "role" in item:
                 return self._message(item)
@@ -174,7 +169,7 @@ class _Shapes:
         return made
 
     def _of_the_assistant(self, item: Json) -> list[Any] | None:
-        """Its reasoning, its text and its calls, each an item of its own."""
+        """Its reasoning, its text and its calls as items."""
         calls = item.get("tool_calls") or []
         if isinstance(item.get("function_call"), dict):
             calls = [{"function": item["function_call"]}]
@@ -196,7 +191,6 @@ class _Shapes:
         return made
 
     def _split(self, item: Json, parts: list[Any]) -> list[Any]:
-        """A message, and the items among its parts, in their order."""
         made: list[Any] = []
         said: list[Any] = []
         for part in parts:
@@ -212,7 +206,7 @@ class _Shapes:
 
 
 def _is_nested(value: Any) -> bool:
-    """Whether this has its fields in an inner object that is called what its type is."""
+    """Whether the fields are in an inner object named after the type."""
     return (
         isinstance(value, dict)
         and value.get("type") in _NESTED
@@ -238,7 +232,6 @@ def _is_item(part: Any) -> bool:
 
 
 def _answer(item: Json) -> Json:
-    """The output of a call, from a message of the tool or another item of that meaning."""
     output = item.get("output")
     return {
         "type": "function_call_output",
@@ -248,7 +241,6 @@ def _answer(item: Json) -> Json:
 
 
 def _call(call: Json) -> Json:
-    """A call in the form of chat as an item."""
     custom = call.get("custom")
     inner = custom if isinstance(custom, dict) else call.get("function")
     fields = inner if isinstance(inner, dict) else call

@@ -1,8 +1,8 @@
 """The content of Responses items as the content of chat messages.
 
-Text alone is a string, which every chat host takes; only images, files and audio make
-a list of parts.  Only users may say more than text on a chat upstream, so what a tool
-returned beyond text, or a developer said, comes back apart, for a user message.
+Text alone is a string, which every chat host takes; only images, files and audio make a list of
+parts.  On a chat upstream only users may send more than text, so other parts of a tool's or a
+developer's message are returned apart, for a user message.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ _TEXT_FIELDS = {
     "summary_text": "text",
     "encrypted_content": "encrypted_content",
 }
-"""The parts that are text, and the field it stands in."""
+"""The text parts, and the field of their text."""
 ENCRYPTED = "[This part is encrypted for another provider, and cannot be read here.]"
 NO_AUDIO = "[Audio was left out: it cannot be sent from here.]"
 _TEXTS = ("text", "content", "output", "summary", "message", "refusal", "transcript")
-"""The fields in which an item or a part may have its text."""
 _DEEPEST = 3
 """Text further inside an unknown item is not looked for: an item, its parts, theirs."""
 
 
 def user_content(value: object, path: str, evidence: Evidence) -> str | list[ContentPart]:
-    """What a user said.  Raises `Refused` for wrong types and unreachable media."""
+    """Raises `Refused` for wrong types and unreachable media."""
     if isinstance(value, str):
         return value
     parts = [chat for part in _parts(value, path) if (chat := _chat_part(part, evidence))]
@@ -96,7 +95,6 @@ def merged(parts: list[ContentPart]) -> str | list[ContentPart]:
 
 
 def json_text(value: object) -> str:
-    """A value as compact JSON text, in the order of its keys."""
     return dumps(value).decode()
 
 
@@ -130,7 +128,7 @@ def _found(part: RequestObject, evidence: Evidence, where: str = "") -> str:
 
 
 def stand_in(part: RequestObject, evidence: Evidence) -> str | None:
-    """The line in the place of a part that no chat upstream can read; None for any other."""
+    """A line in place of a part that no chat upstream can read; None for any other."""
     match part.get("type"):
         case "encrypted_content" if is_ciphertext(part.get("encrypted_content")):
             line = ENCRYPTED
@@ -143,7 +141,7 @@ def stand_in(part: RequestObject, evidence: Evidence) -> str | None:
 
 
 def text_of(value: Any, depth: int = 0) -> str:
-    """The text of an item or a part of any form, and of the parts in it."""
+    """The text of an item or a part of any form, with its parts."""
     if isinstance(value, str):
         return without_data(value)
     if depth > _DEEPEST:
@@ -166,13 +164,13 @@ def text_or_media(part: RequestObject) -> str | ContentPart | None:
 
 
 def _text(part: RequestObject) -> str | None:
-    """The text of a text part; None for another part."""
+    """None for a part that is not text."""
     name = _TEXT_FIELDS.get(part.required_string("type"))
     return None if name is None else part.required_string(name)
 
 
 def _media(part: RequestObject) -> ContentPart | None:
-    """An image, a file or audio; None for a part that is none of them."""
+    """None for a part that is no media."""
     match part.get("type"):
         case "input_image" | "image_url":
             return {"type": "image_url", "image_url": _image(part)}

@@ -1,9 +1,8 @@
-"""A Responses request becomes a chat completions request.
+"""Converts a Responses request to a chat completions request.
 
-`convert` reads a client's body and gives the body for upstream and what the reply
-side needs to know.  The same conversation gives the same bytes, with ``model`` and
-``messages`` first and in front of all that changes between turns.  What a chat
-upstream cannot do is recorded; where silence would change the meaning, refused.
+The same conversation gives the same bytes, with ``model`` and ``messages`` first and before all
+that changes between turns.  What a chat upstream cannot do is recorded; where silence would
+change the meaning, refused.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .turn_items import SUMMARY_PROMPT, asks_for_summary, effort
 from .validation import RequestObject, label, missing, previous_not_found
 
 MAX_TOOLS = 20_000
-"""Tools of a request: those that the reply may call are looked at all at once; hosts take a few
+"""Tools of a request: those that the reply may call are searched at once; hosts take a few
 hundred."""
 MAX_ITEMS = 800_000
 """Items of a request's ``input``: each takes a kilobyte of memory until it has been sent."""
@@ -36,12 +35,9 @@ MAX_ITEMS = 800_000
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What one request becomes."""
-
     chat: dict[str, Any]
-    """The chat completions body, in the order in which it is to be written."""
+    """The chat completions body, in its order."""
     turn: TurnContext
-    """The request as its reply needs it."""
 
     @property
     def declaring(self) -> dict[str, Any]:
@@ -221,7 +217,7 @@ def _limits_and_reasoning(
 
 
 def _settings(request: RequestObject) -> dict[str, Any]:
-    """The fields that have the same name and meaning on both sides, and logprobs."""
+    """The fields with the same name and meaning on both sides, and logprobs."""
     settings: dict[str, Any] = {}
     for name, read in _SAME.items():
         value = read(request, name)
@@ -263,7 +259,7 @@ _READ = {
     # Of no meaning upstream; the reply side echoes them.
     *("store", "include", "client_metadata"),
 }
-"""The top-level fields that are accounted for above."""
+"""The top-level fields that are read."""
 
 
 def _record_ignored(request: RequestObject, evidence: Evidence) -> None:

@@ -1,9 +1,8 @@
-"""Items of the history that no chat upstream has a place for, as text.
+"""Items of the history that no chat upstream has, as text.
 
-Tools that ran at a provider leave their calls, with what they found out, in the
-conversation.  A model that goes on with it needs to know that, so each becomes one
-remark; pictures and other data are left out of it.  Of an item of a type that nobody
-knows here, the text counts.
+Tools that ran at a provider leave their calls and results in the conversation, which the model
+needs to know; so each becomes one remark, without pictures and other data.  Of an item of an
+unknown type, the text counts.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ HOSTED: Mapping[str, tuple[str, ...]] = {
     "mcp_approval_request": ("server_label", "name", "arguments"),
     "mcp_approval_response": ("approve", "reason"),
 }
-"""The items of hosted tools, and the fields that say what was asked and found out."""
+"""The items of hosted tools, and the fields of their requests and results."""
 FROM_THE_CLIENT = ("computer_call_output", "mcp_approval_response")
-"""Those that answer the model; the others are its own."""
+"""Items that answer the model; the others are its own."""
 LOST_CONTEXT = "[What was said before was compacted by another provider, and cannot be read here.]"
 
 
 def remark(kind: str, item: RequestObject) -> str:
-    """What a hosted tool was asked and found out; empty if the item says nothing of it."""
+    """The request and result of a hosted tool; empty if the item has none."""
     said = []
     for name in HOSTED[kind]:
         value = item.get(name)

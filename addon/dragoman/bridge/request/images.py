@@ -17,13 +17,13 @@ _DATA = ("data", "blob", "base64")
 _URLS = ("image_url", "url", "image")
 _NESTED = ("source", "resource", "inlineData", "inline_data")
 _OF_AN_IMAGE = {*_MEDIA_TYPES, *_DATA, *_URLS, *_NESTED, "detail"}
-"""The fields of an object without a type that is an image and nothing more."""
+"""The only fields of an image object without a type."""
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w.+-]+=[\w.+-]*)*;base64,[A-Za-z0-9+/=_-]*+")
 _LONG_RUN = re.compile(r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]|\\[nr]){512,}+={0,2}")
 """Longer than any word, hash or key; in JSON text, a line's end is written ``\\n``.  Tried
 only where a run begins, so that many that are too short cost no more than their length."""
 _CIPHERTEXT = re.compile(r"gAAAA[A-Za-z0-9_-]{20,}={0,2}")
-"""How OpenAI's encrypted parts begin (and Fernet tokens)."""
+"""OpenAI's encrypted parts, and Fernet tokens."""
 _SEALED = re.compile(r"gAAAA\S*|[A-Za-z0-9+/_-]{120,}={0,2}")
 LEFT_OUT = "(data left out)"
 _MEDIA = ("image", "audio", "video", "media", "resource", "input_audio")
@@ -58,7 +58,6 @@ def image_url(values: Mapping[str, Any], *, nested: bool = True) -> str | None:
 
 
 def is_image(value: object) -> bool:
-    """Whether a value is the data URL of an image, and nothing else."""
     return (
         isinstance(value, str)
         and value.startswith("data:image/")
@@ -67,7 +66,7 @@ def is_image(value: object) -> bool:
 
 
 def without_data(text: str) -> str:
-    """`text` with a remark in the place of each data URL and of all that can only be data."""
+    """Replaces data URLs, and all that can only be data, by a remark."""
     return _CIPHERTEXT.sub(LEFT_OUT, _LONG_RUN.sub(LEFT_OUT, _DATA_URL.sub(LEFT_OUT, text)))
 
 
@@ -78,7 +77,7 @@ def is_ciphertext(value: object) -> bool:
 
 
 def without_media(value: Any) -> Any:
-    """A JSON value with a remark in the place of what its own fields say is data."""
+    """Replaces what a value's own fields mark as data by a remark."""
     if isinstance(value, list):
         return [without_media(element) for element in value]
     if not isinstance(value, dict):

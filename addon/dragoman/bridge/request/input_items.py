@@ -1,8 +1,8 @@
-"""Input items of a Responses request, each read into the pieces of a conversation.
+"""Reads the input items of a Responses request into the pieces of a conversation: a table by item
+type.
 
-A table by item type.  Reading an item needs nothing but the item (and the toolbox it
-may declare tools in), so the same item gives the same pieces in every turn; how pieces
-become messages is the business of `chat_messages`.
+Reading an item needs only the item (and the toolbox it may declare tools in), so the same item
+gives the same pieces in every turn; `chat_messages` makes messages of the pieces.
 """
 
 from __future__ import annotations
@@ -44,14 +44,12 @@ _Read = ConversationItem | tuple[ConversationItem, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads items; keeps nothing of them but the tools they declare."""
-
     toolbox: Toolbox
     evidence: Evidence
 
     def read(self, value: object, path: str) -> Sequence[ConversationItem]:
-        """The pieces of an item, one mostly; none for one that is dropped (recorded) or
-        only declares tools.  Raises `Refused`."""
+        """The pieces of an item; none for one that is dropped (recorded) or only declares tools.
+        Raises `Refused`."""
         item = RequestObject.of(value, path)
         kind = item.string("type")
         if kind is None:
@@ -65,7 +63,7 @@ class Reader:
         return made if isinstance(made, tuple) else () if made is None else (made,)
 
     def name(self, item: RequestObject) -> str:
-        """The upstream name of the function or custom tool an item calls."""
+        """The upstream name of the tool that an item calls."""
         return upstream_name(
             item.required_string("name"), item.string("namespace"), self.toolbox.family
         )
@@ -212,7 +210,7 @@ def _local_shell_call_output(reader: Reader, item: RequestObject) -> Conversatio
 
 
 def _returned(item: RequestObject) -> Any:
-    """What a tool returned: clients put it under ``content``, too."""
+    """Clients put a tool's output under ``content``, too."""
     output = item.get("output")
     return item.get("content") if output is None else output
 
@@ -259,7 +257,7 @@ def _agent_message(reader: Reader, item: RequestObject) -> ConversationItem:
 
 
 def _of_the_turn(_: Reader, __: RequestObject) -> None:
-    """Not part of the conversation: see `turn_items`."""
+    """See `turn_items`."""
 
 
 def _compaction(reader: Reader, item: RequestObject) -> ConversationItem:
@@ -277,7 +275,6 @@ def _compaction(reader: Reader, item: RequestObject) -> ConversationItem:
 
 
 def _hosted(reader: Reader, item: RequestObject, kind: str) -> ConversationItem | None:
-    """A line with what a provider's tool found out."""
     text = remark(kind, item)
     if not text:
         reader.evidence.note("dropped", f"item {kind}")

@@ -1,8 +1,8 @@
 """``tool_choice``: which tools the model may or must call.
 
-The invariant: what leaves names only functions that are sent along.  A choice that
-cannot be kept (a hosted tool) becomes ``auto`` and is recorded; one that names nothing
-declared is refused, as at OpenAI.
+The invariant: what is sent names only functions that are sent along.  A choice that cannot be
+kept (a hosted tool) becomes ``auto`` and is recorded; one that names nothing declared is refused,
+as at OpenAI.
 """
 
 from __future__ import annotations
@@ -20,19 +20,14 @@ _MODES = ("auto", "none", "required")
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """The chat ``tool_choice`` and the tools it leaves."""
-
     value: str | dict[str, Any] | None
     """None: the client chose nothing."""
     allowed: frozenset[str] | None = None
-    """The upstream names of the only tools to be sent; None for all."""
+    """The upstream names of the tools to be sent; None for all."""
 
 
 def read_choice(request: RequestObject, toolbox: Toolbox, evidence: Evidence) -> ToolChoice:
-    """The choice of a Responses request.
-
-    Raises `Refused` for a malformed choice and for a tool that is not declared.
-    """
+    """Raises `Refused` for a malformed choice and for a tool that is not declared."""
     value, path = request.get("tool_choice"), request.at("tool_choice")
     if value is None:
         return ToolChoice(None)
@@ -69,7 +64,7 @@ def _allowed(choice: RequestObject, toolbox: Toolbox) -> ToolChoice:
 
 
 def _named(choice: RequestObject, toolbox: Toolbox) -> list[str]:
-    """The upstream names of the tool a choice means; none for one that was dropped."""
+    """The upstream names of the tools a choice means; none if they were dropped."""
     kind = choice.required_string("type")
     if kind == "namespace":
         namespace = choice.required_string("name")

@@ -42,7 +42,7 @@ def output_content(value: object, evidence: Evidence) -> tuple[str, list[Content
 
 
 def shell_output(value: object, evidence: Evidence) -> tuple[str, list[ContentPart]]:
-    """The output of `shell`: what its commands printed, one JSON text a line."""
+    """The output of `shell`: one JSON text a line."""
     if not isinstance(value, list):
         return output_content(value, evidence)
     return "\n".join(json_text(part) for part in value), []
@@ -81,7 +81,7 @@ def _parts(value: object) -> list[Any] | None:
 
 
 _WRAPPING = ("content", "type", "_meta")
-"""The fields of a result that say nothing beside its parts."""
+"""The fields of a result without content of their own."""
 
 
 def _is_media(part: object) -> bool:

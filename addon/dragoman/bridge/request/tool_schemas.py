@@ -16,7 +16,6 @@ from ..turn_context import ToolKind
 from .validation import RequestObject
 
 Function = dict[str, Any]
-"""A chat function without its name: description, parameters, strict."""
 
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
@@ -138,7 +137,6 @@ def without_encrypted(schema: Any) -> Any:
 
 
 _VALUES = ("default", "enum", "const", "examples")
-"""Keywords that hold values, not schemas."""
 _NONE = object()
 
 FUNCTIONS: Mapping[ToolKind, Callable[[RequestObject], Function]] = {

@@ -20,7 +20,7 @@ from .validation import RequestObject, label
 
 KINDS: Final[Mapping[str, ToolKind]] = {kind: kind for kind in get_args(ToolKind)}
 NAMED: Final = ("function", "custom")
-"""Kinds whose tools have names; the others are called what their kind is called."""
+"""Kinds whose tools have names; the others are named after their kind."""
 _DEFAULT_NAMESPACE: Final = "functions"
 """Codex treats a call in it and a call in no namespace as the same call."""
 
@@ -55,7 +55,6 @@ class Toolbox:
 
     @property
     def table(self) -> dict[str, Tool]:
-        """Each tool by the name it has upstream."""
         return dict(self._tools)
 
     def chat_tools(self, allowed: frozenset[str] | None = None) -> list[dict[str, Any]]:
@@ -82,7 +81,6 @@ class Toolbox:
         return found[0] if len(found) == 1 else None
 
     def members(self, namespace: str) -> list[str]:
-        """The upstream names of the tools of a namespace."""
         return [name for name, tool in self._tools.items() if tool.namespace == namespace]
 
     def declare(self, tools: list[tuple[str, Any]]) -> list[str]:

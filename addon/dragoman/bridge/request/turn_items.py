@@ -1,7 +1,7 @@
-"""Input items that are about the turn, and not part of the conversation.
+"""Input items that are about the turn, not part of the conversation.
 
-Codex appends them: ``compaction_trigger`` as the last item asks for a summary of all before
-it, to go on from; ``configuration_update`` says with what effort it goes on.
+Codex appends them: ``compaction_trigger`` as the last item asks for a summary from which to
+continue; ``configuration_update`` sets the effort.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Reading a client's JSON: a field has the type it is read as, or the request is refused.
+"""Reads a client's JSON: a field has the type it is read as, or the request is refused.
 
-Everything in a request was written by others.  A `RequestObject` is one JSON object and
-where it stands, so a value of a wrong type becomes a 400 that names the field
-(``input[3].content``), in the words of OpenAI's own API, and never a TypeError.
-A null is an absent field.
+A `RequestObject` is one JSON object and its path, so a value of a wrong type becomes a 400 that
+names the field (``input[3].content``), in the words of OpenAI's API, and never a TypeError.  A
+null is an absent field.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ...notes import printable
 from ...wire.errors import Refused
 
 MAX_PAIRS, MAX_KEY, MAX_TEXT = 16, 64, 512
-"""The API's limits of ``metadata``: pairs, and the characters of each of their halves."""
+"""The API's limits of ``metadata``: pairs, and characters of names and values."""
 _JSON_NAMES: tuple[tuple[type, str], ...] = (
     (bool, "a boolean"),
     (str, "a string"),
@@ -43,7 +42,6 @@ def wrong_type(value: object, expected: str, path: str) -> Refused:
 
 
 def missing(path: str) -> Refused:
-    """The refusal of a request without a field it must have."""
     return Refused(
         f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter"
     )
@@ -61,8 +59,6 @@ def previous_not_found(response_id: str) -> Refused:
 
 @dataclass(frozen=True, slots=True)
 class RequestObject:
-    """One JSON object of the request, at `path`."""
-
     values: Mapping[str, Any]
     path: str = ""
 
@@ -78,7 +74,6 @@ class RequestObject:
         return f"{self.path}.{name}" if self.path else name
 
     def get(self, name: str) -> Any:
-        """The value as it is, of any type; None if absent."""
         return self.values.get(name)
 
     def string(self, name: str) -> str | None:

@@ -17,7 +17,7 @@ from ..envelope import open_sealed
 from ..turn_context import Tool, ToolKind
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, pieces
 from .dialects import DIALECTS
-from .event_writer import Prose, Writer
+from .event_writer import ProseKind, Writer
 
 _NOT_YET: Json = {
     "completed_at": None,
@@ -26,7 +26,7 @@ _NOT_YET: Json = {
     "error": None,
     "usage": None,
 }
-_PROSE: dict[str, Prose] = {
+_PROSE: dict[str, ProseKind] = {
     "output_text": "text",
     "refusal": "refusal",
     "summary_text": "reasoning",

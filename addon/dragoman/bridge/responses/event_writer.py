@@ -39,7 +39,7 @@ from .dialects import Dialect
 from .event_queue import EventQueue
 from .output_items import ARGUMENTS, TEXT, OpenPart, StreamedPart
 
-Prose = Literal["text", "refusal", "reasoning"]
+ProseKind = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
 
 
@@ -87,7 +87,7 @@ class Writer:
         """How many frames are the end: a client that has any of them may ask for the response."""
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
-        self._prose: dict[Prose, StreamedPart] = {
+        self._prose: dict[ProseKind, StreamedPart] = {
             "text": TEXT,
             "refusal": items.REFUSAL,
             "reasoning": items.SUMMARY if dialect.reasoning_summary else items.REASONING,
@@ -189,7 +189,7 @@ class Writer:
 
     # Text
 
-    def prose(self, kind: Prose, delta: str, logprobs: list[Json] | None = None) -> None:
+    def prose(self, kind: ProseKind, delta: str, logprobs: list[Json] | None = None) -> None:
         """Text for the reader, a refusal, or reasoning; `logprobs` only with text."""
         part = self._prose[kind]
         opened = self._open

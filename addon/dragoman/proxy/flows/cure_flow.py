@@ -59,17 +59,13 @@ class _Asked:
     value: Json
     family: Family
     history: History | None
-    """Where reasoning is wanted back."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What a request leaves for its reply."""
-
     asker: bytes
     namer: TurnNamer
     used: Sequence[str]
-    """The names of the reasoning that was put back."""
     reader: TurnReader
 
 
@@ -84,13 +80,12 @@ class CureFlow:
 
     @staticmethod
     def wants(flow: http.HTTPFlow, settings: Settings) -> bool:
-        """Whether this is a request that may be changed."""
         if is_replayed(flow) or not asks_a_model(flow.request):
             return False  # what is sent again leaves as it was edited
         return settings.cure is None or settings.cure(flow)
 
     async def send(self, flow: http.HTTPFlow, settings: Settings) -> None:
-        """Have a request leave in the form that its host takes."""
+        """Send a request in the form that its host takes."""
         if not self.wants(flow, settings):
             return
         try:
@@ -215,7 +210,6 @@ class CureFlow:
         self.forget(flow)
 
     def forget(self, flow: http.HTTPFlow) -> None:
-        """Nothing more comes of this flow."""
         self._tool_names.pop(flow, None)
         self._sent.pop(flow, None)
 

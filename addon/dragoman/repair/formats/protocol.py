@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Literal
 
 from ..declared_tools import DeclaredTools
@@ -158,8 +159,7 @@ class LeakParser:
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:  # noqa: ARG002
         """See `Parser`."""
         self._tools = tools
-        self._read: Callable[[], bool] = self._read_header
-        """Reads while no arguments are open."""
+        self._reader = type(self)._read_header
         self._in_head = True
         """Whether a call has begun, or may have, whose header has not been given."""
         self._end = start
@@ -246,6 +246,16 @@ class LeakParser:
     def end(self) -> None:
         """The text has ended: `next` gives what was held back, and ends an open call."""
         self._ended = True
+
+    @property
+    def _read(self) -> Callable[[], bool]:
+        """Reads while no arguments are open.  What is kept is not bound to this parser: a cycle
+        would keep the declared tools until a collection."""
+        return MethodType(self._reader, self)
+
+    @_read.setter
+    def _read(self, read: Callable[[], bool]) -> None:
+        self._reader = read.__func__  # type: ignore[attr-defined]
 
     def _step(self) -> bool:
         if self._arguments is None:
