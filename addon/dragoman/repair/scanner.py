@@ -23,7 +23,7 @@ from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text, joined
 from .formats.active import NO_FORMATS, ActiveFormats
 from .formats.protocol import Held, MarkerMatch
-from .markdown import MarkdownCode
+from .markdown import NOT_QUOTED, MarkdownCode
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
@@ -236,8 +236,10 @@ class Scanner:
         """Decide as much as can be; False when more input is needed."""
         marker, in_vain = self._formats.find(self._buffer)
         self._calls.in_vain += in_vain
-        if self._calls.candidate is not None:
-            return self._after_quoted_call(self._calls.candidate, marker)
+        if (candidate := self._calls.candidate) is not None:
+            if candidate.quotation:
+                return self._after_candidate(candidate, marker)
+            return self._after_quoted_call(candidate, marker)
         if self._calls.in_vain > MAX_IN_VAIN and self.looks:
             self._formats, self._headers = NO_FORMATS, []
             self._pieces.append(LeftAsText("marker", f"as all after it, {TOO_MANY}"))
@@ -287,20 +289,20 @@ class Scanner:
         rule = self._rules(marker.format)
         if rule.calls == "none":
             return "where no call is meant"
-        if self._in_code(marker):
+        if self._code_at(marker).is_open():
             may_be_last = rule.quoted_last and marker.begins and self._quoted < MAX_QUOTED
             return "" if may_be_last else IN_CODE
         if marker.format in self._calls.begin_is_text and not marker.begins:
             return "with what it belongs to"
         return ""
 
-    def _in_code(self, marker: MarkerMatch) -> bool:
-        """Whether a marker stands in quoted code; what is before it, its header, may end that."""
-        code = self._code
-        if marker.start > 0:
-            code = code.copy()
-            code.feed(self._buffer[: marker.start])
-        return code.is_open()
+    def _code_at(self, marker: MarkerMatch) -> MarkdownCode:
+        """The text up to a marker; what is before it, its header, may end quoted code."""
+        if marker.start == 0:
+            return self._code
+        code = self._code.copy()
+        code.feed(self._buffer[: marker.start])
+        return code
 
     def _text(self, size: int) -> None:
         """The buffer's first characters are text."""
@@ -337,7 +339,10 @@ class Scanner:
         """A section or a call may begin here."""
         if self._calls.candidate is None:
             before = self._buffer[: marker.start]
-            self._calls.candidate = Candidate(self._in_code(marker), self._code, before)
+            code = self._code_at(marker)
+            in_code = code.is_open()
+            quotation = NOT_QUOTED if in_code or self._quoted >= MAX_QUOTED else code.quotation()
+            self._calls.candidate = Candidate(in_code, quotation, self._code, before)
             self._calls.candidate.add(self._buffer)
         rest, self._buffer = self._buffer[marker.end :], ""
         rule = self._rules(marker.format)
@@ -357,7 +362,7 @@ class Scanner:
         for marker in self._formats.find_all(near):
             if marker.end <= size:
                 self._pieces.append(LeftAsText(marker.name, why))
-        if candidate.in_code:
+        if candidate.waits:
             self._quoted += size
         self._fresh = False
 
@@ -375,8 +380,42 @@ class Scanner:
             self._refuse(IN_CODE)
         return True
 
+    def _after_candidate(self, candidate: Candidate, marker: MarkerMatch | None) -> bool:
+        """After a section or call that may be quoted what follows tells; markers that only end
+        something do not."""
+        at = 0
+        while marker is not None and not (marker.begins or self._buffer[at : marker.start].strip()):
+            at = marker.end
+            marker, _ = self._formats.find(self._buffer, at)
+        if marker is not None and marker.begins and not self._buffer[: marker.start].strip():
+            self._begin(marker)
+            return True
+        after = self._buffer[at:]
+        bare = after.lstrip()
+        ended = candidate.too_long
+        if not ended and 0 < len(bare) == self._formats.unfinished(bare):
+            return False
+        quoted = self._calls.end_quotation(self._buffer, after, ended=ended)
+        if quoted:
+            self._refuse(IN_CODE)
+        self._receive()
+        return quoted is not None
+
+    def _end_quotation(self) -> None:
+        """The turn, or a field of it, ends, and with it what may be quoted."""
+        calls = self._calls
+        if calls.candidate is None or not calls.candidate.quotation:
+            return
+        rest = calls.parser.rest if calls.parser else self._buffer
+        if calls.end_quotation(rest, rest, ended=True):
+            self._refuse(IN_CODE)
+            self._run()
+        else:
+            self._receive()
+
     def _end_quoted(self, *, whole: bool) -> None:
         """The turn, or a field of it, ends: a candidate in code is decided now."""
+        self._end_quotation()
         calls = self._calls
         while (candidate := calls.candidate) is not None and candidate.in_code:
             if whole and calls.parser is not None and calls.parser.whole:
