@@ -119,9 +119,9 @@ class _MessageRepair:
                 yield
         whole = is_whole(self._choice.get("finish_reason"))
         self._place(self._scanner.close(whole=whole))
-        if not self._touched and self._plain == end:
-            return False
         self._cut = self._cut or self._scanner.cut_in_header
+        if not (self._touched or self._cut) and self._plain == end:
+            return False
         self._end_call()
         self._write([*calls, *self._new_calls])
         return True

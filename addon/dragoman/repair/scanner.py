@@ -64,7 +64,7 @@ class Scanner:
         self._quoted = 0
         self._pieces: list[ScanEvent] = []
         self.cut_in_header = False
-        """Whether the text has ended in the header of a call."""
+        """Whether the text has ended in the header of a call, after its marker."""
 
     # What is asked
 
@@ -173,7 +173,8 @@ class Scanner:
         not by a limit, and not by a break."""
         self._end_quoted(whole=whole)
         while (parser := self._calls.parser) is not None:
-            self.cut_in_header = parser.in_header
+            lone = self._calls.candidate is not None and not parser.rest.strip()
+            self.cut_in_header = parser.in_header and not lone
             parser.end()
             self._run()
             self._end_quoted(whole=whole)
