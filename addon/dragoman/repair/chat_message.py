@@ -10,7 +10,7 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import Span, by_field, let_go, passages, text_of_fields, without_text, written
+from ..wire.chat_text import Span, by_field, let_go, passages, rewritten, text_of_fields
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices
@@ -165,10 +165,7 @@ class _MessageRepair:
         message = self._message
         for fields, texts in self._texts.items():
             for name in fields:
-                old = message.get(name)
-                new = written(name, "".join(texts), old)
-                rest = without_text(name, old)
-                message[name] = [*new, *rest] if isinstance(new, list) else new
+                message[name] = rewritten(name, "".join(texts), message.get(name))
         if calls:
             message["tool_calls"] = calls
             message["content"] = message.get("content") or None
