@@ -6,6 +6,7 @@ since here the whole message is one event; text behind it goes where the policy 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..notes import Evidence
@@ -29,12 +30,16 @@ from .scanner import Scanner
 AT_ONCE = 4096
 """Characters of a text in which there are markers that are scanned by one call."""
 
+_MORE_THAN_NAME = re.compile(
+    rb'"name"\s*:\s*"(?:function|[^"\\:<]{1,256}(?::\d|<|\\u003[cC]))'
+).search
+
 
 def repairing_body(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> Slices[bytes | None]:
     """The repaired JSON body; None if nothing in it needs repair."""
-    if not (yield from policy.formats.widest.holding_marker(body)):
+    if not ((yield from policy.formats.widest.holding_marker(body)) or _names_more(body)):
         return None
     try:
         reply = yield from reading(body)
@@ -56,6 +61,12 @@ def repairing_body(
     repaired = (yield from writing(reply)) if touched else None
     yield from let_go(reply)
     return repaired
+
+
+def _names_more(body: bytes) -> bool:
+    """Whether a call may have a name that `NativeCalls` changes."""
+    natives = body.find(b'"tool_calls"')
+    return natives >= 0 and _MORE_THAN_NAME(body, natives) is not None
 
 
 def repairing_whole(
