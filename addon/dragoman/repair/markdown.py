@@ -43,6 +43,8 @@ _HTML = re.compile(r"<(/?)(pre|code)\b[^<>]{0,80}>", re.IGNORECASE)
 _MARKS = {"“": "”", "„": "“", "«": "»", "「": "」", "『": "』"}
 _OPENING_MARK = re.compile(r"""(?:^|[\s(\[{:=,–—-])(['‘‹])\Z""")
 _SINGLE_MARKS = {"'": "'", "‘": "’", "‹": "›"}
+_CLOSING_TAGS = re.compile(r"(?:\s*</[\w:-]{1,40}>)*\s*")
+_CLOSING_TAG_SO_FAR = re.compile(r"<(?:/[\w:-]{0,40})?")
 _HTML_LIMIT = 2048
 """Characters after a call in which the end of an HTML element is looked for."""
 
@@ -56,7 +58,7 @@ class Quotation:
     stands there is indented as much."""
     closers: tuple[str, ...] = ()
     """Marks whose other half stands before the place: it is quoted if one of them follows
-    right after, or, where it ends an HTML element, at all."""
+    right after, or after closing tags, or, where it ends an HTML element itself, at all."""
 
     def __bool__(self) -> bool:
         return self.indent > 0 or bool(self.closers)
@@ -67,12 +69,13 @@ class Quotation:
         lines = [line for line in what.split("\n")[1:] if line.strip()]
         if self.indent and all(_width(line) >= self.indent for line in lines):
             return True
-        bare = after.lstrip()
+        bare = after[_CLOSING_TAGS.match(after).end() :]  # type: ignore[union-attr]
         ends = [mark for mark in self.closers if mark.startswith("</")]
-        if bare.startswith(self.closers) or any(mark in bare.lower() for mark in ends):
+        if bare.startswith(self.closers) or any(mark in after.lower() for mark in ends):
             return True
         waits = bool(ends) and len(after) <= _HTML_LIMIT
         waits = waits or any(mark.startswith(bare) for mark in self.closers)
+        waits = waits or (bool(self.closers) and _CLOSING_TAG_SO_FAR.fullmatch(bare) is not None)
         return None if waits and not ended else False
 
 

@@ -10,7 +10,8 @@ One shape in two spellings::
 
 DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and
 the section's name, or lose the ``>`` of its opener.  ``string`` gives the type of a value;
-MiniMax leaves that to the schema of the tool, and may leave out the quotes.
+MiniMax leaves that to the schema of the tool, and may leave out the quotes.  Without bars, as
+hosts write DSML that take its tokens out, a section counts only where an invocation follows.
 """
 
 from __future__ import annotations
@@ -44,26 +45,37 @@ class _Invoke(TaggedFormat):
         beginnings: tuple[str, ...],
         sections: tuple[str, ...],
         head: tuple[str | tuple[str, ...], ...] = (),
+        wrappers: tuple[str, ...] = (),
     ) -> None:
         """`sections` are the words for a section; `head` is what stands before the word of a
         tag, as for `so_far`.  Without a head, tags are what a text may hold, and only those
-        that begin something, or end a section, mean anything outside of one."""
+        that begin something, or end a section, mean anything outside of one.  `wrappers` are words
+        for a section that mean one only right before an invocation."""
         self.name = name
         self.beginnings = beginnings
         before = "".join(part if isinstance(part, str) else part[0] for part in head)
-        section = "|".join(sections)
-        self._tag = re.compile(
-            rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
-            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)"
-        )
-        self._begun = re.compile(
-            "<" + so_far("/?", *head, (*sections, *_WORDS), _ATTRIBUTES_SO_FAR)
-        )
+        section, wrapper = "|".join(sections), "|".join(wrappers) or "(?!)"
+
+        def tags(section: str) -> re.Pattern[str]:
+            return re.compile(
+                rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
+                rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)"
+            )
+
+        self._tag = tags(rf"{section}|(?<!/)(?:{wrapper})(?=\s{{0,8}}>\s{{0,64}}<invoke\s)")
+        in_value, in_section = tags(section), tags(f"{section}|{wrapper}")
+        begun = "<" + so_far("/?", *head, (*sections, *_WORDS), _ATTRIBUTES_SO_FAR)
+        in_section_so_far = begun
+        if wrappers:
+            wrapped = so_far(wrappers, r"\s{0,8}", (">",), r"\s{0,64}", ("<invoke",))
+            in_section_so_far = f"{begun}|</?{so_far(wrappers, _ATTRIBUTES_SO_FAR)}"
+            begun = f"{begun}|<{wrapped}"
+        self._begun = re.compile(begun)
         self.markers = rf"</?{before}(?:{section}|(?:invoke|parameter){_ATTRIBUTES})\s*>?"
         self.syntax = TagSyntax(
-            tag=self._tag,
-            so_far=self._begun,
-            in_value=self._tag,
+            tag=in_section,
+            so_far=re.compile(in_section_so_far),
+            in_value=in_value,
             in_value_so_far=self._begun,
             closing=re.compile(r"\s*</"),
             read=_read,
@@ -110,6 +122,10 @@ DSML: LeakFormat = _Invoke(
     ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls"),
     (" ?", *_BARS, ("DSML",), " ?", *_BARS),
 )
+_WRAPPERS = ("function_calls", "tool_calls", "calls")
 MINIMAX_M2: LeakFormat = _Invoke(
-    "minimax_m2", ("<minimax:", "</minimax:", "<invoke"), ("minimax:tool_call",)
+    "minimax_m2",
+    ("<minimax:", "</minimax:", "<invoke", *(f"<{word}" for word in _WRAPPERS)),
+    ("minimax:tool_call",),
+    wrappers=_WRAPPERS,
 )

@@ -279,6 +279,8 @@ class TaggedCalls:
                 self._events.append(Dropped("empty section"))
         elif tag.kind in (TagKind.OTHER, TagKind.OTHER_END) and self._calls:
             self._state = _State.ENDED
+        elif tag.kind is TagKind.SECTION and self._calls:
+            self._state = _State.OVER
         elif self._calls or tag.kind is TagKind.SECTION:
             self._at = tag.end
             self._events.append(Dropped(f"stray {tag.kind.value}"))
