@@ -9,12 +9,11 @@ that opened before it is still open:
   closed by a bare run of the same character, at least as long, in a line of its own.
 - Inline code is any other run of backticks; it is closed by a run of the same length in
   its line, and ends with its line.
-- A line that begins with ``>`` is quoted.
 
 The rules are CommonMark's, sections 4.4, 4.5, 5.1 and 6.1, but for what models get wrong: a
 fence may be indented at will and may begin behind a text.  Of other ways to quote only what
 follows tells (`Quotation`), as models also leave a mark without its other half, and indent the
-first line of a call.  The invariant: only the text matters, not how it was cut.
+first line of a call only.  The invariant: only the text matters, not how it was cut.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _CLOSES = re.compile(r"[ \t\r>]*\Z")
 _INFO = re.compile(r"[ \t]*[^\s`]*[ \t\r]*\Z")
 _TOKENS = re.compile(r"`+|~+|\n|[^`~\n]+")
 
-_QUOTED_LINE = re.compile(r" {0,3}>")
+_QUOTED_LINE = re.compile(r" {0,3}>[ \t]")
 _INDENT = re.compile(r"[ \t]*")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]{1,4}(?=[^ \t])|[ \t])")
 _TAIL = 512
@@ -56,18 +55,22 @@ class Quotation:
     indent: int = 0
     """Columns by which its line is indented, if it follows a blank one: code, if all that
     stands there is indented as much."""
+    line: bool = False
+    """Whether its line is quoted (``>``), as is what stands there if all its lines are."""
     closers: tuple[str, ...] = ()
     """Marks whose other half stands before the place: it is quoted if one of them follows
     right after, or after closing tags, or, where it ends an HTML element itself, at all."""
 
     def __bool__(self) -> bool:
-        return self.indent > 0 or bool(self.closers)
+        return self.indent > 0 or self.line or bool(self.closers)
 
     def holds(self, what: str, after: str, *, ended: bool) -> bool | None:
         """Whether `what` stands there is quoted, if this comes `after` it; None if more has to
         tell, unless the text has `ended`."""
         lines = [line for line in what.split("\n")[1:] if line.strip()]
         if self.indent and all(_width(line) >= self.indent for line in lines):
+            return True
+        if self.line and all(_QUOTED_LINE.match(line) for line in lines):
             return True
         bare = after[_CLOSING_TAGS.match(after).end() :]  # type: ignore[union-attr]
         ends = [mark for mark in self.closers if mark.startswith("</")]
@@ -153,7 +156,7 @@ class MarkdownCode:
         self._end_run()
         if self._fence:
             return not (self._mark and _CLOSES.match(self._after))
-        return self._inline > 0 or _QUOTED_LINE.match(self._line) is not None
+        return self._inline > 0
 
     def quotation(self) -> Quotation:
         """How what comes next may be quoted, if code is not open."""
@@ -168,7 +171,8 @@ class MarkdownCode:
         elements = {name.lower(): end for end, name in _HTML.findall(self._tail)}
         closers += [run] if run else []
         closers += [f"</{name}>" for name, end in elements.items() if not end]
-        return Quotation(_width(self._line) if self._is_indented() else 0, tuple(closers))
+        indent = _width(self._line) if self._is_indented() else 0
+        return Quotation(indent, _QUOTED_LINE.match(self._line) is not None, tuple(closers))
 
     def _is_indented(self) -> bool:
         """Whether the line is indented code: four columns beyond the text that it stands in."""

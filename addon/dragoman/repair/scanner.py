@@ -61,6 +61,8 @@ class Scanner:
         """The end of the text that was given out, where a stripped header may stand."""
         self._fresh = True
         """Whether a call may start here whose begin marker was stripped."""
+        self._channel: MarkerMatch | None = None
+        """The marker that told the kind of the text that comes."""
         self._quoted = 0
         self._pieces: list[ScanEvent] = []
         self.cut_in_header = False
@@ -71,7 +73,7 @@ class Scanner:
     @property
     def idle(self) -> bool:
         """Whether text in which no marker begins would come out as it went in."""
-        return self.between and not self._fresh
+        return self.between and not self._fresh and self._channel is None
 
     @property
     def between(self) -> bool:
@@ -164,6 +166,7 @@ class Scanner:
         if self._calls.parser is None:
             self._end_text()
             self._fresh = True
+        self._channel = None
         self._code = code
         self._before = ""
         return self._take()
@@ -256,11 +259,17 @@ class Scanner:
         elif why := self._why_text(marker):
             self._text(marker.end)
             self._pieces.append(LeftAsText(marker.name, why))
+            if marker.begins_call:
+                self._calls.begin_is_text.add(marker.format)
         else:
             begins = marker.begins or marker.format.begins_call(marker, header, self._buffer)
             if begins is None:
                 return False
-            if begins:
+            if self._channel is not None and self._channel.format is marker.format:
+                self._channel = None
+            if marker.kind:
+                self._begin_channel(marker)
+            elif begins:
                 self._begin(marker, header)
             else:
                 self._stray(marker)
@@ -291,7 +300,7 @@ class Scanner:
         if rule.calls == "none":
             return "where no call is meant"
         if self._code_at(marker).is_open():
-            may_be_last = rule.quoted_last and marker.begins and self._quoted < MAX_QUOTED
+            may_be_last = rule.quoted_last and marker.begins_call and self._quoted < MAX_QUOTED
             return "" if may_be_last else IN_CODE
         if marker.format in self._calls.begin_is_text and not marker.begins:
             return "with what it belongs to"
@@ -310,9 +319,18 @@ class Scanner:
         run, self._buffer = self._buffer[:size], self._buffer[size:]
         if run:
             start = self._fed - len(self._buffer) - size
-            self._pieces.append(Text(start, run, self._calls.called))
+            kind = self._channel.kind if self._channel else None
+            self._pieces.append(Text(start, run, self._calls.called, kind))
             self._read(run)
             self._fresh = self._fresh and not run.strip()
+
+    def _begin_channel(self, marker: MarkerMatch) -> None:
+        """The text that comes is of a kind of its own."""
+        self._calls.in_vain += 1
+        self._calls.seen.add(marker.format)
+        self._channel = marker
+        self._buffer = self._buffer[marker.end :]
+        self._pieces.append(Dropped(f"channel marker {marker.name}"))
 
     def _stray(self, marker: MarkerMatch) -> None:
         self._calls.in_vain += 1
@@ -338,15 +356,16 @@ class Scanner:
 
     def _begin(self, marker: MarkerMatch, header: str = "") -> None:
         """A section or a call may begin here."""
+        rule = self._rules(marker.format)
         if self._calls.candidate is None:
             before = self._buffer[: marker.start]
             code = self._code_at(marker)
             in_code = code.is_open()
-            quotation = NOT_QUOTED if in_code or self._quoted >= MAX_QUOTED else code.quotation()
+            may_be = rule.calls == "declared" and not in_code and self._quoted < MAX_QUOTED
+            quotation = code.quotation() if may_be else NOT_QUOTED
             self._calls.candidate = Candidate(in_code, quotation, self._code, before)
             self._calls.candidate.add(self._buffer)
         rest, self._buffer = self._buffer[marker.end :], ""
-        rule = self._rules(marker.format)
         self._calls.begin(marker, rule, header, self._fed - len(rest), rest)
         if header:
             self._before = ""  # one header serves one call
@@ -375,7 +394,7 @@ class Scanner:
             self._refuse(IN_CODE)
         elif marker is None:
             return False
-        elif marker.begins:
+        elif marker.begins_call:
             self._begin(marker)
         else:
             self._refuse(IN_CODE)
@@ -385,10 +404,10 @@ class Scanner:
         """After a section or call that may be quoted what follows tells; markers that only end
         something do not."""
         at = 0
-        while marker is not None and not (marker.begins or self._buffer[at : marker.start].strip()):
+        while marker and not (marker.begins_call or self._buffer[at : marker.start].strip()):
             at = marker.end
             marker, _ = self._formats.find(self._buffer, at)
-        if marker is not None and marker.begins and not self._buffer[: marker.start].strip():
+        if marker and marker.begins_call and not self._buffer[: marker.start].strip():
             self._begin(marker)
             return True
         after = self._buffer[at:]

@@ -15,12 +15,9 @@ Channel markers are taken out wherever they leak; what they say of a text decide
 from __future__ import annotations
 
 import re
-from collections import deque
 from typing import Literal
 
-from ..declared_tools import DeclaredTools
-from ..events import Dropped, ParseEvent, Text
-from .protocol import NOTHING_HELD, LeakFormat, LeakParser, MarkerMatch
+from .protocol import LeakFormat
 from .tagged_format import TaggedFormat, TagMatch
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
 from .value_types import JSON, STRING
@@ -53,10 +50,11 @@ _IN_SECTION = re.compile(
 _IN_VALUE = re.compile(
     rf"<\|open\|>\s*{_OPENS}|<\|close\|>\s*{_CLOSES}|(?P<thinned>argument)<\|sep\|>"
 )
+_ATTRIBUTE_SO_FAR = r'[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}'
 _BODY = (
     tuple(_KINDS),
     rf"(?>(?:\s*(?:{_WORDS}))*)\s*",
-    r"(?:[a-z]++\s*(?:=(?:[^<]|<(?!\|))*)?)?",
+    rf"(?>(?:{_ATTRIBUTE_SO_FAR}\"\s{{0,9}}){{0,4}})(?:{_ATTRIBUTE_SO_FAR}|[a-z]{{1,20}}\s{{0,9}}(?:=\s{{0,9}})?)?",
     ("<|sep|>", "<|open|>", "<|close|>"),
 )
 _MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*", *_BODY)
@@ -109,18 +107,12 @@ class _KimiK3(TaggedFormat):
         if tag.kind in (TagKind.OTHER, TagKind.OTHER_END):
             closes = match["closes"]
             name = match["other"] or f"{closes or match['channel']}_{'end' if closes else 'begin'}"
-        begins = tag.kind in (TagKind.SECTION, TagKind.CALL) or name in _TEXTS
-        return TagMatch(self, name, tag.start, tag.end, begins, tag)
+        begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
+        kind = _TEXTS.get(name)
+        return TagMatch(self, name, tag.start, tag.end, begins or kind is not None, tag, kind=kind)
 
     def unfinished(self, text: str) -> int:
         return unfinished(_BEGUN_IN_TEXT, text)
-
-    def parser(
-        self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools
-    ) -> LeakParser:
-        if match.name in _TEXTS:
-            return _ChannelText(match.name, start)
-        return super().parser(match, header, start, tools)
 
 
 _TEXTS: dict[str, Literal["reasoning", "content"]] = {
@@ -129,48 +121,6 @@ _TEXTS: dict[str, Literal["reasoning", "content"]] = {
     "response_begin": "content",
 }
 """Markers after which a text is of this kind, up to the next one."""
-
-
-class _ChannelText:
-    """Reads the text of a channel, up to the next marker of the format."""
-
-    held = NOTHING_HELD
-    in_call = in_header = False
-    whole = True
-
-    def __init__(self, marker: str, start: int) -> None:
-        self._kind = _TEXTS[marker]
-        self._events: deque[ParseEvent] = deque([Dropped(f"channel marker {marker}")])
-        self._offset = start
-        self._ended = self._over = False
-        self.rest = ""
-
-    @property
-    def over(self) -> bool:
-        return self._over and not self._events
-
-    def takes(self, text: str) -> str | None:  # noqa: ARG002
-        return None
-
-    def push(self, text: str) -> None:
-        self.rest += text
-
-    def end(self) -> None:
-        self._ended = True
-
-    def next(self) -> ParseEvent | None:
-        if not self._events and not self._over:
-            marker = _IN_TEXT.search(self.rest)
-            held = 0 if marker or self._ended else KIMI_K3.unfinished(self.rest)
-            self._over = self._ended or marker is not None
-            self._read(marker.start() if marker else len(self.rest) - held)
-        return self._events.popleft() if self._events else None
-
-    def _read(self, size: int) -> None:
-        if size:
-            self._events.append(Text(self._offset, self.rest[:size], kind=self._kind))
-            self.rest = self.rest[size:]
-            self._offset += size
 
 
 KIMI_K3: LeakFormat = _KimiK3()

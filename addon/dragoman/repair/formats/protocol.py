@@ -10,8 +10,8 @@ The invariant of both: the result, joined, does not depend on how the text was c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from ..declared_tools import DeclaredTools
 from ..events import ParseEvent
@@ -31,7 +31,15 @@ class MarkerMatch:
     start: int
     end: int
     begins: bool
-    """Whether a section or a call begins here, whatever stands around it."""
+    """Whether a section, a call or a text of its own kind begins here, whatever stands around
+    it."""
+    kind: Literal["content", "reasoning"] | None = field(default=None, kw_only=True)
+    """What the text after it is, up to the format's next marker."""
+
+    @property
+    def begins_call(self) -> bool:
+        """Whether a section or a call begins here."""
+        return self.begins and self.kind is None
 
 
 class LeakFormat(Protocol):
