@@ -41,13 +41,28 @@ class QuotedTags:
         self._tail = ""
         self.before = ""
         """The last character before the text that is held."""
+        self._said = False
+        """Whether more than white space stands before it."""
+
+    def gave(self, text: str) -> None:
+        """This much of the value was given."""
+        self.before = text[-1:]
+        self._said = self._said or bool(text.strip())
+
+    def begins_later_line(self, text: str, start: int, at: int) -> bool:
+        """Whether a line begins at `at` that is not the first of the value with anything in it."""
+        said = self._said or bool(text[start:at].strip())
+        return said and self.begins_line(text, start, at)
 
     def begins_line(self, text: str, start: int, at: int) -> bool:
         """Whether a line, or the value, begins at `at`; the text before `start` was given."""
         return (text[at - 1] if at > start else self.before) in ("", "\n")
 
-    def verdict(self, level: int, *, opens: bool, may_end: bool = False) -> Verdict:
-        """What the next tag means; `may_end`: whether the value may end where it opens."""
+    def verdict(
+        self, level: int, *, opens: bool, may_end: bool = False, doubted: bool = False
+    ) -> Verdict:
+        """What the next tag means; `may_end`: whether the value may end where it opens;
+        `doubted`: whether only what follows tells that."""
         self._closed = not opens and level > ARGUMENT
         self._tail = ""
         if opens:
@@ -55,7 +70,7 @@ class QuotedTags:
             if may_end and level == ARGUMENT:
                 return Verdict.ENDED if self.in_doubt else Verdict.END
             self._open[level] += 1
-            return Verdict.DOUBT if may_end else Verdict.TEXT
+            return Verdict.DOUBT if may_end or doubted else Verdict.TEXT
         if self._open[level]:
             self._open[level] -= 1
             self._open[:level] = [0] * level

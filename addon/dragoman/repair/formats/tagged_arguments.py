@@ -70,7 +70,8 @@ class TaggedArguments:
         if self._tags.value_ends.may_begin_in(text):
             return None
         given = self._typed.takes(text)
-        self._quoted.before = text[-1:] if given is not None else self._quoted.before
+        if given is not None:
+            self._quoted.gave(text)
         return given
 
     def push(self, text: str) -> None:
@@ -146,8 +147,8 @@ class TaggedArguments:
     def _give(self, end: int) -> None:
         if self._at < end:
             self._typed.text(self._buffer[self._at : end])
+            self._quoted.gave(self._buffer[self._at : end])
             self._at = end
-            self._quoted.before = self._buffer[end - 1]
 
     def _opening(self, at: int) -> re.Match[str] | None:
         """What stands before a value, if that begins there."""
@@ -169,7 +170,8 @@ class TaggedArguments:
         key = opening["key"].strip()
         known = self._schema is None or declares(self._schema, key)
         may_end = known and not self._typed.has(key)
-        return self._quoted.verdict(level, opens=True, may_end=may_end)
+        doubted = not known and self._quoted.begins_later_line(self._buffer, self._at, at)
+        return self._quoted.verdict(level, opens=True, may_end=may_end, doubted=doubted)
 
     def _step_between(self) -> bool:
         tags = self._tags

@@ -141,7 +141,8 @@ class TaggedCalls:
         if self._state is not _State.VALUE or self._at < len(self._buffer):
             return None
         given = self._arguments.takes(text)
-        self._quoted.before = text[-1:] if given is not None else self._quoted.before
+        if given is not None:
+            self._quoted.gave(text)
         return given
 
     # What comes and goes
@@ -424,8 +425,8 @@ class TaggedCalls:
     def _give(self, end: int) -> None:
         if self._at < end:
             self._arguments.text(self._buffer[self._at : end])
+            self._quoted.gave(self._buffer[self._at : end])
             self._at = end
-            self._quoted.before = self._buffer[end - 1]
 
     # Arguments that are JSON
 
