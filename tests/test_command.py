@@ -31,7 +31,7 @@ def test_a_log_file_leaves_as_a_client_would_receive_it() -> None:
     ran = dragoman(LEAK / "upstream.sse", "--request", LEAK / "request.json")
     assert ran.returncode == 0
     assert ran.stdout == expected(LEAK, (LEAK / "upstream.sse").read_bytes())
-    assert b"read bash" in ran.stderr
+    assert b"repaired bash" in ran.stderr
 
 
 def test_a_clean_log_leaves_as_it_is() -> None:

@@ -39,7 +39,7 @@ def repaired(plan: Plan, data: bytes, *, dies: bool) -> str:
 def bridged(plan: Plan, data: bytes, *, dies: bool) -> str:
     reply = new_reply(Evidence(), dialect=DIALECTS[plan.dialect])
     pipeline = BridgePipeline(reply, repair_of(plan))
-    frames = pipeline.open() + pipeline.feed(data)
+    frames = pipeline.reply.open() + pipeline.feed(data)
     frames += pipeline.give_up("gone") if dies else pipeline.close()
     body = b"".join(frame.raw for frame in frames)
     return compare_bridged(plan, body, whole=not dies, died=dies)

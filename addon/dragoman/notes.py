@@ -15,11 +15,15 @@ MAX_DETAIL = 100
 MAX_KINDS = 200
 """Different notes, and names of calls, of one flow; further ones are counted together."""
 OTHERS = "others"
+REPAIRED = "repaired"
+"""What is noted of each call that was made of text: with its tool, its format, and how its name was
+found."""
 
 
 def printable(text: str, limit: int = MAX_DETAIL) -> str:
     """`text` as it may stand in a log line: what a model wrote may hold anything."""
-    text = text[:limit]
+    if len(text) > limit:
+        text = f"{text[: limit - 1]}…"
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -41,6 +41,7 @@ ROWS: dict[str, Callable[[Bench], Iterable[Row | Missing]]] = {
     "store": turns.store,
     "stalls": stalls.stalls,
     "native": stages.native,
+    "native-cpu": cpu.native,
     "stages": stages.stages,
 }
 _TELLS = hasattr(os, "sched_setaffinity")

@@ -69,6 +69,19 @@ def cpu_paced(bench: Bench) -> Iterator[Row]:
     yield from _cpu(bench, "CPU per event that comes alone", streams, PACED_EVENTS, str(PACE))
 
 
+def native(bench: Bench) -> Iterator[Row]:
+    """A clean stream of a host that speaks the Responses API: repaired, and only watched."""
+    on = ("--set", "dragoman_bridge=off")
+    proxies = {"watched": bench.proxy(*on, "--set", "dragoman_repair=off"), "": bench.proxy(*on)}
+    for events, pace in ((EVENTS, 0), (PACED_EVENTS, PACE)):
+        asked = request(f"responses-{events}", RESPONSES, pace=str(pace))
+        sides = {side: partial(cpu_of, proxy, asked) for side, proxy in proxies.items()}
+        what = f"CPU per event{' that comes alone' if pace else ''}: native Responses, clean"
+        found = bench.rounds(what, sides, rounds=ROUNDS)
+        watched, repaired = (Samples.of(found[side], 1e6 / events) for side in proxies)
+        yield Row(what, "µs", watched, repaired, "ratio", Goal(1.3), "watched")
+
+
 def _cpu(
     bench: Bench, what: str, streams: Sequence[_Stream], events: int, pace: str
 ) -> Iterator[Row]:

@@ -60,7 +60,8 @@ class Proxy(Measured):
     def __init__(self, confdir: Path, upstream: str, *options: str, plain: bool = False) -> None:
         """With Dragoman, bridging all that asks for the Responses API, or `plain`."""
         write_bytecode()
-        bridge = () if plain else ("--set", "dragoman_bridge=~all")
+        chosen = plain or any("dragoman_bridge=" in option for option in options)
+        bridge = () if chosen else ("--set", "dragoman_bridge=~all")
         scripts = (PLAIN if plain else ADDON, SETTLE)
         mode = ("--mode", f"reverse:{upstream}")
         super().__init__(confdir, *mode, *bridge, *options, scripts=scripts)

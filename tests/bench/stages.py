@@ -147,11 +147,11 @@ def cure(bench: Bench) -> Iterator[Row]:
         yield Row(row, "ms", None, Samples.of(found[""], 1e3), "value", goal, "–")
     store = open_store("", confdir=bench.confdir(), days=30, max_bytes=1 << 30)
     for number in range(TURNS):
-        names = TurnNamer().names([CallDelta(0, f"call_{number}", "bash", "{}")])
+        names = drained(TurnNamer().names([CallDelta(0, f"call_{number}", "bash", "{}")]))
         keep(store, "owner", names=names, text="thought " * 100, now=time.time(), used=())
 
     def look_up(number: int) -> None:
-        names = TurnNamer().names([CallDelta(0, f"call_{number}", "bash", "{}")])
+        names = drained(TurnNamer().names([CallDelta(0, f"call_{number}", "bash", "{}")]))
         assert recall(store, "owner", [names], time.time())[0]
 
     samples = Samples([_seconds(look_up, number) * 1e3 for number in range(0, TURNS, 10)])

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
+from tests.bridge.hosts import VLLM
+
 TOOLS: list[dict[str, Any]] = [
     {
         "type": "function",
@@ -217,6 +219,8 @@ def frames(name: str) -> tuple[bytes, ...]:
     kind, _, number = name.rpartition("-")
     count = int(number)
     kind, _, vary = kind.partition("+")
+    if kind == "responses":
+        return _responses(count)
     events = _KINDS[kind](count)
     if vary:
         events = _varied(events, _VARIED[vary])
@@ -229,6 +233,13 @@ def frames(name: str) -> tuple[bytes, ...]:
     whole = (_chunk({"role": "assistant", "content": ""}), *said, *end)
     model, _ = LEAKS.get(kind.removeprefix("calls_"), (_MODEL, ""))
     return tuple(frame.replace(_MODEL.encode(), model.encode()) for frame in whole)
+
+
+def _responses(count: int) -> tuple[bytes, ...]:
+    """Text, from a host that speaks the Responses API itself."""
+    words = [*itertools.islice(itertools.cycle(_WORDS), count)]
+    stream = VLLM.stream([("text", words)], model=_MODEL)
+    return tuple(frame + b"\n\n" for frame in stream.split(b"\n\n")[:-1])
 
 
 @lru_cache(maxsize=16)

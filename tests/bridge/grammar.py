@@ -28,7 +28,8 @@ FIELDS = set(_FIELD_NAMES.split())
 NUMBERS = ("top_p", "presence_penalty", "frequency_penalty", "temperature", "top_logprobs")
 CODES = {
     *("rate_limit_exceeded", "context_length_exceeded", "insufficient_quota"),
-    *("invalid_prompt", "server_error"),
+    *("invalid_prompt", "server_error", "flex_unavailable", "credit_balance_exhausted"),
+    *("organization_spend_limit_exceeded", "project_spend_limit_exceeded"),
 }
 OFFICIAL_CODES = {"rate_limit_exceeded", "invalid_prompt", "server_error"}
 ONLY_BEFORE = {"error": "response.failed", "response.required_action": "response.completed"}

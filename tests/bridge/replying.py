@@ -160,7 +160,8 @@ def run_bytes(
 def assert_told_again(frames: list[Frame], reply: ReplyConverter | Writer) -> None:
     """From what is kept the same events are told, byte for byte."""
     response = loads(dumps(reply.response))
-    assert drained(replaying_events(response, reply.cuts)) == frames
+    writer = reply.writer if isinstance(reply, ReplyConverter) else reply
+    assert drained(replaying_events(response, writer.cuts)) == frames
 
 
 def feed_body(

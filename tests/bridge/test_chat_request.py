@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
-from dragoman.bridge.cure.chat_request import Cured, cured
+from dragoman.bridge.cure.chat_request import Cured, cured, curing
 from dragoman.bridge.cure.moonshot_schema import moonshot_schema
 from dragoman.bridge.model_families import family_of
+from dragoman.stored.turn_reasoning import reading_history
 from dragoman.wire.json_codec import dumps, loads
 
 from .json_schemas import refusals
 
 Json = dict[str, Any]
-KIMI, K2, DEEPSEEK = "kimi-k3", "kimi-k2.6", "deepseek-v4-pro"
+KIMI, K2, DEEPSEEK, QWEN = "kimi-k3", "kimi-k2.6", "deepseek-v4-pro", "qwen3.5-plus"
+PARTS = [{"type": "text", "text": "p"}]
 USER = {"role": "user", "content": "x"}
 
 
@@ -140,8 +143,11 @@ def test_a_history_is_made_whole(messages: list[Json], meant: list[Json], model:
         ),
     ],
 )
-def test_what_says_nothing_is_left_out_for_moonshot(message: Json, meant: list[Json]) -> None:
+def test_what_says_nothing_is_left_out(message: Json, meant: list[Json]) -> None:
     assert cure(USER, message, USER).request["messages"] == [USER, *meant, USER]
+    at_deepseek = [] if message["content"] is None else [message]
+    made = cure(USER, message, USER, model=DEEPSEEK).request["messages"]
+    assert made == [USER, *at_deepseek, USER]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +157,17 @@ def test_what_says_nothing_is_left_out_for_moonshot(message: Json, meant: list[J
         (DEEPSEEK, {"tool_choice": {"type": "function"}}, {"tool_choice": "auto"}),
         (KIMI, {"tool_choice": "none"}, {"tool_choice": "none"}),
         (KIMI, {"temperature": 0.3, "top_p": 1, "seed": 1}, {"seed": 1}),
+        (KIMI, fields := {"temperature": 1, "top_p": 0.95, "frequency_penalty": 0.0}, fields),
+        (KIMI, {"temperature": True, "top_p": "0.95"}, {}),
+        (KIMI, {"temperature": None}, {"temperature": None}),
+        *(
+            (
+                K2,
+                {"thinking": {"type": "disabled"}, **given},
+                {"thinking": {"type": "disabled"}, **sent},
+            )
+            for given, sent in (({"temperature": 0.6},) * 2, ({"temperature": 1}, {}))
+        ),
         (DEEPSEEK, {"temperature": 0.3}, {"temperature": 0.3}),
         *(
             (model, fields := {"tool_choice": "required", "thinking": {"type": "disabled"}}, fields)
@@ -200,12 +217,99 @@ def test_calls_of_kimi_k2_have_ids_that_hold_their_names() -> None:
     assert cure(USER, *history).request["messages"][1]["tool_calls"] == history[0]["tool_calls"]
 
 
+def test_an_id_that_was_made_is_that_of_one_call() -> None:
+    """A model counts otherwise, and may come to the number later."""
+    own = [calling(call("functions.run:1")), output("functions.run:1")]
+    foreign = [calling(call("call_1")), output("call_1")]
+    for model in (K2, KIMI):
+        nameless = [calling(call("")), output("")]
+        made = cure(USER, *own, *(foreign if model == K2 else nameless), *own, *own, model=model)
+        ids = [c["id"] for m in made.request["messages"] for c in m.get("tool_calls", ())]
+        outputs = [m["tool_call_id"] for m in made.request["messages"] if m["role"] == "tool"]
+        assert ids == outputs
+        assert ids.count(ids[1]) == 1
+        assert (ids[0], ids[2] == ids[0]) == ("functions.run:1", True)
+    ahead = [calling(*(call(f"functions.run:{number}") for number in (2, 3)), call("x"), call("y"))]
+    after = calling(call("functions.run:5"))
+    made = cure(USER, *ahead, after, model=K2).request["messages"]
+    ids = [c["id"] for m in made for c in m.get("tool_calls", ())]
+    assert ids == [f"functions.run:{number}" for number in (2, 3, 4, 5, 6)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        calling(call("a", arguments=json.dumps({"a": [{}] * 50_000}))),
+        calling(*[call("a")] * 50),
+        {"role": "user", "content": PARTS * 50_000},
+    ],
+    ids=["arguments", "calls", "parts"],
+)
+def test_what_is_long_is_looked_at_in_slices(message: Json) -> None:
+    request = {"model": K2, "messages": [USER, message]}
+    assert sum(1 for _ in curing(request, family_of(K2))) >= 50
+    assert sum(1 for _ in reading_history(request["messages"])) >= 3
+
+
+@pytest.mark.parametrize("model", [K2, DEEPSEEK])
+def test_a_tool_has_another_name_where_its_own_is_refused(model: str) -> None:
+    def conversation(name: str, given: str) -> list[Json]:
+        calls = calling(call(f"functions.{given}:0", name), reasoning_content="hm")
+        return [USER, calls, {**output(f"functions.{given}:0"), "name": name}]
+
+    tools = [{"type": "function", "function": {"name": name}} for name in ("a.b", "read")]
+    fields = {"thinking": {"type": "disabled"}}
+    choice = {"type": "function", "function": {"name": "a.b"}}
+    sent = family_of(model).tool_called("a.b")
+    messages = conversation("a.b", sent)
+    made = cure(*messages, model=model, tools=tools, tool_choice=choice, **fields)
+    request = dumps(made.request)
+    assert request == dumps(
+        {
+            "model": model,
+            "messages": conversation(sent, sent),
+            "tools": [{"type": "function", "function": {"name": n}} for n in (sent, "read")],
+            "tool_choice": {"type": "function", "function": {"name": sent}},
+            **fields,
+        }
+    )
+    assert made.notes == (("renamed", f"tool a.b to {sent}"),)
+    said = {"content": f'"name":"{sent}"', "tool_calls": [call("x", sent), call("y", "read")]}
+    reply = made.tool_names.given_in(dumps({"choices": [{"delta": said}]}))
+    meant = {**said, "tool_calls": [call("x", "a.b"), call("y", "read")]}
+    assert loads(reply) == {"choices": [{"delta": meant}]}
+
+
+@pytest.mark.parametrize(
+    ("messages", "meant"),
+    [
+        (
+            [("system", "a"), ("developer", "b"), ("user", "x"), ("system", "c")],
+            [("system", "a\n\nb"), ("user", "x"), ("user", "[Message of the system:]\nc")],
+        ),
+        (
+            [("system", "a"), ("system", PARTS), ("assistant", "x"), ("developer", PARTS)],
+            [
+                ("system", [{"type": "text", "text": "a"}, *PARTS]),
+                ("assistant", "x"),
+                ("user", [{"type": "text", "text": "[Message of the developer:]"}, *PARTS]),
+            ],
+        ),
+    ],
+)
+def test_qwen_has_one_system_message_at_the_start(messages: Any, meant: Any) -> None:
+    given, sent = ([{"role": r, "content": c} for r, c in each] for each in (messages, meant))
+    assert cure(*given, model="qwen3.5-plus").request["messages"] == sent
+    assert cure({"role": "system", "content": ""}, USER, model="MiniMax-M2").notes == ()
+
+
 CONTENTS = st.sampled_from(["", "a", None, [], [{"type": "text", "text": ""}]])
-IDS = st.sampled_from(["a", "b", "", "functions.run:1"])
+IDS = st.sampled_from(["a", "b", "", "functions.run:1", "call_0"])
+ROLES = st.sampled_from(["developer", "system"])
 CALLS = st.builds(call, IDS, arguments=st.sampled_from(["{}", "", "{", "[]"]))
 MESSAGES = st.one_of(
     st.builds(lambda c: {"role": "user", "content": c}, CONTENTS),
-    st.builds(lambda c: {"role": "developer", "content": c}, CONTENTS),
+    st.builds(lambda role, c: {"role": role, "content": c}, ROLES, CONTENTS),
     st.builds(output, IDS, CONTENTS),
     st.builds(lambda c: {"role": "assistant", "content": c}, CONTENTS),
     st.builds(lambda c: calling(*c), st.lists(CALLS, min_size=1, max_size=3)),
@@ -217,15 +321,20 @@ MESSAGES = st.one_of(
 @given(
     st.lists(MESSAGES, max_size=8),
     st.lists(MESSAGES, max_size=4),
-    st.sampled_from([KIMI, K2, DEEPSEEK]),
+    st.sampled_from([KIMI, K2, DEEPSEEK, QWEN]),
+    st.sampled_from(["x", ""]),
+    st.sampled_from(["next", "", None]),
 )
+@example([calling(call("a"))], [output("a")], KIMI, "x", "")
+@example([calling(call("a"))], [output("a")], DEEPSEEK, "x", None)
+@example([calling(call("a"))], [output("a")], KIMI, "", "next")
 def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
-    messages: list[Any], more: list[Any], model: str
+    messages: list[Any], more: list[Any], model: str, asked: str, next_text: str | None
 ) -> None:
-    messages = [USER, *messages, USER]
+    messages = [USER, *messages, {"role": "user", "content": asked}]
     made = cure(*messages, model=model).request["messages"]
     waiting: list[Any] = []
-    for message in made:
+    for message in made if model != QWEN else ():
         if not isinstance(message, dict):
             continue
         if message.get("role") == "tool":
@@ -243,6 +352,9 @@ def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
             or message.get("role") not in ("user", "assistant")
             or (message.get("content") or message.get("tool_calls"))
         )
-    spoke = {"role": "assistant", "content": "next"}
+    if model == QWEN:
+        roles = [m.get("role") for m in made if isinstance(m, dict)]
+        assert not {"system", "developer"} & {*roles[1:]}
+    spoke = {"role": "assistant", "content": next_text}
     later = cure(*messages, spoke, *more, model=model).request["messages"]
     assert dumps(later).startswith(dumps(made)[:-1])

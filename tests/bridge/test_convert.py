@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from dragoman.bridge.model_families import family_of
 from dragoman.bridge.request.convert import convert
 from dragoman.notes import Evidence
+from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.wire.errors import Refused
 from dragoman.wire.json_codec import dumps
 
@@ -468,3 +469,11 @@ def test_a_rich_request_with_anything_in_any_place_is_converted_or_refused(
 def test_the_rich_request_itself_is_converted() -> None:
     names = [tool.name for tool in converted(RICH).tools.values()]
     assert names == ["f", "c", "g", "tool_search", "found", "shell"]
+
+
+def test_a_choice_of_no_tool_forbids_calls_where_there_are_none_to_send() -> None:
+    """They would be made of text: see `repair.call_rule`."""
+    body = {"model": "kimi-k2.5", "input": "x", "tools": [], "tool_choice": "none"}
+    made = convert(body, unsupported="drop", evidence=Evidence())
+    assert "tool_choice" not in made.chat
+    assert DeclaredTools.of_request(made.declaring).forbidden

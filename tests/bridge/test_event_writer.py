@@ -58,8 +58,8 @@ def tell(writer: Writer, what: str, value: Any) -> None:
         case "function" | "custom":
             blank = "" if what == "custom" else "{}"
             first, *rest = value if "".join(value).strip() else [blank]
-            writer.begin_call(Tool(what, "f"), "same id", first)
-            for delta in rest:
+            writer.begin_call(Tool(what, "f"), "same id")
+            for delta in [*filter(None, [first]), *rest]:
                 writer.call_delta(delta)
         case "structure":
             writer.whole_call(dict(SHELL), Tool("shell", "shell"), "", "{}")
@@ -98,7 +98,7 @@ def test_whatever_was_told_can_be_told_again(
     for what, value in told:
         tell(writer, what, value)
     conclude(writer, end)
-    assert_told_again(writer.drain(), writer)
+    assert_told_again(writer.events.drain(), writer)
 
 
 def ended(dialect: Dialect, told: list[tuple[str, Any]], end: str) -> Writer:
@@ -122,10 +122,10 @@ streams = (
 def test_a_long_text_is_told_in_the_same_bytes(
     dialect: Dialect, told: list[tuple[str, Any]], end: str
 ) -> None:
-    short = ended(dialect, told, end).drain()
+    short = ended(dialect, told, end).events.drain()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(long_texts, "LONG", 0)
-        assert ended(dialect, told, end).drain() == short
+        assert ended(dialect, told, end).events.drain() == short
 
 
 @given(*streams)
@@ -133,7 +133,7 @@ def test_any_order_of_telling_is_a_legal_stream(
     dialect: Dialect, told: list[tuple[str, Any]], end: str
 ) -> None:
     writer = ended(dialect, told, end)
-    story = check(writer.drain(), dialect)
+    story = check(writer.events.drain(), dialect)
     assert story.response == writer.response
     for kind, holder in (("text", "message"), ("reasoning", "reasoning")):
         said = "".join(value for what, value in told if what == kind)
@@ -157,22 +157,22 @@ def test_two_lone_surrogates_that_meet_are_told_again_as_two(kind: str) -> None:
     writer.heartbeat()
     tell(writer, "text", "x" * 40_000)
     writer.complete(USAGE)
-    assert_told_again(writer.drain(), writer)
+    assert_told_again(writer.events.drain(), writer)
 
 
 def test_nothing_is_told_before_the_start_or_after_the_end() -> None:
     writer = new()
     writer.heartbeat()
-    assert writer.drain() == []
+    assert writer.events.drain() == []
     writer.start()
     writer.start()
-    assert len(check_prefix(writer.drain(), OPENAI).events) == 2
+    assert len(check_prefix(writer.events.drain(), OPENAI).events) == 2
     writer.complete(USAGE)
     assert writer.ended
-    assert len(writer.drain()) == 1
+    assert len(writer.events.drain()) == 1
     writer.heartbeat()
     writer.start()
-    assert writer.drain() == []
+    assert writer.events.drain() == []
 
 
 def test_item_ids_are_made_of_the_response_id_and_the_output_index() -> None:
@@ -180,8 +180,9 @@ def test_item_ids_are_made_of_the_response_id_and_the_output_index() -> None:
     writer.start()
     writer.prose("reasoning", "a")
     writer.prose("text", "b")
-    writer.begin_call(Tool("function", "f"), "", "{}")
-    writer.begin_call(Tool("custom", "g"), "", "")
+    writer.begin_call(Tool("function", "f"), "")
+    writer.call_delta("{}")
+    writer.begin_call(Tool("custom", "g"), "")
     writer.complete(USAGE)
     output = writer.response["output"]
     assert [item["id"] for item in output] == ["rs_1_0", "msg_1_1", "fc_1_2", "ctc_1_3"]
@@ -192,7 +193,7 @@ def test_a_call_id_is_the_upstreams_unless_an_earlier_call_has_it() -> None:
     writer = new()
     writer.start()
     for _ in range(4):
-        writer.begin_call(Tool("function", "f"), "echo:0", "{}")
+        writer.begin_call(Tool("function", "f"), "echo:0")
     writer.complete(USAGE)
     ids = [item["call_id"] for item in writer.response["output"]]
     assert ids[0] == "echo:0"
@@ -206,7 +207,7 @@ def test_text_and_refusal_are_two_parts_of_one_message() -> None:
     writer.prose("refusal", "cannot")
     writer.prose("text", ".")
     writer.complete(USAGE)
-    (item,) = check(writer.drain(), OPENAI).items
+    (item,) = check(writer.events.drain(), OPENAI).items
     kinds = [part["type"] for part in item["content"]]
     assert kinds == ["output_text", "refusal", "output_text"]
 
@@ -214,7 +215,7 @@ def test_text_and_refusal_are_two_parts_of_one_message() -> None:
 def test_an_event_does_not_change_after_it_was_told() -> None:
     writer = new()
     writer.start()
-    early = writer.drain()
+    early = writer.events.drain()
     before = [frame.raw for frame in early]
     writer.prose("text", "x")
     writer.complete(USAGE)
@@ -227,7 +228,7 @@ def test_any_character_survives_as_one_line(text: str) -> None:
     writer.start()
     writer.prose("text", text)
     writer.complete(USAGE)
-    story = check(writer.drain(), OPENAI)
+    story = check(writer.events.drain(), OPENAI)
     assert story.deltas == {0: text}
 
 
@@ -237,14 +238,15 @@ def test_a_heartbeat_is_an_empty_delta_of_what_is_open(dialect: Dialect) -> None
     writer.start()
     writer.heartbeat()
     for tool in (Tool("function", "f"), Tool("custom", "g")):
-        writer.begin_call(tool, "", "{")
+        writer.begin_call(tool, "")
+        writer.call_delta("{")
         writer.heartbeat()
     for kind in ("reasoning", "text", "refusal"):
         writer.prose(kind, "x")
         writer.heartbeat()
     writer.close_item()
     writer.heartbeat()
-    events = check_prefix(writer.drain(), dialect).events
+    events = check_prefix(writer.events.drain(), dialect).events
     beats = [event["type"] for event in events if event.get("delta") == ""]
     thought = "reasoning_summary_text" if dialect.reasoning_summary else "reasoning"
     assert beats == [
@@ -264,7 +266,7 @@ def test_a_heartbeat_is_a_numbered_ping_where_the_dialect_has_them(name: str) ->
     writer.start()
     writer.prose("text", "x")
     writer.heartbeat()
-    frames = writer.drain()
+    frames = writer.events.drain()
     check_prefix(frames, DIALECTS[name])
     assert frames[-1].raw == b'event: ping\ndata: {"type":"ping","sequence_number":5}\n\n'
 
@@ -280,7 +282,9 @@ def test_a_heartbeat_does_not_repeat_what_is_large(size: int) -> None:
     writer.heartbeat()
     writer.complete(USAGE)
     responses = [
-        each["response"] for each in check(writer.drain(), OPENAI).events if "response" in each
+        each["response"]
+        for each in check(writer.events.drain(), OPENAI).events
+        if "response" in each
     ]
     _, _, beat, last = responses
     assert (beat["tools"] == [], beat["instructions"] is None) == (size > 65536,) * 2
@@ -295,4 +299,4 @@ def test_what_many_log_probabilities_take_is_let_go_of_in_steps() -> None:
     writer.start()
     writer.prose("text", "two", [{}] * 5_000)
     writer.complete(USAGE)
-    assert len([*writer.letting_go()]) >= 10
+    assert len([*writer.freeing()]) >= 10

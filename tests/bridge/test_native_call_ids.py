@@ -57,8 +57,10 @@ def test_calls_and_their_outputs_get_the_ids_of_the_family(model: str, ids: list
 
 def test_what_needs_no_other_ids_is_the_same_object() -> None:
     items = [call("functions.bash:0"), output("functions.bash:0"), {"type": "message"}, "odd"]
+    own = [call("functions.bash:3"), output("functions.bash:3"), call("functions.bash:7")]
     for request in (
         {"model": "kimi-k2.7", "input": items},
+        {"model": "kimi-k2.7", "input": own},
         {"model": "kimi-k2.7", "input": "Hello"},
         {"model": "kimi-k2.7", "input": TURNS, "previous_response_id": "resp_1"},
         {"model": 1, "input": TURNS},
@@ -67,3 +69,14 @@ def test_what_needs_no_other_ids_is_the_same_object() -> None:
         assert same is request
         assert changed == 0
     assert drained(renaming_calls({"model": "kimi-k2.7", "input": TURNS}))[1] == 3
+
+
+def test_an_id_of_the_models_own_stays_and_no_other_call_gets_it() -> None:
+    mixed = [call("call_a"), call("functions.bash:2"), call("call_b"), call("functions.read:4")]
+    again = [call("functions.bash:2"), output("functions.bash:2")]
+    ids = ["functions.bash:0", "functions.bash:2", "functions.bash:3", "functions.bash:4"]
+    assert renamed("kimi-k2.7", [*mixed, *again]) == [*ids[:2], "functions.bash:3", ids[3], *(
+        ["functions.bash:5"] * 2
+    )]  # fmt: skip
+    turns = [call("bash:1"), call("call_a"), output("bash:1"), call("bash:1")]
+    assert renamed("kimi-k3", turns) == ["bash:1", "bash:2", "bash:1", "bash:1"]

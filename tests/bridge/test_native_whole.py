@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,13 +19,13 @@ from dragoman.repair.pending import Policy
 from dragoman.wire.slices import drained
 
 from .hosts import HOSTS, OPENAI, VLLM, Host, Said
-from .test_native_stream import CALLED, CLEAN, REQUEST, SECTION, shown, text
+from .test_native_stream import CALLED, CLEAN, DSML, REQUEST, SECTION, shown, text
 
 Json = dict[str, Any]
 
 
-def repaired(body: bytes) -> bytes:
-    tools = drained(RequestTools.reading(REQUEST))
+def repaired(body: bytes, request: Json | None = REQUEST) -> bytes:
+    tools = drained(RequestTools.reading(request))
     return drained(repairing_whole(body, tools, Policy(), Evidence(), 1_700_000_000))
 
 
@@ -63,3 +64,14 @@ def test_what_needs_no_repair_is_the_same_bytes() -> None:
 def test_a_stream_where_none_was_asked_for_is_repaired() -> None:
     stream = VLLM.stream([("text", [SECTION])])
     assert b'"call_id":"functions.bash:0"' in repaired(stream)
+
+
+def test_a_response_that_is_stored_says_what_was_asked_for() -> None:
+    host = replace(VLLM, of_response={"tools": REQUEST["tools"], "tool_choice": "auto"})
+    said = [("text", [DSML])]
+    stream = host.stream(said, model="deepseek-v4")
+    assert b'"type":"function_call"' in repaired(stream, None)
+    response = host.events(said, model="deepseek-v4")[-1]["response"]
+    for choice, types in (("auto", ["message", "function_call"]), ("none", ["message"])):
+        after = json.loads(repaired(json.dumps(response | {"tool_choice": choice}).encode(), None))
+        assert [item["type"] for item in after["output"]] == types

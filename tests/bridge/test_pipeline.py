@@ -16,8 +16,11 @@ from dragoman.repair.pending import Policy
 from dragoman.wire.sse import Frame
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.formats.turns import DECLARED
+from tests.repair.streams import chunk, sse
 from tests.repair.test_native_calls import DEFECTS, meant
 from tests.repair.test_native_calls import stream as native_stream
+from tests.repair.test_told_back import MODELS, cuts, every_document
+from tests.repair.turns import REQUEST
 
 from .grammar import check
 from .replying import feed_body, new_reply
@@ -36,7 +39,7 @@ def stage(folder: Path) -> ChatStreamRepair:
 def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path, size: int) -> None:
     stream = (folder / "upstream.sse").read_bytes()
     pipeline = BridgePipeline(new_reply(Evidence()), stage(folder))
-    frames = pipeline.open()
+    frames = pipeline.reply.open()
     for begin in range(0, len(stream), size):
         frames += pipeline.feed(stream[begin : begin + size])
     frames += pipeline.close()
@@ -57,7 +60,7 @@ def test_after_a_fault_there_is_one_end(monkeypatch: pytest.MonkeyPatch, nth: in
 
     monkeypatch.setattr(repair, "feed", faulty)
     pipeline = BridgePipeline(reply, repair)
-    frames = pipeline.open()
+    frames = pipeline.reply.open()
     with pytest.raises(ValueError, match="a fault"):
         pipeline.feed((LEAK / "upstream.sse").read_bytes())
     frames += pipeline.fail("A fault.")
@@ -76,7 +79,7 @@ def test_a_native_call_that_carries_a_leak_is_one_item(shape: str) -> None:
 
 def test_an_upstream_that_breaks_off_fails_the_turn() -> None:
     pipeline = BridgePipeline(new_reply(Evidence()), None)
-    frames = pipeline.open()
+    frames = pipeline.reply.open()
     frames += pipeline.feed(b'data: {"choices":[{"delta":{"content":"hello"}}]}\n\n')
     frames += pipeline.give_up("gone")
     response = check(frames, OPENAI).response
@@ -86,12 +89,26 @@ def test_an_upstream_that_breaks_off_fails_the_turn() -> None:
 
 def test_a_document_is_handed_out_to_be_read() -> None:
     pipeline = BridgePipeline(new_reply(Evidence()), None, max_document=100)
-    pipeline.open()
+    pipeline.reply.open()
     assert pipeline.feed(b'{"choices"') + pipeline.feed(b": []}") + pipeline.close() == []
     assert pipeline.document == b'{"choices": []}'
 
 
 def test_a_document_that_is_too_large_fails_the_turn() -> None:
     pipeline = BridgePipeline(new_reply(Evidence()), None, max_document=10)
-    frames = pipeline.open() + pipeline.feed(b'{"choices": []}')
+    frames = pipeline.reply.open() + pipeline.feed(b'{"choices": []}')
     assert check(frames, OPENAI).response["status"] == "failed"
+
+
+@every_document
+@pytest.mark.parametrize("model", MODELS)
+def test_a_document_that_a_model_tells_is_one_message(document: Path, model: str) -> None:
+    text, tools = document.read_text(), DeclaredTools.of_request(REQUEST | {"model": model})
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    deltas = [chunk({"content": piece}, model=model) for piece in cuts(text, "tokens")]
+    streamed = sse([*deltas, chunk({}, "stop", model=model)])
+    for told in (streamed, json.dumps({"model": model, "choices": [choice]}).encode()):
+        reply = new_reply(Evidence())
+        feed_body(reply, told, ChatStreamRepair(tools, Policy(), Evidence(), NOW))
+        (item,) = reply.response["output"]
+        assert (item["type"], item["content"][0]["text"]) == ("message", text)

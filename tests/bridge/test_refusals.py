@@ -11,6 +11,8 @@ TEXTS = [
     "2",
     "The reasoning_content in the thinking mode must be passed back to the API.",
     "The content[].thinking in the thinking mode must be passed back to the API.",
+    "Missing `reasoning_content` field in the assistant message at message index 2.",
+    "Invalid assistant message: content or tool_calls must be set",
     "tools.function.parameters is not a valid moonshot flavored json schema, details: <…>",
     "invalid temperature: only 1 is allowed for this model",
     "Invalid request: the message at position 8 with role 'assistant' must not be empty",
@@ -21,6 +23,15 @@ TEXTS = [
     "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
     "Thinking mode does not support this tool_choice",
     "tool_choice 'required' is incompatible with thinking enabled",
+    "function name is invalid, must start with a letter and can contain letters, numbers, "
+    "underscores, and dashes",
+    "Invalid 'tools[0].function.name': string does not match pattern. Expected a string that "
+    "matches the pattern '^[a-zA-Z0-9_-]+$'.",
+    "System message must be at the beginning.",
+    "developer is not one of ['system', 'assistant', 'user', 'tool', 'function'] - "
+    "'messages.0.role'",
+    '{"error":{"message":"Provider returned error","metadata":{"raw":"{\\"error\\":{\\"message\\":'
+    '\\"invalid temperature: only 1 is allowed for this model\\"}}"}}}',
     "a max of 128 tools can be supported",
     "Kimi For Coding is currently only available for Coding Agents such as Kimi CLI",
 ]

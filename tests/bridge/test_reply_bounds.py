@@ -87,11 +87,11 @@ def test_whatever_comes_without_end_ends_the_turn(
     for n in itertools.count(1):
         for value in WAITS[what](n):
             reply.feed(encode(dumps(value)))
-        if reply.finished or n > BOUND:
+        if reply.writer.ended or n > BOUND:
             break
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert reply.finished
+    assert reply.writer.ended
     assert reply.error is not None
     assert reply.error.code == "server_error"
     # The terminal, which repeats what was told, is in it; Python 3.11 takes twice as much.

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.notes import Evidence
-from dragoman.wire.errors import _CODES_BY_STATUS, _KNOWN, official_code
+from dragoman.wire.error_codes import _CODES_BY_STATUS, _EXACT, _KNOWN, official_code
 from dragoman.wire.sse import Frame
 
 from .replying import call, calls, chunk, ended, new_reply, run, sse, text
@@ -137,6 +137,6 @@ def _closed(item: Any, end: str) -> bool:
 
 def test_every_code_of_a_failed_response_is_of_the_official_list() -> None:
     official = set(get_args(ResponseError.model_fields["code"].annotation))
-    codes = {known.code for known in _KNOWN} | set(_CODES_BY_STATUS.values()) | {"new_code"}
+    codes = {known.code for known in _KNOWN} | {*_CODES_BY_STATUS.values(), *_EXACT, "new_code"}
     assert {official_code(code) for code in codes} <= official
     assert all(official_code(code) == code for code in codes & official)

@@ -58,9 +58,7 @@ def images_of(messages: list[Message]) -> list[Any]:
     return [part["image_url"]["url"] for part in parts]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", IMAGES, ids="-".join)
-@pytest.mark.parametrize("as_text", [False, True], ids=["value", "json"])
 @pytest.mark.parametrize(
     ("wrap", "text"),
     [
@@ -72,15 +70,20 @@ def images_of(messages: list[Message]) -> list[Any]:
         (lambda part: {"content": part}, None),
     ],
 )
-def test_an_image_of_any_form_reaches_the_model(
-    kind: str, part: Json, as_text: bool, wrap: Any, text: str | None
-) -> None:
-    value = wrap(part)
-    made = returned(json.dumps(value, indent=1) if as_text else value, kind)
-    assert images_of(made.messages) == [URL]
-    content = made.messages[2]["content"]
-    assert content == (text or "The output is in the next user message.")
-    assert "moved to a user message media of tool outputs" in made.notes
+def test_an_image_of_any_form_reaches_the_model(part: Json, wrap: Any, text: str | None) -> None:
+    """As a value, and as its JSON text."""
+    for value in (wrap(part), json.dumps(wrap(part), indent=1)):
+        made = returned(value)
+        assert images_of(made.messages) == [URL]
+        content = made.messages[2]["content"]
+        assert content == (text or "The output is in the next user message.")
+        assert "moved to a user message media of tool outputs" in made.notes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_image_reaches_the_model_from_outputs_of_any_kind(kind: str) -> None:
+    for value in ([TEXT, MCP], json.dumps([TEXT, MCP])):
+        assert images_of(returned(value, kind).messages) == [URL]
 
 
 def test_a_data_url_alone_is_an_image() -> None:
@@ -159,6 +162,20 @@ def test_data_of_another_kind_is_left_out_and_recorded(value: Any) -> None:
 def test_short_data_is_known_by_the_fields_beside_it(value: Any) -> None:
     content = returned(value).messages[2]["content"]
     assert "UklGRg" not in content and "(data left out)" in content
+
+
+@pytest.mark.parametrize("wrap", [lambda part: [TEXT, part], lambda part: {"content": [part]}])
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
+        {"type": "input_audio", "audio_url": "data:audio/wav;base64,UklGRg=="},
+    ],
+)
+def test_audio_is_no_text_though_a_string_holds_it(part: Json, wrap: Any) -> None:
+    made = returned(json.dumps(wrap(part)))
+    assert "UklGRg" not in json.dumps(made.messages)
+    assert any(note.startswith("left out") for note in made.notes)
 
 
 def test_a_field_that_is_called_data_is_no_data_for_that() -> None:

@@ -183,3 +183,8 @@ def test_the_text_of_unknown_parts_and_items_is_sent_and_no_data() -> None:
     made = converted({"model": "m", "input": [user([odd]), {"type": "new_item", "content": [odd]}]})
     assert [m["content"] for m in made.messages] == ["seen (data left out)"] * 2
     assert "sent as text part new_part" in made.notes
+    spoken = {"type": "output_audio", "data": "QUJD" * 200, "transcript": "seen"}
+    for role in ("developer", "assistant"):
+        made = of_input({"role": role, "content": [spoken]}, user("x"))
+        assert made.messages[0]["content"] == "seen"
+        assert "sent as text part output_audio" in made.notes

@@ -45,12 +45,13 @@ def chat_create_stream(client: OpenAI, request: dict[str, Any]) -> dict[str, Any
 
 def chat_loop(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:
     """As hand-written loops do it: the reply goes into the next request, without its reasoning."""
-    messages, executed = list(request["messages"]), 0
+    messages, called = list(request["messages"]), list[str]()
     ways = chat_create, chat_create_stream
     while True:
-        result = ways[executed % 2](client, request | {"messages": messages})
+        result = ways[len(called) % 2](client, request | {"messages": messages})
         if not result["calls"]:
-            return {"text": result["text"], "executed": executed}
+            return {"text": result["text"], "called": called}
+        called += [call["name"] for call in result["calls"]]
         calls = [
             {"id": call.pop("id"), "type": "function", "function": call} for call in result["calls"]
         ]
@@ -58,7 +59,6 @@ def chat_loop(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:
         for call in calls:
             output = {"role": "tool", "tool_call_id": call["id"], "content": "from-the-tool"}
             messages.append(output)
-            executed += 1
 
 
 def chat_stream(client: OpenAI, request: dict[str, Any]) -> dict[str, Any]:

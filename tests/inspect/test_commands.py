@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from pathlib import Path
@@ -14,6 +15,7 @@ from mitmproxy.test import taddons, tflow
 
 from dragoman.inspect.stats import Stats
 from dragoman.notes import Evidence
+from dragoman.proxy.observe import commands
 from dragoman.proxy.observe.commands import Commands
 from dragoman.proxy.observe.recorder import FlowRecorder
 from fixtures.server import FOLDER
@@ -82,7 +84,11 @@ def test_a_flow_is_replayed() -> None:
     assert line.startswith("reply: unchanged")
 
 
-def test_the_flows_of_a_conversation_are_shown_alone() -> None:
+@pytest.mark.parametrize("at_once", [commands.AT_ONCE, 0])
+def test_the_flows_of_a_conversation_are_shown_alone(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(commands, "AT_ONCE", at_once)
     flows = [recorded() for _ in range(4)]
     request = json.loads(flows[0].request.content or b"")
     answer = {"role": "assistant", "content": "Yes."}
@@ -93,12 +99,20 @@ def test_the_flows_of_a_conversation_are_shown_alone() -> None:
         flow.request.content = json.dumps(request | {"messages": messages}).encode()
     flows[2].request.host = "elsewhere"
     shown = view.View()
+
+    async def chain(of: str) -> str:
+        before = list(shown)
+        line = context.master.commands.execute(f"dragoman.chain {of}")[0]
+        while not at_once and list(shown) == before:
+            await asyncio.sleep(0)
+        return str(line)
+
     with taddons.context(shown, Commands(Stats())) as context:
         shown.add(flows)
-        told = context.master.commands.execute(f"dragoman.chain @{flows[1].id}")
-        assert told[0].startswith("2 flows: ~meta chain_")
+        told = asyncio.run(chain(f"@{flows[1].id}"))
+        assert told.startswith("2 flows: ~meta chain_" if at_once else "These are many")
         assert list(shown) == flows[:2]
-        context.master.commands.execute("dragoman.chain @focus")
+        asyncio.run(chain("@focus"))
         assert list(shown) == [flows[0], flows[1], flows[3]]
 
 

@@ -25,6 +25,9 @@ LEAK = (
 )
 NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": "{}"}}
 ERROR = {"error": {"message": "m", "type": "engine_overloaded"}}
+SEARCHED = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+SAID = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
+CALLED = {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
 LONG = "long " * 300_000
 
 
@@ -60,6 +63,23 @@ def test_how_a_turn_ended(body: bytes, wanted: str, job: Any) -> None:
     sides = (passed.upstream_reply, b""), (passed.client_reply, b"")
     seen = drained(summarizing_both(*sides))
     assert str(outcome_of(seen, Evidence())) == wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "wanted"),
+    [
+        ({"error": {"message": "m", "code": 502}}, 200, "✗ error 502"),
+        ({"detail": "Not Found"}, 404, "✗ HTTP 404"),
+        ({"error": "m"}, 200, "✗ error"),
+        ({"object": "response", "output": [SEARCHED, SAID]}, 200, "✓ text"),
+        ({"object": "response", "output": [SEARCHED, CALLED]}, 200, "✓ 1 call shell"),
+        ({"object": "response", "status": "cancelled", "output": []}, 200, "✗ cancelled"),
+    ],
+)
+def test_how_a_whole_reply_ended(body: dict[str, Any], status: int, wanted: str) -> None:
+    side = json.dumps(body).encode(), b""
+    seen = drained(summarizing_both(side, side))
+    assert str(outcome_of(seen, Evidence(), status=status)) == wanted
 
 
 def test_what_is_no_reply_of_an_llm_is_no_answer() -> None:

@@ -15,6 +15,7 @@ from dragoman.inspect.exchange import Exchange, Step, Timing
 from dragoman.inspect.outcome import RUNNING
 from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page, full_diff_page
 from dragoman.inspect.pages.frame_text import SAYS
+from dragoman.inspect.pages.page import stats_page
 from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
@@ -57,9 +58,11 @@ def test_a_repaired_turn_at_a_look() -> None:
 
 
 def test_a_bridged_turn_at_a_look() -> None:
+    page = turn_page(bridged(CODEX))
+    assert max(len(line.text) for line in page) <= 76, "half a window"
     in_order(
-        text(turn_page(bridged(CODEX))),
-        "✓ 1 call apply_patch · some-org/chat-model · incomplete, waits for its calls ·",
+        text(page),
+        "✓ 1 call apply_patch · some-org/chat-model · incomplete, waits for its calls",
         "bridged",
         "── Converted ",
         "1 tool called in leaked tokens: apply_patch",
@@ -102,9 +105,16 @@ def test_choices_are_shown_apart() -> None:
     ],
 )
 def test_an_error_is_shown_whatever_its_shape(body: bytes, shown: str) -> None:
-    page = turn_page(same(body, status=429))
-    in_order(text(page), "HTTP 429", shown)
+    request = b'{"model": "kimi-k2.5", "messages": []}'
+    page = turn_page(same(body, status=429, request=request))
+    in_order(text(page), "kimi-k2.5 · HTTP 429", shown)
     assert page[0].style == "error"
+
+
+def test_an_error_stands_before_what_was_done() -> None:
+    exchange = same(b'{"error": {"message": "Slow down."}}', status=429)
+    page = turn_page(replace(exchange, told_request=("dropped a thing",)))
+    in_order(text(page), "── Error: HTTP 429", "• dropped a thing")
 
 
 def test_a_long_text_is_cut_with_a_count() -> None:
@@ -224,7 +234,7 @@ def test_a_whole_bridged_reply_is_read_and_compared() -> None:
 def test_a_bridged_request_says_what_was_asked_and_what_became_of_it() -> None:
     in_order(
         text(request_page(bridged())),
-        "some-org/chat-model · 9 messages · 4 tools · streamed · chat request, converted",
+        "some-org/chat-model · 9 messages · 4 tools · streamed\nchat request, converted",
         "── The client asked ",
         "web_search",
         "── Converted ",
@@ -245,6 +255,21 @@ def test_a_bridged_request_says_what_was_asked_and_what_became_of_it() -> None:
         "── Settings ",
         '"prompt_cache_key": "thread-1"',
     )
+
+
+def test_outputs_that_are_submitted_are_shown_as_what_the_client_asked() -> None:
+    outputs = [{"tool_call_id": "call_1", "output": "done"}]
+    request = json.dumps({"tool_outputs": outputs}).encode()
+    page = text(request_page(replace(bridged(), client_request=request)))
+    in_order(page, "items   1 tool output", "── 1 tool output · call_1 ", "  done", "── After: ")
+
+
+def test_a_request_that_was_refused_is_shown_once() -> None:
+    request = json.dumps({"model": "m", "input": "Hi.", "background": True}).encode()
+    refused = replace(same(b"", request=request), job="bridge", told_request=("refused: x",))
+    page = text(request_page(refused))
+    in_order(page, "── The client asked ", "• refused: x", "  Hi.")
+    assert ("After: " in page, page.count("Hi.")) == (False, 1)
 
 
 def test_a_cured_request_says_what_was_changed_in_it() -> None:
@@ -293,3 +318,15 @@ def test_what_was_not_kept_is_a_gap_and_times_are_right_behind_it() -> None:
 def test_an_earlier_dragoman_kept_the_first_bytes_alone() -> None:
     page = text(upstream_page(replace(same(b"data: 1\n\n"), upstream_missing=1000)))
     assert page.rstrip().endswith("that came then were not kept …")
+
+
+def test_statistics_fit_half_a_window() -> None:
+    times = "p50 0.02 s · p95 0.03 s · max 0.03 s"
+    figures = (
+        "flows 2 · tokens in 43206 · tokens out 133 · turns with tools 1 · leaked 2 (2 kimi_k2)"
+    )
+    page = stats_page([["flows", "12"], ["first token", times], ["api.moonshot.ai k", figures]])
+    in_order(
+        text(page), "   12  flows", f"first token: {times}", "── api.moonshot.ai k ", "leaked 2"
+    )
+    assert max(len(line.text) for line in page) <= 76

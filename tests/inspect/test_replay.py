@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.bridge.cure.chat_request import cured
+from dragoman.bridge.model_families import family_of
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import DIALECTS
@@ -67,6 +69,18 @@ def bridged(request: Path, answer: Path, dialect: str = "openai", **more: Any) -
 @pytest.mark.parametrize("folder", FIXTURES, ids=lambda folder: folder.name)
 def test_every_fixture_is_unchanged(folder: Path) -> None:
     (line,) = compare(repaired(folder))
+    assert line.startswith("reply: unchanged")
+
+
+def test_a_reply_whose_tools_were_sent_with_other_names_is_unchanged() -> None:
+    function = {"name": "a.b", "parameters": {"type": "object"}}
+    asked = {"model": "kimi-k2.6", "tools": [{"type": "function", "function": function}]}
+    made = cured(asked, family_of("kimi-k2.6")).request
+    name = made["tools"][0]["function"]["name"]
+    call = {"id": "x", "type": "function", "function": {"name": name, "arguments": "{}"}}
+    sent = dumps({"choices": [{"index": 0, "message": {"tool_calls": [call]}}]})
+    got = sent.replace(name.encode(), b"a.b")
+    (line,) = compare(Exchange("repair", dumps(asked), dumps(made), sent, got))
     assert line.startswith("reply: unchanged")
 
 

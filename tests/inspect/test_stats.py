@@ -62,11 +62,14 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
     stats.add(summary(outcome=Outcome("failed", "refused by Dragoman: x"), parsed=False))
     stats.add(summary(outcome=Outcome("cut", "max tokens"), forms={"native id": 0}))
     stats.add(summary(outcome=Outcome("empty", "no answer, no call")))
+    stats.add(summary(notes={"dropped": 1}))  # a stray marker
+    stats.add(summary(notes={"left as text": 1}))
+    stats.add(summary(notes={"dropped": 1}, job="bridge"))  # a tool that no chat host has
     rows = table(stats)
-    assert (rows["flows"], rows["streams"], rows["whole replies"]) == ("6", "5", "1")
-    assert (rows["clean"], rows["repaired"], rows["failed"]) == ("1", "1", "2")
+    assert (rows["flows"], rows["streams"], rows["whole replies"]) == ("9", "8", "1")
+    assert (rows["clean"], rows["repaired"], rows["failed"]) == ("3", "2", "2")
     assert rows["cut off"] == rows["no answer, no call"] == "1"
-    assert (rows["bridged"], rows["calls repaired"]) == ("1", "2")
+    assert (rows["bridged"], rows["calls repaired"]) == ("2", "2")
     assert rows["call read from: native id"] == "2"
     assert rows["failure: rate_limit_exceeded"] == rows["failure: refused by Dragoman"] == "1"
     assert rows["no reply of an LLM"] == "1"

@@ -15,7 +15,7 @@ from dragoman.inspect.exchange import Job
 from dragoman.inspect.headline import headline
 from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.summary import ReplySummary
-from dragoman.notes import Evidence
+from dragoman.notes import REPAIRED, Evidence
 from tests.repair.streams import chunk, sse, summarize
 
 NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": ""}}
@@ -72,6 +72,9 @@ def test_an_error_is_a_reply_that_failed(error: bytes) -> None:
 def test_a_chunk_that_reports_an_error_beside_its_choices_failed() -> None:
     broken = {**chunk({"content": ""}, "error"), "error": {"code": 502, "type": "overloaded"}}
     assert summarize(sse([chunk({"content": "Hi"}), broken])).failed == "overloaded"
+    broken = chunk({"content": ""}, "error")
+    broken["choices"][0]["error"] = {"code": 502, "message": "Provider disconnected."}
+    assert summarize(sse([chunk({"content": "Hi"}), broken])).failed == "error 502"
 
 
 def test_a_responses_stream() -> None:
@@ -172,7 +175,7 @@ def test_the_headline_tells_repaired_calls_from_others() -> None:
     seen = ReplySummary(parsed=True, model="m", calls=("bash", "bash", "read"))
     told = line("repair", seen, Evidence(calls=Counter({"bash": 1, "read": 1})))
     assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired"
-    notes = Counter({("read", "read (dsml, plain name)"): 1, ("read", "bash (glm, a)"): 1})
+    notes = Counter({(REPAIRED, "read (dsml, plain name)"): 1, (REPAIRED, "bash (glm, a)"): 1})
     told = line("repair", seen, Evidence(Counter({"bash": 1, "read": 1}), notes=notes))
     assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired from dsml, glm"
     # Calls of a reply that failed, or was cut, are among its figures.

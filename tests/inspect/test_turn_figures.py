@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.recorded_calls import MAX_READ, recorded_calls
 from dragoman.inspect.stats import Stats
-from dragoman.inspect.turn_figures import TurnFigures, figures_of
+from dragoman.inspect.turn_figures import TurnFigures, counting_refused, figures_of
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.wire.slices import drained
 from tests.inspect.test_stats import summary, table
 from tests.repair.streams import chunk, repair, sse, summarize
 
@@ -45,7 +47,9 @@ def escaped(chunks: list[Any]) -> bytes:
 
 def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence) -> TurnFigures:
     seen = summarize(client)
-    return figures_of(body, tools, evidence, seen, outcome_of(seen, evidence))
+    refused = drained(counting_refused(body, tools, evidence, seen))
+    seen = replace(seen, refused_calls=refused)
+    return figures_of(tools, evidence, seen, outcome_of(seen, evidence))
 
 
 @pytest.mark.parametrize(
@@ -65,12 +69,12 @@ def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence
 )
 def test_the_calls_of_a_stream_are_read(chunks: list[Any], wanted: list[tuple[str, str]]) -> None:
     for body in (sse(chunks), escaped(chunks)):
-        assert recorded_calls(body) == wanted
+        assert drained(recorded_calls(body)) == wanted
 
 
 def test_what_would_take_too_long_is_not_known() -> None:
     mixed = [more(at % 2, " ") for at in range(MAX_READ + 1)]
-    assert recorded_calls(sse([head(0), head(1), *mixed])) == []
+    assert drained(recorded_calls(sse([head(0), head(1), *mixed]))) == []
 
 
 LEAK = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}<|tool_call_end|>"

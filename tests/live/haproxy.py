@@ -25,13 +25,13 @@ class HAProxy:
     def __init__(self, folder: Path, first: Mitmdump, second: Mitmdump) -> None:
         program = need_command("haproxy", "/usr/sbin/haproxy", install="apt-get install haproxy")
         # The path of a Unix socket must be short; pytest's folders are not.
-        self._admin = Path(f"/tmp/dragoman-haproxy-{os.getpid()}.sock")
+        self.admin = Path(f"/tmp/dragoman-haproxy-{os.getpid()}.sock")
         self._log = folder / "haproxy.log"
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         environment = {
             **os.environ,
-            "DRAGOMAN_ADMIN": str(self._admin),
+            "DRAGOMAN_ADMIN": str(self.admin),
             "DRAGOMAN_LISTEN": f"127.0.0.1:{self.port}",
             "DRAGOMAN_FIRST": f"127.0.0.1:{first.port}",
             "DRAGOMAN_SECOND": f"127.0.0.1:{second.port}",
@@ -53,7 +53,7 @@ class HAProxy:
     def ask(self, command: str) -> str:
         """What HAProxy answers to a command on its admin socket."""
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(self._admin))
+            connection.connect(str(self.admin))
             connection.sendall(f"{command}\n".encode())
             with connection.makefile() as answer:
                 return answer.read()
@@ -95,7 +95,7 @@ class HAProxy:
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(10)
-        self._admin.unlink(missing_ok=True)
+        self.admin.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,9 @@ from tests.repair.streams import chunk, sse
 TURNS = 10
 DONE = "All is done."
 Json = dict[str, Any]
-_TOOLS = ("bash", "Bash")
+_TOOLS = re.compile("[bB]ash|1[.]sh|_?1_sh_[0-9a-f]{8}").fullmatch
+_NAMES = re.compile("[a-zA-Z_][a-zA-Z0-9_-]{2,63}").fullmatch
+_DEEPSEEK_NAMES = "^[a-zA-Z0-9_-]+$"
 _LEAK = (
     "<|tool_calls_section_begin|><|tool_call_begin|>{}<|tool_call_argument_begin|>{}"
     "<|tool_call_end|><|tool_calls_section_end|>"
@@ -59,13 +62,21 @@ def calls_of(body: Json) -> list[Json]:
     return [message for message in body["messages"] if message.get("tool_calls")]
 
 
+def _names(body: Json) -> list[str]:
+    calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+    return [each["function"]["name"] for each in [*body.get("tools", ()), *calls]]
+
+
 def _moonshot(body: Json) -> str:
+    if not all(map(_NAMES, _names(body))):
+        text = "function name is invalid, must start with a letter and can contain letters"
+        return f"{text}, numbers, underscores, and dashes"
     for tool in body.get("tools", ()):
         with contextlib.suppress(KeyError):
             for refusal in refusals(tool["function"]["parameters"]):
                 text = "tools.function.parameters is not a valid moonshot flavored json schema"
                 return f"{text}, details: <{refusal}>"
-    if body.get("temperature", 1) != 1:
+    if body.get("temperature", 1) != 1 or body.get("top_p", 0.95) != 0.95:
         return "invalid temperature: only 1 is allowed for this model"
     if body.get("tool_choice") == "required":
         return "tool_choice 'required' is incompatible with thinking enabled"
@@ -85,9 +96,15 @@ def _moonshot(body: Json) -> str:
 
 
 def _deepseek(body: Json) -> str:
+    for number, name in enumerate(_names(body)):
+        if not re.match(_DEEPSEEK_NAMES, name):
+            text = "string does not match pattern. Expected a string that matches the pattern"
+            return f"Invalid 'tools[{number}].function.name': {text} '{_DEEPSEEK_NAMES}'."
     has_it = False
     for message in body["messages"]:
         if message["role"] == "assistant":
+            if message.get("content") is None and not message.get("tool_calls"):
+                return "Invalid assistant message: content or tool_calls must be set"
             if (has_it or message.get("tool_calls")) and "reasoning_content" not in message:
                 return "The reasoning_content in the thinking mode must be passed back to the API."
             has_it = has_it or "reasoning_content" in message
@@ -113,7 +130,7 @@ def _unpaired(body: Json) -> str:
 
 def _answer(body: Json) -> Reply:
     names = [tool["function"]["name"] for tool in body.get("tools", ())]
-    name = next((name for name in _TOOLS if name in names), "")
+    name = next(filter(_TOOLS, names), "")
     number = len(calls_of(body))
     if not name or number >= TURNS:
         said = [chunk({"reasoning_content": "It is over."}), chunk({"content": DONE})]

@@ -471,7 +471,11 @@ def test_a_websocket_upgrade_is_answered_with_426_at_once(bridge: Bridge) -> Non
 
 
 UNTOUCHED = [
-    ("GET", "/v1/models", b""),
+    ("GET", "/v1/models?client_version=0.169.0", b""),
+    ("POST", "/v1/memories/trace_summarize", b"{ }"),
+    ("POST", "/v1/images/generations", b"{ }"),
+    ("POST", "/v1/images/edits", b"{ }"),
+    ("POST", "/v1/alpha/search", b"{ }"),
     ("POST", "/v1/embeddings", b'{"model": "e",  "input": "x"}'),
     ("POST", "/v1/responses/other/thing", b"{ }"),
     ("POST", "/v1/my-responses", b"{ }"),
@@ -481,15 +485,18 @@ UNTOUCHED = [
 
 @pytest.mark.parametrize(("method", "path", "body"), UNTOUCHED)
 def test_other_requests_pass_untouched(bridge: Bridge, method: str, path: str, body: bytes) -> None:
+    """Whether the host knows them or not."""
     answer = b'{ "object": "list",  "data": [] }'
-    name = f"untouched{UNTOUCHED.index((method, path, body))}"
-    bridge.upstream.replies[name + path] = Reply(answer, "application/json")
-    exchange = bridge.ask(name, body, ("accept-encoding", "gzip"), path=path, method=method)
-    assert (exchange.reply.status, exchange.reply.body) == (200, answer)
-    (sent,) = exchange.sent
-    assert (sent.method, sent.body) == (method, body)
-    assert sent.path.endswith(path)
-    assert sent.header("accept-encoding") == "gzip"
+    for status in (200, 404):
+        name = f"untouched{UNTOUCHED.index((method, path, body))}_{status}"
+        reply = Reply(answer, "application/json", status)
+        bridge.upstream.replies[name + path.partition("?")[0]] = reply
+        exchange = bridge.ask(name, body, ("accept-encoding", "gzip"), path=path, method=method)
+        assert (exchange.reply.status, exchange.reply.body) == (status, answer)
+        (sent,) = exchange.sent
+        assert (sent.method, sent.body) == (method, body)
+        assert sent.path.endswith(path)
+        assert sent.header("accept-encoding") == "gzip"
 
 
 @pytest.mark.parametrize("upgrade", [False, True])

@@ -27,6 +27,8 @@ from tests.repair.streams import chunk, sse
 from tests.repair.test_told_back import TOKENS
 
 CODEX = HEAVY / "@openai" / "codex" / "bin" / "codex.js"
+CODEX_BEFORE = HEAVY / "codex-before" / "bin" / "codex.js"
+"""Of July 2026."""
 MODEL = "kimi-k2.5"
 CONFIGURATION = """
 model = "{model}"
@@ -54,6 +56,7 @@ class Codex:
     folder: Path
     key: str
     """By which the upstream tells this test's requests from others'."""
+    program: Path = CODEX
     origin: str = "https://kimi.test"
 
     @property
@@ -67,7 +70,7 @@ class Codex:
             "CODEX_HOME": str(self.folder),
             "REPLAY_KEY": "sk-test",
         }
-        return [node(), CODEX, *arguments], environment, self.work
+        return [node(), self.program, *arguments], environment, self.work
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         done = run_agent(*self.command(*arguments))
@@ -141,10 +144,16 @@ def codex(
     rerouted: Callable[..., Mitmdump],
     tmp_path: Path,
 ) -> Codex:
-    need(CODEX, "install npm, then `make test-clients` sets up Codex")
+    program: Path = getattr(request, "param", CODEX)
+    need(program, "install npm, then `make test-clients` sets up Codex")
     (tmp_path / "work").mkdir()
     key = re.sub(r"\W", "", request.node.name)
-    return Codex(tls_upstream, rerouted(tls_upstream), tmp_path, key)
+    return Codex(tls_upstream, rerouted(tls_upstream), tmp_path, key, program)
+
+
+VERSIONS = pytest.mark.parametrize(
+    "codex", [CODEX, CODEX_BEFORE], indirect=True, ids=["newest", "before"]
+)
 
 
 def check_call(
@@ -251,6 +260,7 @@ def test_codex_runs_nothing_of_an_example(codex: Codex, model: str) -> None:
     assert len(codex.arrived(f"example_{model}")) == 1
 
 
+@VERSIONS
 def test_a_resumed_thread_begins_with_the_same_bytes(codex: Codex) -> None:
     codex.turn("agent_codex")
     items = codex.exec("resume", "--last", "And again.")

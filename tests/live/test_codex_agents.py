@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,7 +16,7 @@ from dragoman.bridge.request.turn_items import SUMMARY_PROMPT
 from fixtures.server import Reply
 from fixtures.wire import Request
 from tests.live.responses import to_last_message
-from tests.live.test_codex import FLAGS, Codex, codex
+from tests.live.test_codex import CODEX, CODEX_BEFORE, FLAGS, VERSIONS, Codex, codex
 from tests.repair.streams import chunk, sse
 
 __all__ = ["codex"]
@@ -20,6 +24,17 @@ pytestmark = pytest.mark.heavy
 
 AGENTS = "\n[features]\nmulti_agent_v2 = true\n"
 TASK = "Count to three."
+
+
+def configure(
+    codex: Codex, fixture: str, name: str, options: str = "", *, like: str | None = "gpt-5.5"
+) -> None:
+    """For a provider of this name, with further options."""
+    codex.configure(fixture, like=like)
+    path = codex.folder / "config.toml"
+    path.write_text(options + path.read_text().replace('"Replay"', f'"{name}"'))
+
+
 SUMMARY = "The user wants tea, and the kettle is on."
 FULL = {"prompt_tokens": 90_000, "completion_tokens": 9, "total_tokens": 90_009}
 
@@ -39,6 +54,7 @@ def told(request: Request) -> list[str]:
     return [m["content"] for m in request.json["messages"] if m["role"] == "user"]
 
 
+@VERSIONS
 def test_a_child_gets_its_task_and_its_parent_the_answer(codex: Codex) -> None:
     task, answer = (
         "[Message from /root to /root/count:]\n",
@@ -84,10 +100,7 @@ def test_a_thread_goes_on_from_its_summary(codex: Codex, name: str) -> None:
 
     fixture = f"compaction_{name}"
     codex.upstream.replies[fixture] = reply
-    codex.configure(fixture)
-    path = codex.folder / "config.toml"
-    limit = "model_auto_compact_token_limit = 50000\n"
-    path.write_text(limit + path.read_text().replace('"Replay"', f'"{name}"'))
+    configure(codex, fixture, name, "model_auto_compact_token_limit = 50000\n")
     items = codex.exec("Make tea.")
     assert items[-1]["text"] == "Tea is ready."
     items = codex.exec("resume", "--last", "Thank you.")
@@ -97,6 +110,126 @@ def test_a_thread_goes_on_from_its_summary(codex: Codex, name: str) -> None:
     assert (told(asked)[-1] == SUMMARY_PROMPT) == (name == "OpenAI")
     assert any(SUMMARY in text for text in told(went_on))
     assert resumed.body.startswith(to_last_message(went_on))
+
+
+class Editor:
+    """Codex as an editor runs it: it is sent requests, one JSON text a line."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._ids = itertools.count()
+        self.ask("initialize", clientInfo={"name": "tests", "version": "1"})
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of a request."""
+        asked = {"id": next(self._ids), "method": method, "params": params}
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        self._process.stdin.flush()
+        result: dict[str, Any] = self._read("id", asked["id"])["result"]
+        return result
+
+    def turn(self, method: str, **params: Any) -> None:
+        """A turn to its end."""
+        self.ask(method, **params)
+        turn = self._read("method", "turn/completed")["params"]["turn"]
+        assert turn["status"] == "completed", turn
+
+    def say(self, thread: str, text: str) -> None:
+        self.turn("turn/start", threadId=thread, input=[{"type": "text", "text": text}])
+
+    def _read(self, name: str, value: Any) -> dict[str, Any]:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            message: dict[str, Any] = json.loads(line)
+            if message.get(name) == value:
+                return message
+        raise AssertionError(f"it ended before {value}")
+
+
+@contextmanager
+def editor(codex: Codex) -> Iterator[Editor]:
+    command, environment, folder = codex.command("app-server")
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    process = subprocess.Popen(
+        command, env=environment, cwd=folder, stderr=subprocess.DEVNULL, **pipes
+    )
+    end = threading.Timer(60, process.kill)
+    end.start()
+    try:
+        yield Editor(process)
+    finally:
+        end.cancel()
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("codex", "name"),
+    [(CODEX, "OpenAI"), (CODEX, "Replay"), (CODEX_BEFORE, "OpenAI")],
+    indirect=["codex"],
+    ids=["newest-OpenAI", "newest-other", "before-OpenAI"],
+)
+def test_a_thread_that_was_compacted_by_hand_goes_on_for_long(codex: Codex, name: str) -> None:
+    def reply(request: Request) -> Reply:
+        return said("I see." if request.json.get("tools") else SUMMARY)
+
+    codex.upstream.replies["by_hand"] = reply
+    configure(codex, "by_hand", name)
+    with editor(codex) as asked:
+        folder = str(codex.work)
+        started = asked.ask("thread/start", cwd=folder, approvalPolicy="never")
+        thread = started["thread"]["id"]
+        asked.say(thread, "Make tea.")
+        asked.turn("thread/compact/start", threadId=thread)
+        for number in range(20):
+            asked.say(thread, f"And then {number}?")
+    with editor(codex) as asked:
+        asked.ask("thread/resume", threadId=thread)
+        asked.say(thread, "Thank you.")
+    first, summary, *turns = codex.upstream.requests_of("by_hand", codex.key)[1:]
+    assert summary.body.startswith(to_last_message(first))
+    assert (told(summary)[-1] == SUMMARY_PROMPT) == (name == "OpenAI")
+    said_last = [told(turn)[-1] for turn in turns]
+    assert said_last == [*(f"And then {number}?" for number in range(20)), "Thank you."]
+    assert any(SUMMARY in text for text in told(turns[0]))
+    for before, after in itertools.pairwise(turns):
+        assert after.body.startswith(to_last_message(before))
+
+
+BESIDE = {"/v1/models": {"data": [{"id": "kimi-k2.5"}]}, "/v1/alpha/search": {"output": "Hot."}}
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_what_codex_asks_beside_its_turns_is_answered_by_the_host(
+    codex: Codex, knows: bool
+) -> None:
+    """Its list of models, and what its tool for the web looks for."""
+
+    def reply(request: Request) -> Reply:
+        outputs = [m["content"] for m in request.json["messages"] if m["role"] == "tool"]
+        if outputs:
+            return said(f"It said: {outputs[-1]}")
+        return called("web__run", search_query=[{"q": "tea"}])
+
+    fixture = f"beside_{knows}"
+    for path, answer in BESIDE.items():
+        body, status = (json.dumps(answer).encode(), 200) if knows else (b"", 404)
+        codex.upstream.replies[fixture + path] = Reply(body, "application/json", status)
+    codex.upstream.replies[fixture] = reply
+    configure(codex, fixture, "OpenAI", 'web_search = "live"\n', like=None)
+    path = codex.folder / "config.toml"
+    text = path.read_text()
+    base = text.partition('base_url = "')[2].partition('"')[0]
+    features = "[features]\nstandalone_web_search = true\n"
+    path.write_text(f'{text}model_catalog_url = "{base}/models"\n{features}')
+    items = codex.exec("What is tea?")
+    assert ("Hot." if knows else "404") in items[-1]["text"]
+    asked = codex.upstream.requests_of(fixture, codex.key)
+    ends = [request.path.rpartition("/v1/")[2].partition("?")[0] for request in asked]
+    assert ends.count("chat/completions") == 2
+    assert ends.count("alpha/search") == 1
+    assert 0 < ends.count("models") < 5
 
 
 LIMIT = {"message": "max organization concurrency: 1, please try again after 1 seconds"}

@@ -29,10 +29,10 @@ from tests.waiting import eventually
 
 Json = dict[str, Any]
 MODELS = [
-    ("kimi-k2.6", []),
-    ("kimi-k3", []),
-    ("deepseek-v4-pro", []),
-    ("deepseek-v4-pro", ["--set", "dragoman_repair=off"]),
+    ("kimi-k2.6", "bash", []),
+    ("kimi-k3", "1.sh", []),
+    ("deepseek-v4-pro", "1.sh", []),
+    ("deepseek-v4-pro", "bash", ["--set", "dragoman_repair=off"]),
 ]
 TARGET = {"$ref": "#/definitions/Path", "description": "Where."}
 PARAMETERS = {
@@ -47,6 +47,7 @@ OPENING = [
     {"role": "developer", "content": "You are careful."},
     {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "text", "text": "Hi."}]},
     {"role": "assistant", "content": ""},
+    {"role": "assistant", "content": None},
     USER,
 ]
 REPLAYER = ROOT / "tests" / "live" / "replayer.py"
@@ -90,12 +91,13 @@ def messages_in(request: Request) -> bytes:
 def test_openai_python_talks_to_a_host_that_refuses(
     host: StrictHost,
     name: str,
-    case: tuple[str, list[str]],
+    case: tuple[str, str, list[str]],
     mitmdump: Callable[..., Mitmdump],
     clients: Clients,
 ) -> None:
-    model, options = case
-    request = {"model": model, "messages": OPENING, **SENT}
+    model, tool, options = case
+    tools = [{"type": "function", "function": {"name": tool, "parameters": PARAMETERS}}]
+    request = {"model": model, "messages": OPENING, "tools": tools, "temperature": 0.2}
     base_url = f"{host.url}/{name};cut=event/v1"
     without, proxy = mitmdump("--set", "dragoman_cure=off"), mitmdump(*options)
     with pytest.raises(pytest.fail.Exception):
@@ -107,22 +109,35 @@ def test_openai_python_talks_to_a_host_that_refuses(
     client = clients.get("openai_python.py", proxy.client_environment())
     result = client.ask("chat.loop", f"{host.url}/{name}x;cut=event/v1", request)
     check(host, f"{name}x", result["text"])
+    assert result["called"] == [tool] * TURNS
     proxy.wait_for_log("cured: put back remembered reasoning ×10")
 
 
-def test_openai_agents_talks_to_a_host_that_refuses(
-    host: StrictHost, name: str, mitmdump: Callable[..., Mitmdump], clients: Clients
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("openai_agents.py", "kimi-k2.6", "stream", "create"),
+        ("langchain_client.py", "kimi-k2.6", "stream"),
+        ("langchain_client.py", "deepseek-v4-pro", "stream"),
+    ],
+    ids="-".join,
+)
+def test_a_library_talks_to_a_host_that_refuses(
+    host: StrictHost,
+    name: str,
+    mitmdump: Callable[..., Mitmdump],
+    clients: Clients,
+    case: tuple[str, ...],
 ) -> None:
-    request = {"prompt": "Do it.", "name": "kimi-k2.6", "max_turns": TURNS + 2}
+    script, model, *modes = case
+    request = {"prompt": "Do it.", "name": model, "max_turns": TURNS + 2}
     without = mitmdump("--set", "dragoman_cure=off").client_environment()
     with pytest.raises(pytest.fail.Exception):
-        clients.get("openai_agents.py", without).ask(
-            "chat.stream", f"{host.url}/{name}/v1", request
-        )
+        clients.get(script, without).ask("chat.stream", f"{host.url}/{name}/v1", request)
     assert host.refused
-    for mode in ("stream", "create"):
+    for mode in modes:
         host.refused.clear()
-        client = clients.get("openai_agents.py", mitmdump().client_environment())
+        client = clients.get(script, mitmdump().client_environment())
         result = client.ask(f"chat.{mode}", f"{host.url}/{name}{mode}/v1", request)
         check(host, f"{name}{mode}", result["text"])
 
@@ -132,7 +147,8 @@ def ask(
 ) -> wire.Reply:
     """One request, as bytes or streamed."""
     data = body if isinstance(body, bytes) else json.dumps({**body, "stream": True}).encode()
-    headers = [("content-type", "application/json"), ("authorization", f"Bearer {key}")]
+    headers = [("content-type", "application/json")]
+    headers += [("authorization", f"Bearer {key}")] if key else []
     url = f"{proxy.url}/{name}/v1/chat/completions"
     return wire.exchange(url, data, headers=tuple(headers), **options)
 
@@ -146,7 +162,7 @@ def converse(proxy: Mitmdump, name: str, messages: list[Json], key: str = "sk-al
     return [*messages, said, {"role": "tool", "tool_call_id": call["id"], "content": "done"}]
 
 
-def test_a_restart_forgets_nothing_and_another_key_gets_nothing(
+def test_a_restart_forgets_nothing_and_nobody_else_gets_anything(
     host: StrictHost, name: str, tmp_path: Path
 ) -> None:
     make_confdir(tmp_path)
@@ -156,12 +172,14 @@ def test_a_restart_forgets_nothing_and_another_key_gets_nothing(
         proxy.kill()
     with Mitmdump(tmp_path, *mode) as proxy:
         converse(proxy, name, messages)
-        converse(proxy, name, messages, "sk-mallory")
-        converse(proxy, f"{name}x", messages)
+        for other, key in ((name, "sk-mallory"), (name, ""), (f"{name}x", "sk-alice")):
+            converse(proxy, other, messages, key)
         proxy.check_log()
-    *_, mine, others, elsewhere = host.requests
-    found = [[m["reasoning_content"] for m in calls_of(r.json)] for r in (mine, others, elsewhere)]
-    assert found == [[thought(0), thought(1)], [" ", " "], [" ", " "]]
+    with Mitmdump(tmp_path, *mode, "--set", "dragoman_store=off") as proxy:
+        converse(proxy, name, messages)
+    mine, *others = host.requests[-5:]
+    found = [[m["reasoning_content"] for m in calls_of(r.json)] for r in (mine, *others)]
+    assert found == [[thought(0), thought(1)], *[[" ", " "]] * 4]
 
 
 def test_the_end_of_a_turn_waits_until_its_reasoning_is_kept(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from mitmproxy import http
+from mitmproxy.flow import Flow
 from mitmproxy.io import FlowReader
 
 from dragoman.inspect.exchange import Exchange
@@ -51,7 +52,7 @@ def saved(plain_upstream: Upstream, tmp_path: Path) -> Saved:
     return Saved(plain_upstream, tmp_path)
 
 
-def exchanged(flow: http.HTTPFlow) -> Exchange:
+def exchanged(flow: Flow) -> Exchange:
     exchange = exchange_of(flow)
     assert exchange is not None
     return exchange
@@ -67,7 +68,7 @@ def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
     assert (exchange.job, exchange.status) == ("repair", 200)
     assert exchange.calls == {"bash": 1, "read": 1}
-    assert any(line.startswith("read bash") for line in exchange.told)
+    assert any(line.startswith("repaired bash") for line in exchange.told)
     assert (exchange.upstream_missing, exchange.client_missing) == (0, 0)
     assert flow.marked == ":wrench:"
 
@@ -180,7 +181,7 @@ def test_a_request_that_is_refused_is_told(plain_upstream: Upstream, tmp_path: P
     assert saved.chat.ask(LEAKING, path="/v1/responses", request=request).status == 400
     (flow,) = saved.flows()
     assert flow.comment.startswith("✗ refused by Dragoman: 'background' needs")
-    assert any("background" in line for line in exchanged(flow).told)
+    assert any("background" in line for line in exchanged(flow).told_request)
 
 
 def test_a_failure_of_a_repaired_host_leaves_a_line(

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fixtures.regenerate import native_fixtures, request, upstream
-from fixtures.server import FOLDER, Upstream
+from fixtures.server import FOLDER, Reply, Upstream
+from tests.bridge.hosts import VLLM
 from tests.bridge.native_grammar import check_native
+from tests.bridge.test_native_stream import DSML
+from tests.bridge.test_native_stream import REQUEST as WITH_TOOLS
+from tests.live import wire
 from tests.live.chat import FAULTS, Chat, fixture_bytes
 from tests.live.clients import Clients
 from tests.live.mitmdump import ADDON, Mitmdump
@@ -33,7 +38,7 @@ def test_the_client_receives_the_expected_reply(chat: Chat, folder: Path) -> Non
     file = upstream(folder)
     assert file is not None
     expected = (folder / f"responses{file.suffix}").read_bytes()
-    for options in ("", ";cut=bytes:37", ";cut=event;encoding=gzip"):
+    for options in ("", ";cut=bytes:37;framing=close", ";cut=event;encoding=gzip"):
         reply = chat.ask(folder.name, options, path=PATH, request=request(folder))
         assert reply.body == expected
     told = "1 call bash .*left as text" if folder.name == CLEAN else "repaired from "
@@ -51,6 +56,21 @@ def test_a_call_leaves_while_its_stream_runs(chat: Chat) -> None:
         release_when=lambda body: b'"call_id":"functions.bash:0"' in body,
     )
     assert reply.body == fixture_bytes(LEAKING, "responses.sse")
+
+
+def test_a_response_that_its_host_has_stored_comes_repaired(chat: Chat) -> None:
+    host = replace(VLLM, of_response={"tools": WITH_TOOLS["tools"]})
+    said = [("text", ["Now.", DSML])]
+    stream = host.stream(said, model="deepseek-v4")
+    whole = json.dumps(host.events(said, model="deepseek-v4")[-1]["response"]).encode()
+    path = "/v1/responses/resp_68f1"
+    for query, stored in (("", whole), ("?stream=true", stream), ("?starting_after=7", stream)):
+        kind = "application/json" if stored is whole else "text/event-stream"
+        chat.upstream.replies[f"stored{path}"] = Reply(stored, kind)
+        reply = wire.exchange(f"{chat.proxy.url}/stored{path}{query}", b"", method="GET")
+        assert (b'"function_call"' in reply.body) == (query != "?starting_after=7")
+        assert (reply.body == stored) == (query == "?starting_after=7")
+    chat.proxy.wait_for_log("1 repaired from dsml")
 
 
 def test_a_stream_that_breaks_off_breaks_off_after_what_was_held(chat: Chat) -> None:

@@ -149,9 +149,7 @@ def test_opencode_asks_again_after_a_stream_that_ends_early_and_well(opencode: O
     """And comes to its answer if the upstream is well again."""
     opencode.upstream.replies["recovers"] = Reply(CUT)
     process = opencode.start("recovers")
-    begun = time.monotonic()
-    while not opencode.requests("recovers") and time.monotonic() < begun + 20:
-        time.sleep(0.01)
+    opencode.proxy.wait_for_log("/recovers.* ✗")
     opencode.upstream.replies["recovers"] = Reply(SAID)
     events = finish(process, 40)
     assert process.returncode == 0

@@ -222,13 +222,16 @@ def test_the_script_and_its_options_in_the_configuration_file_are_read(
     assert "dragoman_store: there is no store 'offf'" in output
 
 
-@pytest.mark.parametrize("block", ["main.py --listen-host 127.0.0.1\n", "127.0.0.1:8000"])
-def test_mitmdump_starts_as_written(
-    checkout: Checkout, started: list[subprocess.Popen[str]], block: str
+@pytest.mark.parametrize(
+    ("block", "option"),
+    [("main.py --listen-host 127.0.0.1\n", "--listen-port "), ("127.0.0.1:8000", "PORT=")],
+)
+def test_the_proxy_starts_as_written(
+    checkout: Checkout, started: list[subprocess.Popen[str]], block: str, option: str
 ) -> None:
     port = free_port()
-    command = blocks("README.md", "sh", block).strip()
-    started.append(checkout.start(f"{command} --listen-port {port}"))
+    command = blocks("README.md", "sh", block).partition("    #")[0].strip()
+    started.append(checkout.start(f"{command} {option}{port}"))
     eventually(lambda: listens(port))
 
 
@@ -236,6 +239,10 @@ def test_what_is_shown_with_the_replaying_upstream_works(checkout: Checkout) -> 
     """One test, as all examples use the same ports."""
     output = checkout.run(blocks("README.md", "sh", "make upstream"))
     assert '"type":"response.completed"' in output.replace('": "', '":"')
+    output = checkout.run(blocks("docs/looking.md", "sh", "--folder recorded"))
+    assert '"name":"bash"' in output.replace('": "', '":"')
+    assert "repaired bash (kimi_k2, native id)" in output
+    assert "<|tool_calls_section_begin|>" in output, "of the upstream itself"
     output = checkout.run(blocks("docs/stored-responses.md", "sh", "submit_tool_outputs"))
     assert "response.required_action" in output
     assert "from-the-tool" in output

@@ -59,7 +59,7 @@ def _of_choice(index: int, value: dict[str, Any]) -> dict[str, Any]:
 
 def leak(*, stripped: bool) -> Leak:
     """With a call whose begin marker the host has `stripped`, or without."""
-    numbers = itertools.count()
+    numbers = itertools.count(100)
     words: list[str] = []
 
     def word() -> str:
@@ -87,7 +87,8 @@ def leak(*, stripped: bool) -> Leak:
     contents += [f" {word()} <", f" {word()} <|tool_"]
     deltas += [{"content": content} for content in contents]
     only = {"type": "object", "properties": {"only": {}}, "additionalProperties": False}
-    tools = [*({"name": name} for name in names), {"name": "unique", "parameters": only}]
+    tools = [{"name": name} for name in (*names, "re.named")]
+    tools.append({"name": "unique", "parameters": only})
     return Leak(words, deltas, tools)
 
 
@@ -113,6 +114,7 @@ STREAM_STAGES = [
     "proxy.flows.cure_flow:reading",
     "proxy.flows.cure_flow:reading_history",
     "proxy.flows.cure_flow:asker_of",
+    "bridge.cure.tool_names:ToolNames.given_in",
     "stored.turn_reader:TurnReader.feed",
     "stored.turn_reader:TurnReader._read_frame",
     "proxy.observe.monitor:FlowRecorder",
@@ -146,13 +148,13 @@ STREAM_STAGES = [
     "repair.scanner:Scanner.takes",
     "repair.scanner:Scanner._step_text",
     "repair.call_reader:CallReader.run",
-    "repair.formats.kimi_k2.format:match_marker",
+    "repair.formats.marker_set:MarkedFormat.match",
     "repair.formats.kimi_k2.names:resolve",
     "repair.call_namer:CallNamer.arguments",
     "repair.call_namer:CallNamer.end",
     "repair.formats.kimi_k2.parser:KimiParser.next",
     "repair.formats.kimi_k2.parser:KimiParser.push",
-    "repair.formats.kimi_k2.parser:find_marker",
+    "repair.formats.kimi_k2.parser:KimiParser._read_section",
     "repair.formats.json_arguments:JsonArguments.push",
     "repair.formats.json_arguments:JsonArguments.step",
     "repair.formats.json_arguments:JsonArguments.takes",

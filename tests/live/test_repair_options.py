@@ -208,7 +208,7 @@ def test_the_evidence_of_a_repair_is_one_log_line_and_a_comment(
     assert "made_up" in first
     assert re.search(
         r"✓ 1 call bash · repair · kimi · 1 repaired from kimi_k2 · first \d\.\d s; "
-        r"read bash \(kimi_k2, native id\)$",
+        r"repaired bash \(kimi_k2, native id\)$",
         first,
     )
     assert "inferred from its arguments" in counter

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import re
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,8 +19,9 @@ from fixtures.server import Upstream
 from tests.live import wire
 from tests.live.chat import REQUEST as CHAT
 from tests.live.chat import fixture_bytes
+from tests.live.clients import need_command
 from tests.live.haproxy import HAProxy
-from tests.live.mitmdump import Mitmdump, make_confdir
+from tests.live.mitmdump import ROOT, Mitmdump, make_confdir
 from tests.live.responses import JSON, Exchange, calls_of
 from tests.live.responses import REQUEST as RESPONSES
 from tests.waiting import eventually
@@ -90,7 +94,17 @@ def check_responses(reply: wire.Reply) -> None:
     assert [name for name, _ in calls] == ["bash", "read"]
 
 
-def test_streams_end_whole_while_their_instance_is_drained(
+def draining(balancer: HAProxy) -> str:
+    """What docs/stored-responses.md says to type, for the first instance."""
+    need_command("socat", install="apt-get install socat")
+    page = (ROOT / "docs" / "stored-responses.md").read_text()
+    (block,) = re.findall(r"^```sh\n(admin.*?)^```", page, re.S | re.M)
+    typed = block.replace("/tmp/dragoman-haproxy.sock", str(balancer.admin))
+    assert typed != block
+    return str(typed)
+
+
+def test_streams_end_whole_while_their_instance_is_drained_as_documented(
     setup: Setup, pool: ThreadPoolExecutor
 ) -> None:
     balancer = setup.balancer
@@ -104,7 +118,10 @@ def test_streams_end_whole_while_their_instance_is_drained(
     on_first = balancer.running("first")
     assert on_first == STREAMS // 2, "half of the streams each"
 
-    balancer.drain("first")
+    drains = subprocess.Popen(
+        ["bash", "-ec", draining(balancer)], env=os.environ | {"PID_OF_FIRST": str(setup.first.pid)}
+    )
+    balancer.wait_until(lambda: balancer.status("first").startswith("DRAIN"))
     served = balancer.served("first"), balancer.served("second")
     check_chat(setup.chat())
     check_responses(setup.responses())
@@ -112,7 +129,7 @@ def test_streams_end_whole_while_their_instance_is_drained(
     assert (balancer.served("first"), balancer.served("second")) == (served[0], served[1] + 2)
 
     setup.upstream.release(FIXTURE)
-    balancer.wait_until(lambda: balancer.running("first") == 0)
+    assert drains.wait(60) == 0
     setup.stop(setup.first)
     for chat in chats:
         check_chat(chat.result())

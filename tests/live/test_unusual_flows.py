@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mitmproxy import http
 from mitmproxy.io import FlowReader, FlowWriter
 from mitmproxy.test import tflow
 
-from dragoman.inspect.replay import normal
+from dragoman.inspect.fixture import IncompleteError
+from dragoman.inspect.replay import compare, normal
 from dragoman.proxy.observe.recorder import exchange_of
 from fixtures.server import Reply, Upstream
 from tests.live import wire
 from tests.live.chat import Chat, fixture_bytes
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
-from tests.live.test_evidence import LEAKING, RESPONSES, Saved
+from tests.live.test_evidence import LEAKING, RESPONSES, Saved, exchanged
 from tests.repair.streams import read
 from tests.waiting import eventually
 
@@ -81,44 +81,47 @@ def test_a_stream_without_a_body_is_a_failed_response(
     saved.flows()
 
 
-def test_a_bridged_flow_that_is_replayed_from_a_file_is_bridged_again(
+def test_bridged_flows_that_are_replayed_from_a_file_are_bridged_again(
     plain_upstream: Upstream, tmp_path: Path
 ) -> None:
-    """Without the store that had a part of its conversation."""
+    """Without the store that had a part of their conversation."""
     saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_bridge=~u /v1/responses")
     first = bridged(saved.chat)
     previous = json.loads(first.rpartition(b"data: ")[2])["response"]["id"]
     request = {**RESPONSES, "previous_response_id": previous}
     headers = (("x-dragoman-dialect", "codex"),)
     codex = saved.chat.ask(LEAKING, path="/v1/responses?a=b", request=request, headers=headers)
-    *_, flow = saved.flows()
-    assert "continued with 4 items from the store" in told_of(flow)
-    with (tmp_path / "one").open("wb") as file:
-        FlowWriter(file).add(flow)
+    waits = json.loads(codex.body.rpartition(b"data: ")[2])["response"]["id"]
+    calls = "functions.bash:15", "functions.read:16"
+    outputs = [{"tool_call_id": call_id, "output": "done"} for call_id in calls]
+    path, submitted = f"/v1/responses/{waits}/submit_tool_outputs", {"tool_outputs": outputs}
+    saved.chat.ask(LEAKING, path=path, request=submitted | {"stream": True}, headers=headers)
+    flows = saved.flows()[-2:]
+    assert "continued with 4 items from the store" in exchanged(flows[0]).told_request
+    with (tmp_path / "two").open("wb") as file:
+        for flow in flows:
+            FlowWriter(file).add(flow)
     again = tmp_path / "again"
     make_confdir(tmp_path / "conf2")
-    arguments = "--client-replay", str(tmp_path / "one"), "-w", str(again)
+    arguments = "--client-replay", str(tmp_path / "two"), "-w", str(again)
     with Mitmdump(tmp_path / "conf2", *arguments, "--set", "dragoman_store=off") as proxy:
-        proxy.wait_for_log(" · bridge · .*; bridged: it was when it ran first")
+        proxy.wait_for_log("(?s)(; bridged: it was when it ran first.*){2}")
         proxy.check_log()
     with again.open("rb") as file:
-        (replayed,) = FlowReader(file).stream()
-    assert isinstance(replayed, http.HTTPFlow)
-    exchange, before = exchange_of(replayed), exchange_of(flow)
-    assert exchange is not None and before is not None
-    assert exchange.job == "bridge"
-    assert exchange.client_path.endswith("/v1/responses?a=b")
-    assert exchange.client_request == before.client_request
-    assert exchange.upstream_request == before.upstream_request
-    assert normal(exchange.client_reply) == normal(codex.body)
-    assert b"response.required_action" in exchange.client_reply
-    assert replayed.comment.startswith("✓ 2 calls bash, read · bridge")
-
-
-def told_of(flow: http.HTTPFlow) -> tuple[str, ...]:
-    exchange = exchange_of(flow)
-    assert exchange is not None
-    return exchange.told_request
+        replayed = [exchanged(flow) for flow in FlowReader(file).stream()]
+    for now, before in zip(replayed, map(exchanged, flows), strict=True):
+        assert now.job == "bridge"
+        assert now.client_path == before.client_path
+        assert now.client_request == before.client_request
+        assert now.upstream_request == before.upstream_request
+        assert b"response.required_action" in now.client_reply
+        assert str(now.outcome) == "✓ 2 calls bash, read"
+    assert normal(replayed[0].client_reply) == normal(codex.body)
+    reply, asked = compare(replayed[0])
+    assert "unchanged" in reply
+    assert "not compared" in asked
+    with pytest.raises(IncompleteError):
+        compare(replayed[1])
 
 
 def test_a_person_replays_edits_and_reverts_a_bridged_flow(

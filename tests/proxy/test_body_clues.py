@@ -45,7 +45,7 @@ ABOUT_AN_ADDRESS = [
     (JSON, json.dumps({"a": {"b": {"c": {"d": "model"}}}})),
     (JSON, "[" * 100_000),
 ]
-ADDRESSES = ("/models/x/v1/responses?model=1", "/models/x/v1/responses", "model.test")
+ASKED = http.Request.make("POST", "https://model.test/models/x/v1/responses?model=1")
 
 
 def reply(kind: str, body: bytes, encoding: str = "identity") -> http.Response:
@@ -62,12 +62,12 @@ def reply(kind: str, body: bytes, encoding: str = "identity") -> http.Response:
 )
 def test_what_a_404_is_about(kind: str, body: str, encoding: str, named: bool) -> None:
     data = gzip.compress(body.encode()) if encoding == "gzip" else body.encode()
-    assert names_something(reply(kind, data, encoding), *ADDRESSES) is named
+    assert names_something(ASKED, reply(kind, data, encoding)) is named
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-unknown"])
 def test_a_404_that_cannot_be_read_names_nothing(encoding: str) -> None:
-    assert not names_something(reply(JSON, b"model", encoding))
+    assert not names_something(ASKED, reply(JSON, b"model", encoding))
 
 
 def asks(body: bytes, encoding: str = "identity") -> bool:

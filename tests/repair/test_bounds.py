@@ -14,7 +14,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallStart, LeftAsText, ScanEvent, Text
 from dragoman.repair.formats import ALL
 from dragoman.repair.formats.json_arguments import QUOTED_LIMIT
-from dragoman.repair.formats.kimi_k2.names import HEADER_LIMIT
+from dragoman.repair.formats.marker_set import HEADER_LIMIT
 from dragoman.repair.pending import Policy
 from dragoman.repair.scanner import BLANK_LIMIT
 from dragoman.wire.sse import Frame

@@ -119,7 +119,7 @@ def test_a_nameless_call_goes_to_the_only_tool_that_accepts_its_arguments() -> N
     schemas = {"bash": _needs("command"), "read": _needs("path")}
     name, call_id, notes = _one_call("7", json.dumps({"path": "a"}), schemas)
     assert (name, call_id) == ("read", "call_0_1700000000")
-    assert "read read (kimi_k2, inferred from its arguments)" in notes
+    assert "repaired read (kimi_k2, inferred from its arguments)" in notes
 
 
 @pytest.mark.parametrize(

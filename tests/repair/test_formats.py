@@ -116,12 +116,7 @@ def toy_unfinished(text: str) -> int:
     return next((n for n in sizes if any(m.startswith(text[-n:]) for m in MARKERS)), 0)
 
 
-class Toy:
-    name = "toy"
-    beginnings = ("[[",)
-    markers = FOUND.pattern
-    look_back = 0
-
+class Toy(LeakFormat):
     def match(self, text: str, at: int) -> MarkerMatch | None:
         found = FOUND.match(text, at)
         if found is None:
@@ -132,26 +127,10 @@ class Toy:
     def unfinished(self, text: str) -> int:
         return toy_unfinished(text)
 
-    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
-        return False
 
-    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
-        return ""
-
-    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
-        return False
-
-    def parser(
-        self,
-        match: MarkerMatch,
-        header: str,  # noqa: ARG002
-        start: int,
-        tools: DeclaredTools,  # noqa: ARG002
-    ) -> ToyParser:
-        return ToyParser(match.name, start)
-
-
-TOY: LeakFormat = Toy()
+TOY = Toy(
+    "toy", ("[[",), FOUND.pattern, lambda match, _header, start, _: ToyParser(match.name, start)
+)
 CHOICE = FormatChoice((KIMI_K2, TOY))
 BOTH = CHOICE.active("")
 DSML_LS = '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>'

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from dragoman.repair.events import Arguments, CallEnd, Dropped, NoJson
 from dragoman.repair.formats.json_arguments import QUOTED_LIMIT, JsonArguments
+from dragoman.repair.formats.marker_set import MarkerSet
 
-MARKERS = ("<end>", "<next>", "<stray>")
-FIND = re.compile("|".join(MARKERS)).search
-
-
-def unfinished(text: str) -> int:
-    sizes = range(min(6, len(text)), 0, -1)
-    return next((n for n in sizes if any(m.startswith(text[-n:]) for m in MARKERS)), 0)
+MARKERS = MarkerSet(("<end>", "<next>", "<stray>"))
 
 
 def read(pieces: list[str]) -> tuple[str, str, str, str]:
     """The arguments, how they ended, by which marker, and the rest."""
-    arguments = JsonArguments(FIND, unfinished, {"<stray>": "stray"})
+    arguments = JsonArguments(MARKERS, {"<stray>": "stray"})
     events: list[Arguments | NoJson | CallEnd | Dropped] = []
     after = ""
     for piece in pieces:
@@ -87,7 +80,7 @@ def test_text_becomes_arguments_however_it_is_cut(
 
 
 def test_after_a_quoted_marker_arguments_are_held_up_to_a_limit() -> None:
-    arguments = JsonArguments(FIND, unfinished, {})
+    arguments = JsonArguments(MARKERS)
     arguments.push(f'{{"a":"<end>{LONG[: QUOTED_LIMIT - 10]}')
     while arguments.step():
         pass
@@ -100,7 +93,7 @@ def test_after_a_quoted_marker_arguments_are_held_up_to_a_limit() -> None:
 
 
 def test_more_of_a_string_is_taken_at_once_and_its_end_is_not() -> None:
-    arguments = JsonArguments(FIND, unfinished, {})
+    arguments = JsonArguments(MARKERS)
     arguments.push('{"a":"b')
     while arguments.step():
         pass

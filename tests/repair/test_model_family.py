@@ -26,6 +26,7 @@ from dragoman.repair.model_family import families_of
         (["x-ai/grok-5"], "xai"),
         (["gpt-oss-120b"], "gpt-oss"),
         (["openai/gpt-oss-20b:free"], "gpt-oss"),
+        (["GPT_OSS_120B"], "gpt-oss"),
         (["groq/llama-4"], "open"),
         (["accounts/fireworks/models/deepseek-v4"], "deepseek"),
         (["z-ai/glm-5.2:free"], "glm"),

@@ -80,7 +80,11 @@ def test_white_space_alone_after_the_last_section_is_dropped(field: str, blank: 
 
 
 def test_what_was_touched_or_left_is_on_record() -> None:
-    for text, what in ((f"a {SE} b", "dropped"), (f"`{SE}`", "left as text"), (SECTION, "read")):
+    for text, what in (
+        (f"a {SE} b", "dropped"),
+        (f"`{SE}`", "left as text"),
+        (SECTION, "repaired"),
+    ):
         evidence = Evidence()
         stream = sse([chunk({"content": text}), chunk({}, "stop")])
         repair(stream, REQUEST, evidence=evidence)

@@ -290,11 +290,13 @@ CUT = [
 
 @pytest.mark.parametrize("said", [None, CUT])
 @pytest.mark.parametrize("status", ["completed", "incomplete", "cancelled", "failed"])
-def test_a_call_that_was_cut_is_no_history(status: str, said: Any) -> None:
-    """A `shell_call` is told whole or not at all: ``incomplete``, it names no command."""
+def test_what_was_cut_is_no_history(status: str, said: Any) -> None:
+    """A `shell_call` is told whole or not at all: ``incomplete``, it names no command.  A message
+    that a limit cut has had its end."""
+    whole = [each for each in CUT[:4] if status != "failed" or each["type"] != "message"]
     output = CUT if said is None else []
     response = {"id": "resp_1", "status": status, "output": output}
     kept = replace(made(1), response=response, said=said)
-    assert drained(kept.listing())[1:] == CUT[:4]
+    assert drained(kept.listing())[1:] == whole
     assert [call["call_id"] for call in drained(open_calls(kept)).values()] == ["c2", "c3"]
-    assert drained(resuming(kept, []))["input"][1:] == CUT[:4]
+    assert drained(resuming(kept, []))["input"][1:] == whole

@@ -2,8 +2,8 @@
 
     python -m tests.web.demo
 
-Starts the replaying upstream and a mitmweb, and prints the address to open.  There are a
-stream that is repaired, the same one bridged, a clean one, and one that is still running.
+Starts the replaying upstream and a mitmweb, and prints the address to open.  There is a turn
+for each way to end, and one that is still running.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fixtures.server import Upstream
+from fixtures.server import Reply, Upstream
 from tests.live.mitmdump import make_confdir
 from tests.web.mitmweb import HOST, Mitmweb, ask
 
@@ -25,7 +25,15 @@ TRAFFIC = (
     ("bridge", "kimi_specification"),
     ("repair", "clean_native_tools"),
     ("bridge", "kimi_pretty_arguments"),
+    ("bridge", "clean_native_tools"),
+    ("repair", "clean_text"),
+    ("repair", "kimi_cut_off"),
+    ("bridge", "empty"),
+    ("bridge", "clean_error_frame"),
+    ("repair", "clean_http_error"),
+    ("bridge", "kimi_two_sections;abort=2000"),
 )
+EMPTY = Reply(b'data: {"model":"kimi-k2.5","choices":[{"delta":{},"finish_reason":"stop"}]}\n\n')
 RUNNING = ("bridge", "kimi_cut_markers")
 PACED = ";cut=event;pace=0.02"
 SLOW = ";cut=event;pace=0.5"
@@ -56,6 +64,7 @@ def mitmweb_with_traffic() -> Iterator[Mitmweb]:
     """A mitmweb in which some streams have ended, and one runs."""
     with tempfile.TemporaryDirectory() as folder, Upstream(tls=True) as upstream:
         make_confdir(Path(folder))
+        upstream.replies["empty"] = EMPTY
         with Mitmweb(Path(folder), upstream) as proxy:
             for job, fixture in TRAFFIC:
                 ask(proxy, job, fixture + PACED)

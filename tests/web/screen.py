@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Locator, Page, WebSocket, expect, sync_
 
 from tests.live.clients import need_command
 
-SIZE = {"width": 1280, "height": 800}
+SIZE = {"width": 1400, "height": 900}
 PATIENCE = 20_000
 """Milliseconds for what is to appear, on a machine that has much else to do."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome")

@@ -39,7 +39,7 @@ def test_make_web_gives_a_mitmweb_with_traffic_until_it_is_interrupted(browser: 
         screen = Screen(browser, opened[1])
         rows = screen.page.locator(".flow-table tbody tr:has(td)")
         expect(rows).to_have_count(len(demo.TRAFFIC) + 1)
-        expect(screen.comment("clean_native_tools")).to_contain_text("clean · ")
+        expect(screen.comment("clean_text")).to_contain_text("clean · ")
         expect(screen.comment(demo.RUNNING[1])).to_contain_text("… running · bridge · ")
         screen.page.close()
     finally:

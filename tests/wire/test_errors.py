@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.responses.dialects import CODEX, DIALECTS, Dialect
+from dragoman.bridge.responses.dialects import CODEX, OPENAI
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
@@ -25,7 +25,8 @@ CONTEXT = "context_length_exceeded"
 QUOTA = "insufficient_quota"
 RATE = "rate_limit_exceeded"
 PROMPT = "invalid_prompt"
-NEAREST = {CONTEXT: PROMPT, QUOTA: RATE}
+EXACT = ("credit_balance_exhausted", "organization_spend_limit_exceeded", "flex_unavailable")
+NEAREST = {CONTEXT: PROMPT, QUOTA: RATE} | dict.fromkeys(EXACT, RATE)
 """For the codes that only Codex knows, those of the API's own list."""
 
 # (status, what the upstream says, the code it means), from the hosts' documents and reports.
@@ -49,8 +50,11 @@ SAID: list[tuple[int, dict[str, Any], str | None]] = [
     (529, {"message": "m"}, RATE),
     (401, {"message": "k3-256k supports only 256K context"}, CONTEXT),
     (503, {"message": "m", "code": "slow_down"}, RATE),
-    (429, {"message": "m", "code": "credit_balance_exhausted"}, QUOTA),
-    (429, {"message": "m", "code": "organization_spend_limit_exceeded"}, QUOTA),
+    *((429, {"message": "m", "code": code}, code) for code in EXACT),
+    (403, {"message": "Sorry, your account balance is insufficient"}, QUOTA),
+    (429, {"message": "You've reached your usage limit for this billing cycle."}, QUOTA),
+    (403, {"message": "This model only supports 256K context"}, CONTEXT),
+    (400, {"message": "Range of input length should be [1, 258048]"}, CONTEXT),
     (400, {"message": "The request was rejected because it was considered high risk"}, PROMPT),
     (400, {"message": "m", "code": "content_policy_violation"}, PROMPT),
     (401, {"message": "Invalid Authentication", "code": "invalid_api_key"}, "invalid_api_key"),
@@ -175,6 +179,10 @@ def test_the_wait_is_told_in_words_codex_reads() -> None:
     [
         (429, "Slow down.", "", "5"),
         (429, "Slow down.", "7", "7"),
+        (429, "Slow down.", "1.5", "2"),
+        (429, "Slow down.", "soon", "5"),
+        (429, "Slow down.", "Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:28:00 GMT"),
+        (429, "Rate limit reached. Try again in 1m30.2s", "", "91"),
         (429, "max organization concurrency: 1, please try again after 1 seconds", "", "1"),
         (429, "Rate limit reached, try again in 350ms", "", "1"),
         (429, "Rate limit reached. Please retry in 2m.", "", "120"),
@@ -197,12 +205,23 @@ def test_who_meets_a_limit_hears_when_to_ask_again(
     assert bool(found) == (told.code == RATE)
 
 
-def test_a_context_that_is_too_long_is_no_matter_of_authentication() -> None:
-    """As JSON and as plain text."""
-    for body in (b'{"error":{"message":"k3-256k supports only 256K context"}}', b"prompt too long"):
-        error = http_error(401, body)
-        assert (error.status, json.loads(error.body)["error"]["code"]) == (400, CONTEXT)
+def test_a_context_that_is_too_long_is_a_bad_request() -> None:
+    """As JSON and as plain text; Codex looks for it in no other."""
+    said = {"message": "k3-256k supports only 256K context", "type": "authentication_error"}
+    for body in (json.dumps({"error": said}).encode(), b"prompt too long"):
+        for status in (400, 401, 403, 413, 422, 500):
+            error = http_error(status, body)
+            told = json.loads(error.body)["error"]
+            assert (error.status, told["code"]) == (400, CONTEXT)
+            assert status == 400 or told["type"] == "invalid_request_error"
     assert http_error(401, b'{"error":{"message":"Invalid key"}}').status == 401
+
+
+def test_what_the_provider_behind_a_router_said_counts() -> None:
+    raw = '{"error":{"message":"Input token length too long"}}'
+    said = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
+    told = json.loads(http_body(400, json.dumps({"error": said}).encode()))["error"]
+    assert (told["code"], told["message"]) == (CONTEXT, f"Provider returned error: {raw}")
 
 
 def test_a_long_message_is_cut() -> None:
@@ -220,13 +239,13 @@ def test_a_refusal_has_the_same_shape() -> None:
     }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize(("status", "said", "code"), SAID)
 def test_an_error_in_the_stream_fails_the_turn_with_a_code_that_its_client_knows(
-    dialect: Dialect, status: int, said: dict[str, Any], code: str | None
+    status: int, said: dict[str, Any], code: str | None
 ) -> None:
-    wanted = code if code in {CONTEXT, QUOTA, RATE, PROMPT} else None
-    for value in shapes({"code": status} | said)[:3]:
+    wanted = code if code in {CONTEXT, QUOTA, RATE, PROMPT, *EXACT} else None
+    values = shapes({"code": status} | said)[:3]
+    for dialect, value in zip((CODEX, OPENAI, CODEX), values, strict=True):
         got = run([text("a"), value], dialect)
         told = got.response["error"]
         assert told["message"].startswith(said["message"])

@@ -1,7 +1,7 @@
-"""The neutral pieces of a conversation: what a client's request comes to, whatever its API.
+"""The neutral pieces of a conversation, whatever the client's API.
 
 A reader makes them of the items of a request (`request.input_items`), and `request.chat_messages`
-lays them out as the messages of a chat request.
+makes the messages of a chat request of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AssistantText:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a provider's tool did for the assistant, in one remark."""
+    """One line on what a provider's tool did for the assistant."""
 
     text: str
 
@@ -54,7 +54,7 @@ class ToolCall:
     arguments: str
     """The text of a JSON object."""
     item_id: str = ""
-    """Set for a call that may be answered by the id of its item."""
+    """Set if the call may also be answered by this id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""Reasoning, or a summary, on its way through a client that keeps no store.
+"""Carries reasoning, or a summary, through a client that keeps no store.
 
-Clients return the ``encrypted_content`` of a reasoning or a compaction item verbatim and drop
-most else, so the text travels in it: ``dragoman.1.<checksum>.<base64url>``.  It hides nothing;
-version and checksum tell our own envelope from another vendor's ciphertext, and a
-whole one from one that was cut.  The same text always gives the same envelope.
+Clients return the ``encrypted_content`` of an item verbatim and drop most else, so the text
+travels in it: ``dragoman.1.<checksum>.<base64url>``.  It hides nothing; version and checksum
+distinguish our own envelope from another vendor's ciphertext and from one that was cut.  The same
+text always gives the same envelope.
 """
 
 from __future__ import annotations

@@ -8,9 +8,10 @@ pattern is found in its name.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..repair.model_family import families_of
@@ -32,17 +33,39 @@ class Refusals:
     """Schemas outside Moonshot's subset (`cure.moonshot_schema`)."""
     empty_messages: bool = False
     """Messages and parts without text."""
+    null_messages: bool = False
+    """An assistant's message without calls whose content is null."""
     broken_history: bool = False
     """Calls without outputs, outputs without calls, calls without ids, and arguments that are
     not the text of a JSON object."""
     developer_role: bool = False
     """The role ``developer``, or worse: Kimi's templates have no header for it, or drop it."""
+    tool_names: bool = False
+    """Names of functions outside `Family.tool_name`."""
 
 
 _NOTHING = Refusals()
-_MOONSHOT = Refusals(" ", True, True, True, True)
-"""A blank is accepted in every report, an empty string not: pi#4178."""
-_DEEPSEEK = Refusals("", broken_history=True, developer_role=True)
+_MOONSHOT = Refusals(
+    # It is accepted in every report, an empty string not: pi#4178.
+    missing_reasoning=" ",
+    schemas=True,
+    empty_messages=True,
+    broken_history=True,
+    developer_role=True,
+    tool_names=True,
+)
+_DEEPSEEK = Refusals(
+    missing_reasoning="",
+    null_messages=True,
+    broken_history=True,
+    developer_role=True,
+    tool_names=True,
+)
+_FIXED = {"temperature": 1.0, "top_p": 0.95, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""What Kimi K2.5 and later take (Kimi API reference, "models-overview": "Cannot be modified")."""
+_TEMPERATURE_UNTHINKING = 0.6
+"""What they take of it with thinking off ("only 0.6 is allowed for this model")."""
+_LONGEST_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +91,8 @@ class Family:
     refuses: Refusals = _NOTHING
     forced_tool_choice: bool = True
     """Whether ``tool_choice`` may be ``required`` or name a function."""
-    sampling: bool = True
-    """Whether temperature, top_p and the penalties may differ from the default."""
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    """The sampling parameters that may have one value only."""
     tool_name: re.Pattern[str] = _ANY_TOOL_NAME
     """What a function's name must match as a whole."""
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -100,7 +123,31 @@ class Family:
     @property
     def is_strict(self) -> bool:
         """Whether there is anything in a chat request that its hosts refuse."""
-        return self.refuses != _NOTHING or not (self.forced_tool_choice and self.sampling)
+        asks = self.sampling or self.system_messages == "start" or not self.forced_tool_choice
+        return bool(asks) or self.refuses != _NOTHING
+
+    def takes(self, name: str, value: object, *, thinks: bool) -> bool:
+        """Whether a sampling parameter may have this value; null is as good as none."""
+        if value is None or name not in self.sampling:
+            return True
+        only = self.sampling[name]
+        if name == "temperature" and not thinks:
+            only = _TEMPERATURE_UNTHINKING
+        return type(value) in (int, float) and value == only
+
+    def tool_called(self, name: str) -> str:
+        """The name that a tool of this name is sent with.
+
+        What would be refused (characters, length) is replaced, and a hash of the whole name
+        appended, so that different names stay different.
+        """
+        if self.tool_name.fullmatch(name):
+            return name
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        clean = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
+        # The end is kept: the function's own name stands there.
+        stem = clean[-(_LONGEST_NAME - len(digest) - 2) :]
+        return f"{stem}_{digest}" if stem[:1].isalpha() else f"_{stem}_{digest}"
 
     def thinks(self, request: Mapping[str, Any]) -> bool:
         """Whether the model thinks when it is asked so."""
@@ -134,84 +181,51 @@ _LOW_TO_HIGH = ("low", "medium", "high")
 """What Moonshot's own client sends to K2 models, and all that gpt-oss takes."""
 
 
+_KIMI = Family(
+    "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
+    "kimi",
+    call_ids="conversation",
+    reasoning="known",
+    refuses=_MOONSHOT,
+    forced_tool_choice=False,
+    sampling=_FIXED,
+    tool_name=_KIMI_TOOL_NAME,
+    efforts=_LOW_TO_HIGH,
+)
 _FAMILIES: tuple[Family, ...] = (
-    Family(
-        "kimi-k3",
-        "kimi",
-        re.compile(r"k3(?![0-9])"),
+    replace(
+        _KIMI,
+        name="kimi-k3",
+        models=re.compile(r"k3(?![0-9])"),
         call_ids="message",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        sampling=False,
-        tool_name=_KIMI_TOOL_NAME,
         # It always thinks (Kimi API guide, "use-thinking-effort").
         efforts=("low", "high", "max"),
     ),
-    Family(
-        "kimi-k2.5",  # and k2.6; "p" for "." at Fireworks
-        "kimi",
-        re.compile(r"k2[.p_-]?[56](?![0-9])"),
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        sampling=False,
-        tool_name=_KIMI_TOOL_NAME,
-        efforts=_LOW_TO_HIGH,
+    replace(
+        _KIMI,
+        name="kimi-k2.5",  # and k2.6; "p" for "." at Fireworks
+        models=re.compile(r"k2[.p_-]?[56](?![0-9])"),
         # Kimi API reference, "models-overview": "Accepts enabled or disabled".
         thinking_off={"thinking": {"type": "disabled"}},
     ),
-    Family(
-        "kimi-k2.7",  # and later
-        "kimi",
-        re.compile(r"k2[.p_-]?[7-9](?![0-9])"),
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        sampling=False,
-        tool_name=_KIMI_TOOL_NAME,
+    replace(
+        _KIMI,
+        name="kimi-k2.7",  # and later
         # It always thinks: "invalid thinking: only type=enabled is allowed for this model".
-        efforts=_LOW_TO_HIGH,
+        models=re.compile(r"k2[.p_-]?[7-9](?![0-9])"),
     ),
-    Family(
-        "kimi-k2-thinking",
-        "kimi",
-        re.compile(r"thinking"),
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        tool_name=_KIMI_TOOL_NAME,
-        efforts=_LOW_TO_HIGH,
-    ),
-    Family(
-        "kimi-k2",  # instruct, 0711, 0905, turbo: no thinking
-        "kimi",
-        re.compile(r"k2|moonshot-v1"),
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        tool_name=_KIMI_TOOL_NAME,
+    replace(_KIMI, name="kimi-k2-thinking", models=re.compile(r"thinking"), sampling={}),
+    replace(
+        _KIMI,
+        name="kimi-k2",  # instruct, 0711, 0905, turbo: no thinking
+        models=re.compile(r"k2|moonshot-v1"),
+        forced_tool_choice=True,
+        sampling={},
+        efforts=(),
         thinking_off={},
     ),
-    Family(
-        "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
-        "kimi",
-        call_ids="conversation",
-        reasoning="known",
-        refuses=_MOONSHOT,
-        forced_tool_choice=False,
-        sampling=False,
-        tool_name=_KIMI_TOOL_NAME,
-        efforts=_LOW_TO_HIGH,
-    ),
-    Family(
-        "minimax",
-        "minimax",
-        system_messages="start",
-    ),
+    _KIMI,
+    Family("minimax", "minimax", system_messages="start"),
     Family(
         "qwen",
         "qwen",
@@ -229,11 +243,7 @@ _FAMILIES: tuple[Family, ...] = (
         forced_tool_choice=False,
         thinking_off={"thinking": {"type": "disabled"}},
     ),
-    Family(
-        "gpt-oss",
-        "gpt-oss",
-        efforts=_LOW_TO_HIGH,  # all that its format Harmony has
-    ),
+    Family("gpt-oss", "gpt-oss", efforts=_LOW_TO_HIGH),  # all that its format Harmony has
     Family(
         "openai",
         "openai",

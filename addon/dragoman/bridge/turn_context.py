@@ -1,8 +1,4 @@
-"""What one turn's request leaves behind for its reply.
-
-A frozen record: the request side fills it, the reply side reads it, and nothing
-else passes between them.
-"""
+"""What one turn's reply needs of its request. Nothing else passes between the two sides."""
 
 from __future__ import annotations
 
@@ -20,9 +16,9 @@ class Tool:
     kind: ToolKind
     name: str
     namespace: str | None = None
-    """Set for a function declared inside a namespace; returned beside `name`."""
+    """Of a function declared inside a namespace; returned beside `name`."""
     encrypted: bool = False
-    """Whether the client expects encrypted arguments, and is to be told that they are not."""
+    """Whether the client expects encrypted arguments, and has to learn that they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +26,7 @@ class TurnContext:
     """One Responses request, seen from its reply."""
 
     request: Mapping[str, Any]
-    """The client's body without its ``input``, which may be large and is done with; every
-    response snapshot echoes its fields."""
+    """The client's body without its ``input``, echoed in each snapshot."""
     model: str
     stream: bool
     """Whether the client asked for a stream (the body's ``stream``, absent: no)."""
@@ -40,6 +35,6 @@ class TurnContext:
     thinks: bool = False
     """Whether the client asked for reasoning."""
     estimate: int = 0
-    """Tokens that the upstream is sent, for one that does not count them."""
+    """Estimated tokens of the request, for upstreams that do not count."""
     summary: bool = False
-    """Whether the reply is a summary of the conversation, to be returned as one item."""
+    """Whether the reply is a summary, to be returned as one item."""

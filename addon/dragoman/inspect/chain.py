@@ -1,7 +1,7 @@
-"""Which turns are of one conversation.
+"""Finds the turns of one conversation.
 
-A client that sends its whole history begins each request with the one before, and so does
-the bridge for one that has it stored; any other names the response that it continues.
+A client that sends its whole history begins each request with the one before, and so does the
+bridge for stored ones; any other names the response that it continues.
 """
 
 from __future__ import annotations
@@ -16,23 +16,20 @@ from .parse.values import string
 
 _ID = re.compile(rb'"id"\s*:\s*"(resp_[\w-]+)"')
 _BEGINNING = 8192
-"""Bytes of a reply in which its id stands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What tells a turn from those of other conversations."""
+    """What identifies a turn's conversation."""
 
     entries: tuple[Entry, ...]
-    """The messages, or items, of its request as it went upstream."""
+    """The messages, or items, of its request upstream."""
     id: str
     """Of its response; empty if it has none."""
     previous: str
-    """The id of the response that it continues."""
 
 
 def turn_of(exchange: Exchange) -> Turn:
-    """What `turns_of_chain` needs of a flow."""
     sent = parse_request(exchange.upstream_request)
     asked = parse_request(exchange.client_request) if exchange.job == "bridge" else sent
     found = _ID.search(exchange.client_reply[:_BEGINNING])
@@ -44,7 +41,7 @@ def turn_of(exchange: Exchange) -> Turn:
 
 
 def turns_of_chain(turns: Sequence[Turn], focus: int) -> list[int]:
-    """The indices of the turns that led to the one at `focus`, and of those it led to."""
+    """The indices of the turns before and after the one at `focus`."""
     chosen = {focus}
     chosen |= {at for at, turn in enumerate(turns) if _continue(turns[focus], turn)}
     while more := {at for at, turn in enumerate(turns) if _named(turns, chosen, turn)} - chosen:
@@ -59,7 +56,7 @@ def _continue(one: Turn, other: Turn) -> bool:
 
 
 def _named(turns: Sequence[Turn], chosen: set[int], turn: Turn) -> bool:
-    """Whether this turn names one of those that are chosen, or is named by one."""
+    """Whether this turn names a chosen one, or is named by one."""
     named = (turns[at] for at in chosen)
     return any(
         (other.id and other.id == turn.previous) or (turn.id and turn.id == other.previous)

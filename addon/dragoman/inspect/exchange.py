@@ -1,7 +1,6 @@
 """One request and its reply, as each side of the proxy saw them.
 
-The record that everything a person is shown is made from: views, exports, replays.
-`proxy` writes it while a flow runs; nothing here or in this room looks at a flow.
+`proxy` records it while a flow runs; views, exports and replays are made from it.
 """
 
 from __future__ import annotations
@@ -13,25 +12,22 @@ from typing import Literal
 from .outcome import Outcome
 
 Job = Literal["watch", "repair", "bridge"]
-"""What was to be done with a flow: nothing (its reply passes as it comes), repair, or the
-bridge (which repairs as well)."""
+"""`watch`: nothing is done; `bridge` repairs as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A moment at which something came from the upstream."""
-
     at: float
     """Seconds since the request was complete."""
     upstream: int
-    """Bytes that had come by then (decoded)."""
+    """Bytes that had come by then, decoded."""
     client: int
     """Bytes that had left by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When the bytes of a streamed reply passed; a long reply's later steps are thinned out."""
+    """When the bytes of a streamed reply passed; later steps of a long one are thinned out."""
 
     steps: tuple[Step, ...] = ()
     ended: float = 0.0
@@ -42,44 +38,39 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Both sides of a flow.  Bodies are without content encoding; an empty one may also be
-    one that was not kept."""
+    """Both sides of a flow. Bodies are without content encoding, and empty if they were not
+    kept."""
 
     job: Job
     client_request: bytes
-    """As the client sent it."""
     upstream_request: bytes
-    """As the upstream received it; the same but for bridged flows and cured requests."""
-    upstream_reply: bytes
-    """As the upstream sent it, with a `gap` where bytes are missing."""
-    client_reply: bytes
-    """As the client received it, with a `gap` where bytes are missing."""
+    """As the upstream received it: another for bridged flows and cured requests."""
+    upstream_reply: bytes = b""
+    """With a `gap` where bytes are missing."""
+    client_reply: bytes = b""
+    """With a `gap` where bytes are missing."""
     client_path: str = ""
-    """Of a bridged flow: the path, with its query, that the client sent."""
+    """Of a bridged flow: the client's path, with its query."""
     upstream_missing: int = 0
-    """Bytes of the upstream's reply that were not kept."""
+    """Bytes that were not kept."""
     client_missing: int = 0
-    """Bytes of the client's reply that were not kept."""
     unfinished: bool = False
     """Whether the flow still runs, or its record ended before it did."""
     outcome: Outcome | None = None
-    """How the turn ended; None if that was not recorded."""
+    """None if it was not recorded."""
     status: int = 200
-    """Of the reply that the client received."""
     upstream_status: int = 200
-    """Of the reply that the upstream sent."""
     retry_after: str = ""
-    """That header of the reply, which the message of an error repeats."""
+    """The header of the reply, which the message of an error repeats."""
     error: str = ""
-    """How a connection broke off, in mitmproxy's words; empty: none did."""
+    """How a connection broke off, in mitmproxy's words."""
     told_request: tuple[str, ...] = ()
-    """What was dropped from the request, renamed …: lines of the flow's evidence."""
+    """Evidence on the request: what was dropped, renamed …"""
     told: tuple[str, ...] = ()
-    """What was repaired in the reply, dropped …: the other lines."""
+    """Evidence on the reply."""
     calls: Mapping[str, int] = field(default_factory=dict)
-    """Tool calls that repair found, by name."""
+    """Repaired calls, by name."""
     timing: Timing | None = None
-    """None for a reply that was not streamed."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """The options in force, by their mitmproxy names; ``dragoman_repair`` is ``on`` or
-    ``off`` for this flow, ``dragoman_dialect`` the dialect that was chosen."""
+    """The options in force, by name; ``dragoman_repair`` is ``on`` or ``off`` for this flow,
+    ``dragoman_dialect`` the chosen dialect."""

@@ -1,9 +1,8 @@
-"""A recorded flow as a fixture: the files that the replaying upstream serves.
+"""A recorded flow as a fixture: the files that the replaying upstream serves, in the layout of the
+project's own fixtures.
 
-The layout is that of the project's own fixtures: what the client sent, what the upstream
-answered, and what the client got of it, each in a file that a person can open.  Secrets
-are removed from all of them, and a flow of which a part is missing gives no fixture: its
-replay would show something that never happened.
+Secrets are removed.  A flow of which a part is missing gives no fixture: its replay would show
+something that never happened.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from .redact import Redaction
 
 
 class IncompleteError(ValueError):
-    """A part of the flow is not there; the message says which."""
+    """A part of the flow is missing; the message says which."""
 
 
 def require_whole(exchange: Exchange) -> None:
@@ -34,11 +33,9 @@ def require_whole(exchange: Exchange) -> None:
 
 
 def fixture(exchange: Exchange, redaction: Redaction) -> dict[str, bytes]:
-    """The files of a fixture, by name.  Raises `IncompleteError`.
-
-    Of a bridged flow ``chat.json`` is what went upstream, and ``responses.*`` what the
-    client got; of a repaired one ``chat.*`` is what the client got.
-    """
+    """The files of a fixture, by name; raises `IncompleteError`. Of a bridged flow ``chat.json`` is
+    what went upstream, and ``responses.*`` what the client got; of a repaired one ``chat.*`` is
+    what the client got."""
     require_whole(exchange)
     bodies = {"request.json": exchange.client_request}
     bodies[_named("upstream", exchange.upstream_reply)] = exchange.upstream_reply

@@ -1,7 +1,5 @@
-"""One line that says what became of a flow: ``✓ 2 calls bash, read · bridge · kimi-k2.5 · …``.
-
-How it ended comes first (`outcome`), then what was to be done, the model, the figures.
-"""
+"""A flow in one line: ``✓ 2 calls bash, read · bridge · kimi-k2.5 · …``: how it ended (`outcome`),
+what was done, the model, the figures."""
 
 from __future__ import annotations
 
@@ -24,11 +22,7 @@ def headline(
     first: float | None = None,
     status: int = 200,
 ) -> str:
-    """The headline of a flow that may still run.
-
-    `model` is what the request asked for, `first` the seconds from the request to the
-    first token.
-    """
+    """`model` is the one asked for, `first` the seconds from the request to the first token."""
     figures = _figures(outcome, seen, evidence, first, status)
     line = (str(outcome), _done(job, outcome, evidence), printable(model) or seen.model, *figures)
     return printable(" · ".join(filter(None, line)), 1000)

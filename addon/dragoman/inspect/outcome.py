@@ -1,7 +1,7 @@
-"""How a turn ended: the one answer to "why did my agent stop?".
+"""How a turn ended, in words for the comment, the log line, the views, the statistics and the
+metrics.
 
-The comment, the log line, the views, the statistics and the metrics all say what stands
-here, and say it first: mitmweb's list has room for some seventeen characters.
+They begin with it: mitmweb's list has room for some seventeen characters.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ SIGNS: dict[Ending, str] = {
     "running": "…",
 }
 MAX_NAMES = 5
-"""Names of calls that are listed."""
 REFUSED = "refused:"
 """What is noted of a request that Dragoman answers itself, with an error."""
+UNNAMED = "error"
+"""The code of an error that has none."""
 _CUTS = {
     "max_output_tokens": "max tokens",
     "content_filter": "content filter",
@@ -41,8 +42,6 @@ _CUTS = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a turn ended, or that it has not."""
-
     ending: Ending
     what: str
     """The calls, the limit, the error's code …"""
@@ -52,7 +51,6 @@ class Outcome:
 
     @property
     def reason(self) -> str:
-        """What failures are counted by."""
         return self.what.partition(":")[0]
 
 
@@ -63,11 +61,8 @@ _UNREAD = Outcome("unread", "no reply of an LLM")
 def outcome_of(
     seen: ReplySummary, evidence: Evidence, *, status: int = 200, broken: str = ""
 ) -> Outcome:
-    """The outcome of a flow that has ended.
-
-    `status` is that of the reply that the client received, 0 without one; `broken` says in
-    a few words that a connection broke off.
-    """
+    """The outcome of a flow that has ended. `status` is the client's, 0 without a reply; `broken`
+    says in a few words that a connection broke off."""
     failed = _failure(seen, evidence, status, broken)
     if failed:
         return Outcome("failed", failed)
@@ -83,8 +78,8 @@ def outcome_of(
 
 
 def calls_of(seen: ReplySummary, evidence: Evidence) -> Counter[str]:
-    """The calls that the client received, by name; of a reply that was not kept or looked at
-    whole at least those that repair made."""
+    """The calls that the client received, by name; at least the repaired ones, where the reply was
+    not kept whole."""
     return max(Counter(seen.calls), evidence.calls, key=Counter.total)
 
 
@@ -99,7 +94,7 @@ def _failure(seen: ReplySummary, evidence: Evidence, status: int, broken: str) -
     refused = [detail for what, detail in evidence.notes if what == REFUSED]
     if refused:
         return f"refused by Dragoman: {refused[0]}"
-    if seen.failed:
+    if seen.failed and not (seen.failed == UNNAMED and status >= 400):
         return seen.failed
     if broken:
         return broken
@@ -113,7 +108,7 @@ def _failure(seen: ReplySummary, evidence: Evidence, status: int, broken: str) -
 
 
 def _cut(finish: str) -> str:
-    """What cut a turn short; `finish` is of either API."""
+    """`finish` is of either API."""
     reason = finish.removeprefix("incomplete: ")
     return _CUTS.get(FINISHES.get(reason, reason), "")
 

@@ -1,8 +1,7 @@
-"""The calls that an upstream sent as such, with their arguments, out of a recorded chat stream.
+"""Reads the native calls of a recorded chat stream, with their arguments.
 
-Most events of such a call say one fragment of its arguments.  To read each of them would cost
-too much at the end of a flow; so those between two events that name a call are joined as they
-stand, if all are of one call.
+Most events have one fragment of arguments, and reading each would cost too much; so those between
+two events that name a call are joined as bytes, if all are of one call.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from itertools import chain, groupby
 from ..wire.chat_calls import CallAssembler, CallDelta, elements, read_delta
 from ..wire.chat_delta import choices
 from ..wire.json_codec import NotJson, loads
+from ..wire.slices import Slices
 from .parse.values import objects
 
 MAX_READ = 2000
-"""Events that are read one by one; where that is not enough, nothing is known."""
+"""Events that are read one by one; with more nothing is known."""
 _LINE = re.compile(rb'^data:([^\r\n]*"tool_calls"\s*:\s*\[[^\r\n]*)', re.MULTILINE)
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _FRAGMENT = re.compile(
@@ -29,7 +29,7 @@ _OTHER_CHOICE = re.compile(
 )
 
 
-def recorded_calls(body: bytes) -> list[tuple[str, str]]:
+def recorded_calls(body: bytes) -> Slices[list[tuple[str, str]]]:
     """The name and the arguments of each call of a stream, or of none if that is not certain:
     where there are several choices, or too many events."""
     if b'"tool_calls"' not in body or _OTHER_CHOICE.search(body):
@@ -42,6 +42,7 @@ def recorded_calls(body: bytes) -> list[tuple[str, str]]:
         call, begun = calls.take(delta)
         if begun:
             found.append(call)
+        yield
     return [(call.name, call.arguments) for call in found]
 
 
@@ -63,7 +64,7 @@ def _deltas(body: bytes) -> Iterator[CallDelta | None]:
 
 
 def _joined(fragments: list[re.Match[bytes] | None]) -> CallDelta | None:
-    """What events say that only continue one call; None if they may say anything else."""
+    """Events that only continue one call, joined; None for others."""
     if not fragments or len({found and found[1] for found in fragments}) != 1:
         return None
     texts = [found[2][1:-1] for found in fragments if found]
@@ -82,5 +83,5 @@ def _read(line: bytes) -> list[CallDelta]:
     except NotJson:
         return []
     said = choices(chunk)[:1] if isinstance(chunk, dict) else []
-    deltas = [read_delta(element) for choice in said for element in objects(elements(choice.said))]
+    deltas = [read_delta(element) for choice in said for element in objects(elements(choice.delta))]
     return [delta for delta in deltas if delta is not None and not delta.silent]

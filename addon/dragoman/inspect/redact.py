@@ -1,10 +1,10 @@
 """Removes secrets from the bodies of a flow, so that they can be shown to others.
 
-A secret is what has the shape of a known credential, what stands behind a name such as
-``api_key``, and every credential of the flow's own request.  The invariant: only
-characters of strings change, one for one, so JSON stays JSON, frames stay frames, markers
-stay markers, and what held no secret stays the same bytes.  A stream may cut a secret
-over many deltas; so the deltas of one field are searched as the one text they make.
+A secret is what has the shape of a known credential, the value of a name such as ``api_key``, and
+every credential of the flow's own request.  The invariant: only characters of strings change, one
+for one, so JSON stays JSON, frames stay frames, markers stay markers, and what held no secret
+stays the same bytes.  A stream may cut a secret over many deltas; so the deltas of one field are
+searched as one text.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from ..wire.sse import Frame, is_event_stream, split
 
 PLACEHOLDER = "REDACTED"
 MIN_CREDENTIAL = 8
-"""Characters of a credential that is looked for: local hosts are sent ``x`` and ``test``."""
+"""Characters of a credential at least: local hosts are sent ``x`` and ``test``."""
 MAX_REMEMBERED = 4096
-"""Strings without a secret that are remembered: ids and model names repeat in every chunk."""
+"""Strings known to hold no secret: ids and model names repeat."""
 
 SHORT = 16
-"""Bytes of a frame that are too few for a delta."""
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MASKED = re.compile(rb"\x01+")
 
@@ -80,7 +79,7 @@ _CREDENTIAL_PARAMETERS = frozenset({"key", "token", "api_key", "api-key", "apike
 
 
 def credentials(headers: Iterable[tuple[str, str]], path: str) -> frozenset[str]:
-    """The credentials of a request: those of its headers and of its query."""
+    """The credentials in a request's headers and query."""
     found: set[str] = set()
     for name, value in headers:
         if name.lower() not in _CREDENTIAL_HEADERS:
@@ -110,29 +109,24 @@ def _password(basic: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _String:
-    """A string of a JSON value, in the order of the text."""
-
     text: str
     name: str | None
-    """The member it is the value of, ``""`` in an array; None for a member's name."""
+    """The member's name, ``""`` in an array; None for a name itself."""
     lane: tuple[object, ...] | None
-    """What tells the field of a delta from others; None for what is no piece of a text."""
+    """Identifies the field of a delta; None for other strings."""
 
 
 class Redaction:
-    """Removes the secrets of one flow."""
-
     def __init__(self, known: Iterable[str] = ()) -> None:
-        """`known` are credentials that are secrets wherever they appear."""
+        """`known` are secrets wherever they appear."""
         self._known = [value for value in known if len(value) >= MIN_CREDENTIAL]
         self._clean: set[str] = set()
 
     def body(self, body: bytes) -> bytes:
-        """A body, of any kind, without the secrets."""
         return self._stream(body) if is_event_stream(body) else self._document(body)
 
     def text(self, text: str) -> str:
-        """A text without the secrets, of the same length."""
+        """The same length, without the secrets."""
         if text in self._clean:
             return text
         sealed = open_sealed(text)
@@ -176,7 +170,6 @@ class Redaction:
                     yield match.span("secret" if "secret" in groups else 0)
 
     def _string(self, string: _String) -> str:
-        """A string without the secrets, or one whose name says that it is one."""
         if string.name is None:
             # A credential that is a mere word could be the name of any member.
             return self.text(string.text) if re.search("[0-9]", string.text) else string.text
@@ -192,7 +185,7 @@ class Redaction:
         return _rewritten(body, {at: text for at, text in new.items() if text != found[at].text})
 
     def _opaque(self, body: bytes) -> bytes:
-        """What is no JSON, or has members that cannot be told apart."""
+        """What is no JSON, or has ambiguous members."""
         text = body.decode("utf-8", "surrogateescape")
         return self._masked(text).encode("utf-8", "surrogateescape")
 
@@ -213,7 +206,7 @@ class Redaction:
         return b"".join(map(self._frame, frames, edits))
 
     def _edit(self, pieces: list[tuple[int, int, str]], edits: list[dict[int, str] | None]) -> None:
-        """Search the text that `pieces` (frame, string, text) make, and edit those it is in."""
+        """Search the joined text of `pieces` (frame, string, text), and edit them."""
         text = "".join(piece for _, _, piece in pieces)
         masked = self._masked(text)
         if masked == text:
@@ -244,7 +237,7 @@ class Redaction:
 
 
 def _frames(body: bytes) -> Iterator[Frame]:
-    """The frames of a stream; those too short for a delta as one, as there may be millions."""
+    """The frames of a stream; short ones joined, as there may be millions."""
     short = bytearray()
     for frame in split(body, max_frame=len(body) + 1):
         if len(frame.raw) < SHORT:
@@ -263,7 +256,7 @@ def _placeholder(size: int) -> str:
 
 
 def _read(text: bytes) -> list[_String] | None:
-    """The strings of a JSON text; None if it is none, or its strings cannot be told apart."""
+    """None if it is no JSON, or its strings are ambiguous."""
     found: list[_String] = []
     try:
         value = loads(text)
@@ -276,7 +269,7 @@ def _read(text: bytes) -> list[_String] | None:
 
 
 def _origin(value: object) -> tuple[object, ...]:
-    """What tells the deltas of a Responses stream apart: they are no members of a choice."""
+    """Identifies the text of a Responses delta, which is no member of a choice."""
     if not isinstance(value, dict) or "delta" not in value:
         return ()
     names = ("type", "item_id", "output_index", "content_index", "summary_index", "index")
@@ -299,7 +292,7 @@ def _walk(value: Any, where: tuple[object, ...], name: str, found: list[_String]
 
 
 def _rewritten(text: bytes, edit: dict[int, str]) -> bytes:
-    """A JSON text with other strings in the places that `edit` numbers."""
+    """A JSON text with the strings of `edit`, by their numbers."""
     if not edit:
         return text
     pieces: list[bytes] = []

@@ -1,8 +1,8 @@
-"""A recorded flow once more, offline, through the code as it is now.
+"""Runs a recorded flow again, offline, through the code as it is now, and compares the result with
+what the client got.
 
-What comes out is compared with what the client got when the flow ran.  What must differ
-(times, and ids that are made of them or at random) is made equal first; so any difference
-that is left is one in what Dragoman does: a repair of yesterday that is none today.
+Times and ids made of them or at random are made equal first; so any difference left is a change
+of Dragoman.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
+from ..bridge.cure.chat_request import cured
+from ..bridge.model_families import family_of
 from ..bridge.native.reply_repair import (
     Tools,
     is_responses_request,
@@ -23,7 +25,7 @@ from ..bridge.native.reply_repair import (
 from ..bridge.reply.answer import answering
 from ..bridge.reply.converter import ReplyConverter
 from ..bridge.reply.pipeline import BridgePipeline
-from ..bridge.request.convert import Conversion, convert
+from ..bridge.request.convert import Conversion, convert, without_stored
 from ..bridge.responses.dialects import DIALECTS, OPENAI
 from ..notes import Evidence, printable
 from ..repair.chat_stream import ChatStreamRepair
@@ -36,18 +38,16 @@ from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.responses import ID_PREFIXES
 from ..wire.slices import drained
 from ..wire.sse import HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
+from ..wire.usage import estimating
 from .exchange import Exchange
-from .fixture import require_whole
+from .fixture import IncompleteError, require_whole
 
 NOW = 1_700_000_000
-"""The time (Unix seconds) at which every flow runs again."""
 MAX_LINES = 60
-"""Lines of a comparison that are shown."""
 MAX_COMPARED = 400
-"""Lines of each side that are matched with those of the other."""
 MAX_LINE = 200
 _BEFORE = 40
-"""Characters shown in front of the first that differs."""
+"""Characters shown before the first difference."""
 
 # Made of the time or at random, where our own code makes it.
 _PASSING = tuple(
@@ -67,17 +67,15 @@ _HEARTBEAT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the code of today makes of a recorded flow."""
-
     replies: tuple[bytes, ...]
-    """What the client would get.  Of a stream that broke off: if the upstream did, and if
-    the client did; of one that ended early: if it was known as a chat completion, and if not."""
-    request: bytes
-    """What the upstream would get."""
+    """For the client. Of a stream that broke off: if the upstream did, and if the client did; of
+    one that ended early: if it was known as a chat completion, and if not."""
+    request: bytes | None
+    """What the upstream would get; None if a part of it was in a store."""
 
 
 def replay(exchange: Exchange) -> Replay:
-    """Raises `IncompleteError` for a flow of which a part was not kept."""
+    """Raises `IncompleteError`."""
     require_whole(exchange)
     reply = exchange.upstream_reply
     if exchange.job == "bridge":
@@ -89,9 +87,13 @@ def replay(exchange: Exchange) -> Replay:
     asked = _value(request)
     tools = drained(reading_tools(asked, native=is_responses_request(asked)))
     if is_event_stream(reply):
-        return Replay(_repaired(exchange, tools), request)
-    whole = drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW))
-    return Replay((whole,), request)
+        replies = _repaired(exchange, tools)
+    else:
+        replies = (drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW)),)
+    if (client := _value(exchange.client_request)) != asked and isinstance(client, dict):
+        names = cured(client, family_of(str(client.get("model")))).tool_names
+        replies = tuple(map(names.given_in, replies))
+    return Replay(replies, request)
 
 
 def _value(body: bytes) -> object:
@@ -113,7 +115,6 @@ def _policy(exchange: Exchange) -> Policy:
 
 
 def _repaired(exchange: Exchange, tools: Tools) -> tuple[bytes, ...]:
-    """The stream that the client would get."""
     pipeline = _repairing(exchange, tools, has_end=b'"choices"' in exchange.upstream_reply)
     begun = pipeline.feed(exchange.upstream_reply)
     if exchange.error:
@@ -132,44 +133,43 @@ def _repairing(exchange: Exchange, tools: Tools, *, has_end: bool) -> RepairPipe
     return RepairPipeline(repair, Evidence(), has_end=has_end, breaks=bool(exchange.error))
 
 
-def _converted(exchange: Exchange, pipeline: BridgePipeline) -> tuple[bytes, ...]:
-    """The Responses stream that the client would get."""
-    begun = joined(pipeline.open() + pipeline.feed(exchange.upstream_reply))
-    if exchange.error:
-        return begun + joined(pipeline.give_up(exchange.error)), begun
-    return (begun + joined(pipeline.close()),)
-
-
 def _bridged(exchange: Exchange) -> Replay:
+    if exchange.client_path.partition("?")[0].endswith("/submit_tool_outputs"):
+        raise IncompleteError("what it resumed is in the store alone")
     unsupported = exchange.options.get("dragoman_unsupported_tools")
     evidence = Evidence()
+    asked, sent = _value(exchange.client_request), _value(exchange.upstream_request)
+    own = without_stored(asked)
     try:
         conversion = convert(
-            _value(exchange.client_request),
+            own,
             unsupported="error" if unsupported == "error" else "drop",
             evidence=evidence,
+            earlier=(),
         )
     except Refused as refused:
         return Replay((refused.body,), b"")
+    stored = own != asked or conversion.turn.request.get("previous_response_id")
+    if stored and isinstance(sent, dict):
+        turn = replace(conversion.turn, estimate=drained(estimating(sent)))
+        conversion = Conversion(sent, turn)
     replies = _Bridge(exchange, conversion, evidence).replies()
-    return Replay(replies, dumps(conversion.chat))
+    return Replay(replies, None if stored else dumps(conversion.chat))
 
 
 class _Bridge:
-    """The reply side of a bridged flow."""
-
     def __init__(self, exchange: Exchange, conversion: Conversion, evidence: Evidence) -> None:
         self._exchange = exchange
         self._turn = conversion.turn
         self._evidence = evidence
-        self._tools = DeclaredTools.of_request(conversion.chat)
+        self._tools = DeclaredTools.of_request(conversion.declaring)
         self._repairs = exchange.options.get("dragoman_repair") != "off"
 
     def replies(self) -> tuple[bytes, ...]:
         exchange = self._exchange
         body, status = exchange.upstream_reply, exchange.upstream_status
         if status < 300 and self._turn.stream and is_event_stream(body):
-            return _converted(exchange, BridgePipeline(self._reply(), self._repair()))
+            return self._stream()
         work = answering(
             self._reply(),
             body,
@@ -179,6 +179,14 @@ class _Bridge:
             repair=self._repair(),
         )
         return (drained(work).body,)
+
+    def _stream(self) -> tuple[bytes, ...]:
+        reply = self._reply()
+        pipeline = BridgePipeline(reply, self._repair())
+        begun = joined(reply.open() + pipeline.feed(self._exchange.upstream_reply))
+        if self._exchange.error:
+            return begun + joined(pipeline.give_up(self._exchange.error)), begun
+        return (begun + joined(pipeline.close()),)
 
     def _reply(self) -> ReplyConverter:
         return ReplyConverter(
@@ -200,13 +208,12 @@ class _Bridge:
 
 
 def compare(exchange: Exchange) -> list[str]:
-    """What has changed since the flow ran, as lines for a person; the first one sums up.
-
-    Raises `IncompleteError`.
-    """
+    """What has changed since the flow ran; the first line sums up. Raises `IncompleteError`."""
     now = replay(exchange)
     lines = _difference("reply", exchange.client_reply, now.replies)
-    if exchange.job == "bridge":
+    if now.request is None:
+        lines.append("request: not compared, as a part of it came from the store")
+    elif exchange.job == "bridge":
         lines += _difference("request", exchange.upstream_request, (now.request,))
     return lines
 
@@ -224,8 +231,7 @@ def _difference(what: str, was: bytes, now: tuple[bytes, ...]) -> list[str]:
 
 
 def normal(body: bytes) -> bytes:
-    """`body` without heartbeats, and with the same word in place of everything else that
-    differs from run to run."""
+    """`body` without heartbeats, and with placeholders for what differs from run to run."""
     if is_event_stream(body):
         frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
         body = joined(frame for frame in frames if not _is_heartbeat(frame))
@@ -239,7 +245,7 @@ def _is_heartbeat(frame: Frame) -> bool:
 
 
 def _lines(body: bytes) -> list[str]:
-    """One line for each frame of a stream, or for each line of a JSON text written out."""
+    """One line for each frame of a stream, or of indented JSON."""
     if is_event_stream(body):
         splitter = FrameSplitter(max_frame=len(body) + 1)
         frames = splitter.feed(body) + splitter.close()
@@ -256,7 +262,7 @@ def _text(raw: bytes) -> str:
 
 
 def _diff(before: list[str], after: list[str]) -> Iterator[str]:
-    """The lines that differ, each cut to where it does; `@@` names where they stand."""
+    """The lines that differ, cut to the difference; `@@` gives their place."""
     start = 0
     for old, new in zip(before, after, strict=False):
         if old != new:
@@ -299,7 +305,6 @@ def _first_difference(old: str, new: str) -> int:
 
 
 def _shown(line: str, at: int) -> str:
-    """What of a line is shown: around `at`, and nothing that a terminal would obey."""
+    """A line around `at`, without what a terminal would obey."""
     start = max(0, at - _BEFORE) if len(line) > MAX_LINE else 0
-    part = printable(line[start:], MAX_LINE)
-    return ("…" if start else "") + part + ("…" if start + MAX_LINE < len(line) else "")
+    return ("…" if start else "") + printable(line[start:], MAX_LINE)

@@ -1,8 +1,7 @@
-"""Counts over all flows: what came of them, what was done to them, how long they took.
+"""Counts over all flows.
 
-Flows are added by mitmproxy's thread and read by others, so `Stats` hands out frozen
-`Totals`.  The invariant: memory is bounded however many flows, hosts and models there
-are; latencies are counted in buckets, and names beyond a limit count as ``other``.
+Flows are added by mitmproxy's thread and read by others, so `Stats` returns frozen `Totals`.
+Memory is bounded: latencies are counted in buckets, and names beyond a limit count as ``other``.
 """
 
 from __future__ import annotations
@@ -17,26 +16,27 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from ..notes import Evidence, printable
+from ..notes import REPAIRED, Evidence, printable
 from .exchange import Job
 from .outcome import Ending, Outcome
 from .turn_figures import TurnFigures
 
 MAX_NAMES = 64
-"""Different names of one kind (hosts, models, notes, reasons of failure)."""
+"""Different names of one kind (hosts, models, notes, reasons)."""
 MAX_FLOW_KINDS = 1024
-"""Different combinations of names that flows are counted by."""
 MAX_MODELS = 256
-"""Different combinations of a host and a model that have figures of their own."""
+"""Different combinations of a host and a model."""
 OTHER = "other"
 TOKENS_IN, TOKENS_OUT = "tokens in", "tokens out"
 BOUNDS = (
     *(0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5),
     *(10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0),
 )
-"""Seconds up to which each bucket of a histogram counts; one more has no limit."""
+"""The upper limits of a histogram's buckets, in seconds; one more has none."""
 
 Result = Literal["clean", "repaired"] | Ending
+TOUCHED = frozenset({"dropped", "took out", "joined", "added finish_reason"})
+"""What repair notes of a reply that it changed without making a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +51,23 @@ class Summary:
     forms: Mapping[str, int]
     """Repaired calls by the form of their header."""
     notes: Mapping[str, int]
-    """How often something else was done, by what it was."""
+    """By what was done."""
     input_tokens: int | None
     output_tokens: int | None
     first_token: float | None
-    """Seconds from the request; None: there was none, or it is not known."""
+    """Seconds from the request; None if unknown."""
     longest_silence: float | None
     duration: float
-    """Seconds from the request to the end of the reply."""
     parsed: bool
-    """Whether the reply was one of an LLM, as far as it could be read."""
+    """Whether the reply was an LLM's."""
     turn: TurnFigures = field(default_factory=TurnFigures)
 
     @property
     def result(self) -> Result:
         """What the flow is counted as: only an answer or a call is clean, or repaired."""
         if self.outcome.ending == "answered":
-            return "repaired" if self.forms else "clean"
+            touched = self.job == "repair" and not TOUCHED.isdisjoint(self.notes)
+            return "repaired" if self.forms or touched else "clean"
         return self.outcome.ending
 
 
@@ -76,21 +76,19 @@ def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
     forms: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     for (what, detail), count in evidence.notes.items():
-        if what == "read":
+        if what == REPAIRED:
             # "name (form)"; a long name has no room for its form behind it.
             form = detail.rpartition(" (")[2].removesuffix(")") if detail.endswith(")") else OTHER
             forms[form] += count
         else:
-            notes[what] += count
+            notes[what.rstrip(":")] += count
     return dict(forms), dict(notes)
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often a time was how long."""
-
     counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
-    """By bucket, the last without a limit."""
+    """By bucket."""
     sum: float = 0.0
     longest: float = 0.0
 
@@ -103,7 +101,7 @@ class Histogram:
         return sum(self.counts)
 
     def quantile(self, part: float) -> float:
-        """The time within which `part` of all lie, as far as the buckets tell."""
+        """Interpolated within a bucket."""
         wanted = part * self.total
         below, low = 0, 0.0
         for count, bound in zip(self.counts, (*BOUNDS, math.inf), strict=True):
@@ -116,8 +114,6 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class FlowKind:
-    """What flows are counted by."""
-
     job: Job
     host: str
     model: str
@@ -131,18 +127,13 @@ TIMES: tuple[Time, ...] = get_args(Time)
 
 @dataclass(frozen=True, slots=True)
 class ModelFigures:
-    """What is counted of one model at one host."""
-
     counts: Mapping[str, int]
-    """By what was counted: ``tokens in``, ``tokens out``."""
     times: Mapping[Time, Histogram]
     turns: TurnFigures = field(default_factory=TurnFigures)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Everything counted up to a moment."""
-
     flows: Mapping[FlowKind, int]
     forms: Mapping[str, int]
     notes: Mapping[str, int]
@@ -153,15 +144,15 @@ class Totals:
     """Replies that were none of an LLM."""
 
     def count(self, what: str) -> int:
-        """One of `ModelFigures.counts`, of all models."""
+        """Of all models."""
         return sum(figures.counts.get(what, 0) for figures in self.models.values())
 
     def times(self, what: Time) -> Histogram:
-        """One of `ModelFigures.times`, of all models."""
+        """Of all models."""
         return sum((figures.times[what] for figures in self.models.values()), Histogram())
 
     def flows_where(self, **wanted: object) -> int:
-        """How many flows have all these members of their `FlowKind`."""
+        """Flows with these members of `FlowKind`."""
         return sum(
             count
             for kind, count in self.flows.items()
@@ -169,7 +160,7 @@ class Totals:
         )
 
     def rows(self) -> list[list[str]]:
-        """A table for a person: what, and how much or how often."""
+        """A table for a person."""
         total = sum(self.flows.values())
         rows = [
             ["flows", str(total)],
@@ -208,7 +199,7 @@ def _times(what: str, times: Histogram) -> list[list[str]]:
 
 
 def _of_model(name: str, figures: ModelFigures) -> list[list[str]]:
-    """A row for a model: its counts, and how long one usually waits for its first token."""
+    """A row for a model: its counts, and the median time to its first token."""
     parts = [f"{what} {count}" for what, count in figures.counts.items()]
     if (first := figures.times["first token"]).total:
         parts.append(f"first token p50 {first.quantile(0.5):.2f} s")
@@ -229,7 +220,6 @@ def _in_words(turns: TurnFigures) -> list[str]:
 
 
 def aligned(rows: Iterable[list[str]]) -> str:
-    """A table of two columns as text."""
     rows = list(rows)
     width = max((len(row[0]) for row in rows), default=0)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
@@ -237,12 +227,12 @@ def aligned(rows: Iterable[list[str]]) -> str:
 
 @dataclass(slots=True)
 class _Names:
-    """A counter of so many different names."""
+    """A counter of at most `MAX_NAMES` names."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, count: int = 1) -> str:
-        """Count under `name`, or under the name that stands for all further ones."""
+        """Count under `name`, or under `OTHER`."""
         name = printable(name)
         if name not in self.counts and len(self.counts) >= MAX_NAMES:
             name = OTHER
@@ -256,8 +246,6 @@ class _Names:
 
 @dataclass(slots=True)
 class _Times:
-    """A histogram that grows."""
-
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     sum: float = 0.0
     longest: float = 0.0
@@ -276,8 +264,6 @@ class _Times:
 
 @dataclass(slots=True)
 class _Model:
-    """The figures of one model at one host, which grow."""
-
     counts: Counter[str] = field(default_factory=Counter)
     times: dict[Time, _Times] = field(default_factory=lambda: {what: _Times() for what in TIMES})
     turns: TurnFigures = field(default_factory=TurnFigures)
@@ -298,7 +284,7 @@ class _Model:
 
 
 class Stats:
-    """Adds flows up; may be read from any thread."""
+    """May be read from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -309,7 +295,6 @@ class Stats:
         self._unread = 0
 
     def add(self, flow: Summary) -> None:
-        """Count a flow, once, at its end."""
         with self._lock:
             host, model = self._hosts.add(flow.host), self._models.add(flow.model)
             self._add_kind(flow, host, model)
@@ -332,7 +317,6 @@ class Stats:
         return self._figures.setdefault((host, model), _Model())
 
     def totals(self) -> Totals:
-        """Everything counted so far."""
         with self._lock:
             models = {name: model.frozen() for name, model in self._figures.items()}
             return Totals(

@@ -17,24 +17,21 @@ from itertools import islice
 
 from ..notes import printable
 from ..wire.chat_end import TAIL, is_done
-from ..wire.chat_text import let_go
+from ..wire.chat_text import emptied_completion
 from ..wire.errors import ErrorObject, read_error, unlisted
 from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
+from .outcome import UNNAMED
 from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
-from .parse.values import ParsedChoice, ParsedReply, Prose, string
+from .parse.values import ParsedChoice, ParsedReply, Prose, objects, string
 
 MAX_FIRST_LINES = 64
-"""Lines that are read in search of the first token."""
 MAX_CALLS = 1000
-"""Lines naming a call that are read."""
 MAX_ANSWERS = 256
-"""Lines that are read in search of one that is no blank; further ones, and those that are too
-long, are taken for such."""
+"""Lines that are read for an answer that is not blank; further or too long ones count as such."""
 MAX_LINE = 1024 * 1024
-"""Bytes of a line that is read."""
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _ANSWER = re.compile(
     rb'"(?:content|refusal)"\s*:\s*(?:"[^"]|\[)|"response\.(?:output_text|refusal)\.delta"'
@@ -43,39 +40,43 @@ _TERMINAL = re.compile(rb"event: ?response\.(completed|incomplete|failed|cancell
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
+_AT_THE_HOST = frozenset(
+    {"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}
+)
+"""Kinds of calls that no client executes: a turn does not end with them."""
 _LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
 
 
 @dataclass(frozen=True, slots=True)
 class ReplySummary:
-    """What the headline of a flow is made of."""
-
     parsed: bool = False
-    """Whether there was anything that an LLM says: a chunk, an event, a reply, an error."""
+    """Whether it is an LLM's: a chunk, an event, a reply, an error."""
     model: str = ""
     calls: tuple[str, ...] = ()
-    """Names of the calls in the body, in their order."""
+    """Names of the calls."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     first_token: int | None = None
-    """Bytes of the body up to the end of the first line that carries a token."""
+    """Bytes up to the end of the first line with a token."""
     failed: str = ""
-    """The code or type of the error that the upstream reports."""
+    """The code or type of the upstream's error."""
     refused: str = ""
-    """The same of the error that the client received, where that is another body."""
+    """The same of the client's error, if that is another body."""
     finishes: tuple[str, ...] = ()
-    """The finish reason of each choice, or the status of a response, as far as they came."""
+    """The finish reason of each choice, or the status of a response."""
     answered: bool = False
-    """Whether there is any text for the user, blanks aside."""
+    """Whether there is text for the user, other than blanks."""
     early: bool = False
     """Whether it is a stream without its end."""
+    refused_calls: int = 0
+    """See `turn_figures.counting_refused`."""
 
 
 def summarizing_both(
     upstream: tuple[bytes, bytes], client: tuple[bytes, bytes]
 ) -> Slices[ReplySummary]:
-    """A look at what the client received, with the figures and the error of the upstream;
-    each is a body and its tail."""
+    """Summarizes the client's reply, with the figures and the error of the upstream's; each is a
+    body and its tail."""
     came = yield from summarizing(*upstream)
     if client == upstream:
         return came
@@ -91,10 +92,8 @@ def summarizing_both(
 
 
 def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
-    """A look at the body of a reply, streamed or not, perhaps still growing; in slices.
-
-    `tail` is the end of a body of which `body` is only the beginning.
-    """
+    """Summarizes the body of a reply, perhaps unfinished. `tail` is the end of a body of which
+    `body` is only the beginning."""
     if not is_event_stream(body):
         return (yield from _whole(body))
     reader = ObjectReader()
@@ -114,13 +113,14 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
     counted = reader.usage
     for number, (start, value) in enumerate(_last_lines(tail or body, len(body) if tail else 0)):
         if not number:
-            error = read_error(value) or read_error(value.get("response"))
+            where = (value, value.get("response"), *objects(value.get("choices")))
+            error = next(filter(None, map(read_error, where)), None)
         parsed = parsed or bool(error) or _is_ours(value)
         if start not in fed:
             reader.feed(value)
         if reader.usage is not counted and any(choice.finish for choice in reader.choices):
             break
-    seen = _glance(reader, error, parsed=parsed, first_token=first)
+    seen = _glance(reader.parsed(), error, parsed=parsed, first_token=first)
     finishes = seen.finishes or _last_event(tail or body)
     early = parsed and not (finishes or is_done((tail or body)[-TAIL:]))
     answered = seen.answered or _holds_answer(body) or _holds_answer(tail)
@@ -128,19 +128,20 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
 
 
 def model_asked(request: bytes) -> str:
-    """The model that a request asks for, found by its bytes: for a reply that names none."""
+    """The model in a request, for a reply that names none."""
     found = _MODEL.search(request[:MAX_LINE])
     return printable(found[1].decode("utf-8", "replace")) if found else ""
 
 
 def _glance(
-    seen: ParsedReply | ObjectReader,
+    seen: ParsedReply,
     error: ErrorObject | None,
     *,
     parsed: bool,
     first_token: int | None,
 ) -> ReplySummary:
-    calls = (call.name for choice in seen.choices for call in choice.calls)
+    every = (call for choice in seen.choices for call in choice.calls)
+    calls = (call.name for call in every if call.kind not in _AT_THE_HOST)
     usage = seen.usage
     return ReplySummary(
         parsed=parsed,
@@ -161,7 +162,6 @@ def _answers(choice: ParsedChoice) -> bool:
 
 
 def _holds_answer(body: bytes) -> bool:
-    """Whether a line holds text for the user."""
     end = -1
     for number, match in enumerate(_ANSWER.finditer(body)):
         if match.start() < end:
@@ -176,7 +176,7 @@ def _holds_answer(body: bytes) -> bool:
 
 
 def _last_event(body: bytes) -> tuple[str, ...]:
-    """The end of a response whose last event is too long to be read."""
+    """The status of a response whose last event is too long to be read."""
     found = _TERMINAL.match(body, max(0, body.rfind(b"event:")))
     return (found[1].decode(),) if found else ()
 
@@ -187,7 +187,7 @@ def _whole(body: bytes) -> Slices[ReplySummary]:
     except NotJson:
         value = None
     reply = parse_whole(value)
-    yield from let_go(value)
+    yield from emptied_completion(value)
     return _glance(
         reply,
         reply.error,
@@ -198,11 +198,12 @@ def _whole(body: bytes) -> Slices[ReplySummary]:
 
 def _code(error: ErrorObject) -> str:
     """Not its message: upstreams repeat in it what they were sent, credentials too."""
-    return next(filter(_CODE.match, (error.code, error.type)), "error")
+    unnamed = f"{UNNAMED} {error.status}" if error.status else UNNAMED
+    return next(filter(_CODE.match, (error.code, error.type)), unnamed)
 
 
 def _first_lines(body: bytes) -> Iterator[tuple[int, int, Json]]:
-    """The JSON objects of the first ``data`` lines: where each begins, and where it ends."""
+    """The JSON objects of the first ``data`` lines, with their offsets."""
     for line in islice(_DATA.finditer(body), MAX_FIRST_LINES):
         value = _value(line[0][:MAX_LINE])
         if value is not None:
@@ -210,8 +211,7 @@ def _first_lines(body: bytes) -> Iterator[tuple[int, int, Json]]:
 
 
 def _last_lines(body: bytes, offset: int) -> Iterator[tuple[int, Json]]:
-    """The JSON objects of the last lines that hold how it ended, latest first, and where they
-    begin."""
+    """The JSON objects of the last lines with an end, latest first, and their offsets."""
     lines: dict[int, int] = {}
     for what in _LAST:
         end = len(body)
@@ -228,8 +228,7 @@ def _last_lines(body: bytes, offset: int) -> Iterator[tuple[int, Json]]:
 
 
 def _naming(body: bytes, fed: int) -> Iterator[tuple[int, Json]]:
-    """The JSON objects of lines that may name a call, and where they begin: behind that at `fed`,
-    the last that was read."""
+    """The JSON objects of lines that may name a call after `fed`, and their offsets."""
     end = -1
     for match in islice(_NAME.finditer(body), MAX_CALLS):
         if match.start() < end:
@@ -241,7 +240,7 @@ def _naming(body: bytes, fed: int) -> Iterator[tuple[int, Json]]:
 
 
 def _line_at(body: bytes, position: int) -> tuple[int, int]:
-    """From where to where the line around `position` goes."""
+    """The begin and end of the line around `position`."""
     start = 1 + max(body.rfind(end, 0, position) for end in (b"\n", b"\r"))
     ends = [end for end in (body.find(b"\n", position), body.find(b"\r", position)) if end >= 0]
     return start, min(ends, default=len(body))

@@ -1,4 +1,4 @@
-"""The figures by which people choose a host: what came of a turn for which tools were declared."""
+"""Figures of turns with tools, by which people choose a host."""
 
 from __future__ import annotations
 
@@ -6,34 +6,37 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..notes import Evidence
+from ..notes import REPAIRED, Evidence
 from ..repair.declared_tools import DeclaredTools
 from ..repair.formats import NAMES
+from ..wire.json_codec import NotJson
+from ..wire.json_slices import reading
+from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .outcome import Outcome
-from .parse.reply import parse_reply
+from .parse.reply import parse_whole
 from .recorded_calls import recorded_calls
 from .summary import ReplySummary
 
 OTHER = "other"
-"""The format where the note of a call has no room for it."""
+"""Where the note of a call is too long for its format."""
 MAX_BODY = 1024 * 1024
-"""Bytes of a reply that is looked at once more at its end: some milliseconds."""
+"""Bytes of a reply whose calls are read once more at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnFigures:
-    """Of one turn, or the sums of several."""
+    """Of one turn, or sums."""
 
     turns: int = 0
-    """Those for which tools were declared."""
+    """With declared tools."""
     calls: int = 0
     leaked: Mapping[str, int] = field(default_factory=Counter)
     """Calls that leaked, by their format."""
     refused: int = 0
-    """Calls whose arguments are no JSON, or such as the schema of their tool refuses."""
+    """Calls whose arguments are no JSON, or refused by their tool's schema."""
     silent: int = 0
-    """Turns that ended well with neither an answer nor a call."""
+    """Turns that ended well without answer or call."""
 
     def __add__(self, other: TurnFigures) -> TurnFigures:
         return TurnFigures(
@@ -46,31 +49,47 @@ class TurnFigures:
 
 
 def figures_of(
-    body: bytes, tools: DeclaredTools, evidence: Evidence, seen: ReplySummary, outcome: Outcome
+    tools: DeclaredTools, evidence: Evidence, seen: ReplySummary, outcome: Outcome
 ) -> TurnFigures:
-    """Of the turn to which an upstream answered with `body`, empty if that was not kept.
-    `seen` and `outcome` are of what the client received."""
+    """Of one turn; `seen` and `outcome` are of what the client received."""
     if not tools or not seen.parsed:
         return TurnFigures()
-    leaked = leaked_calls(evidence)
-    native = _native(body) if len(seen.calls) > leaked.total() and len(body) <= MAX_BODY else []
-    refused = evidence.refused + sum(tools.refuses(*call) for call in native)
-    return TurnFigures(1, len(seen.calls), leaked, refused, int(outcome.ending == "empty"))
+    refused = evidence.refused + seen.refused_calls
+    empty = int(outcome.ending == "empty")
+    return TurnFigures(1, len(seen.calls), leaked_calls(evidence), refused, empty)
+
+
+def counting_refused(
+    body: bytes, tools: DeclaredTools, evidence: Evidence, seen: ReplySummary
+) -> Slices[int]:
+    """How many native calls in an upstream's reply, empty if it was not kept, have such
+    arguments."""
+    has_calls = seen.parsed and len(seen.calls) > leaked_calls(evidence).total()
+    refused = 0
+    if tools and has_calls and len(body) <= MAX_BODY:
+        for name, arguments in (yield from _native(body)):
+            refused += tools.refuses(name, arguments)
+            yield
+    return refused
 
 
 def leaked_calls(evidence: Evidence) -> Counter[str]:
-    """The calls out of repair by their format, which is named first of how one was read."""
+    """Repaired calls by their format."""
     leaked: Counter[str] = Counter()
     for (what, detail), count in evidence.notes.items():
-        if what == "read":
+        if what == REPAIRED:
             name = detail.rpartition(" (")[2].partition(",")[0]
             leaked[name if name in NAMES else OTHER] += count
     return leaked
 
 
-def _native(body: bytes) -> list[tuple[str, str]]:
-    """The names and arguments of the calls that stand in a reply as such."""
+def _native(body: bytes) -> Slices[list[tuple[str, str]]]:
+    """The names and arguments of native calls."""
     if is_event_stream(body):
-        return recorded_calls(body)
-    calls = [call for choice in parse_reply(body).choices for call in choice.calls]
+        return (yield from recorded_calls(body))
+    try:
+        reply = parse_whole((yield from reading(body)))
+    except NotJson:
+        return []
+    calls = [call for choice in reply.choices for call in choice.calls]
     return [(call.name, call.arguments) for call in calls if call.kind == "function"]

@@ -1,9 +1,9 @@
-"""The mitmproxy addon: which flows are Dragoman's, and what happens to them when.
+"""The mitmproxy addon: which flows are Dragoman's, and what is done with them.
 
-The hooks decide and delegate.  A flow to ``…/chat/completions`` is cured and repaired, one to
-``…/responses`` is repaired, or bridged where its host speaks only Chat Completions, which
-`chat_only_hosts` finds out; every other flow is left alone, except that event streams are
-streamed.  Flows loaded from a file come by as well; they are not `live`, and stay.
+A flow to ``…/chat/completions`` is cured and repaired, one to ``…/responses`` is repaired, or
+bridged where its host speaks only Chat Completions, which `chat_only_hosts` finds out.  Of every
+other flow only event streams are streamed.  Flows loaded from a file are not `live`, and left
+alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .. import __version__
-from ..inspect.outcome import REFUSED, Ending, Outcome
+from ..inspect.outcome import REFUSED
 from . import error_responses, options
 from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
 from .flows import bridge_turn
@@ -38,8 +38,8 @@ from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
 from .routes import (
     ResponsesRoute,
-    asks_a_model,
     beside,
+    gives_response,
     is_chat,
     is_replayed,
     is_responses,
@@ -70,34 +70,35 @@ class Dragoman:
         self.settings = options.Settings()
         self._running = False
         self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
-        """The dialect that a request's header asked for."""
-        self._witness = FlowMonitor()
-        self._repair = RepairFlow(self._witness, breaks=not LAYER_MISSING)
-        self._bridge = BridgeFlow(self._witness, holds=not LAYER_MISSING)
-        self._cure = CureFlow(self._witness, self._bridge.archive)
+        self._monitor = FlowMonitor()
+        self._repair = RepairFlow(self._monitor, breaks=not LAYER_MISSING)
+        self._bridge = BridgeFlow(self._monitor, holds=not LAYER_MISSING)
+        self._cure = CureFlow(self._monitor, self._bridge.archive)
         self._hosts = Hosts(self._bridge.archive)
-        self._metrics = Metrics(self._witness.stats)
+        self._metrics = Metrics(self._monitor.stats)
         self_test = SelfTest()
-        commands = Commands(self._witness.stats), ProxyCommands(self._hosts, self_test)
+        commands = Commands(self._monitor.stats), ProxyCommands(self._hosts, self_test)
         self.addons = [*commands, self_test]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
         options.declare(loader)
         options.take_over(ctx.options.deferred)
-        views.install(views.statistics(self._witness.stats))
-        if LAYER_MISSING:
-            logger.warning(
-                "No heartbeats while an upstream is silent, no last word when its connection "
-                "breaks, and stream_large_bodies streams past the bridge: %s.",
+        views.install(views.statistics(self._monitor.stats))
+        for missing, what in (
+            (
                 LAYER_MISSING,
-            )
-        if ASKING_MISSING:
-            logger.warning(
-                "No upstream can be asked whether it speaks Responses: set dragoman_bridge for "
-                "those that are not on the built-in list: %s.",
+                "No heartbeats while an upstream is silent, no last word when its connection "
+                "breaks, and stream_large_bodies streams past the bridge",
+            ),
+            (
                 ASKING_MISSING,
-            )
+                "No upstream can be asked whether it speaks Responses: set dragoman_bridge for "
+                "those that are not on the built-in list",
+            ),
+        ):
+            if missing:
+                logger.warning("%s: %s.", what, missing)
 
     def configure(self, updated: Iterable[str]) -> None:
         """Check and take over changed options; running streams keep theirs."""
@@ -114,15 +115,14 @@ class Dragoman:
         except exceptions.OptionsError as error:
             if self._running:
                 raise
-            # What a script raises while it loads is shown as a traceback.  An error in
-            # the log does as well: mitmproxy does not start with one.
+            # It would be shown as a traceback.  An error in the log stops mitmproxy as well.
             logger.error("%s", error)
             return
         self.settings = settings
-        self._witness.keep(settings.keep)
+        self._monitor.keep(settings.keep)
 
     def running(self) -> None:
-        """From now on mitmproxy refuses invalid options, and shows why."""
+        """From now on mitmproxy refuses invalid options."""
         self._running = True
         logger.info(
             "Dragoman %s: repair %s, cure %s, bridge %s (%d hosts known), responses kept in %s",
@@ -138,35 +138,31 @@ class Dragoman:
         gc.freeze()
 
     def done(self) -> None:
-        """mitmproxy ends, or the script is loaded anew.  Streams still run: what they have to
-        keep is kept until the process ends."""
+        """Streams may still run, so their store stays open."""
         self._metrics.stop()
         gc.unfreeze()
 
     def client_connected(self, client: Client) -> None:
-        """A client has come."""
         if not LAYER_MISSING:
             connect_when_asked(client)
 
     def next_layer(self, next_layer: NextLayer) -> None:
-        """Have the connection's streams speak for themselves: see `http_stream`."""
+        """See `http_stream`."""
         if not LAYER_MISSING:
             adopt(next_layer, self)
 
     def server_disconnected(self, data: ServerConnectionHookData) -> None:
-        """An upstream's connection has ended."""
         if not LAYER_MISSING:
             close_what_is_left(data)
 
     # The request
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Ask the upstream not to compress, and keep the request's body readable, even
-        where the user has large bodies streamed."""
+        """Ask the upstream not to compress, and keep the request's body readable, even where the
+        user streams large bodies."""
         if not flow.live or is_question(flow):
             return
-        asked = flow.request.headers.get(bridge_turn.DIALECT_HEADER, "")
-        if asked:
+        if asked := flow.request.headers.get(bridge_turn.DIALECT_HEADER, ""):
             self._asked[flow] = asked
         for name in set(flow.request.headers):
             if name.lower().startswith(bridge_turn.OWN_HEADERS):
@@ -179,11 +175,8 @@ class Dragoman:
             flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:
-        """Bridge what is to be bridged, answer what is kept, and watch what an LLM will
-        answer."""
-        if flow.response is not None or flow.error is not None or not flow.live:
-            return
-        if is_question(flow):
+        """Bridge, cure or answer a request."""
+        if flow.response or flow.error or not flow.live or is_question(flow):
             return
         asked = client_request_of(flow) if is_replayed(flow) else None
         if asked is not None and is_chat(flow.request):
@@ -191,12 +184,12 @@ class Dragoman:
             if await self._bridge.convert_again(flow, asked, self.settings, dialect):
                 return
         address = responses_route(flow.request)
-        if address is not None and self._bridge.recall.runs(flow.request, address):
-            await self._answer(flow, address)
+        if address is not None and self._bridge.endpoints.runs(flow.request, address):
+            await self._bridge.answer(flow, address)
             return
         if is_chat(flow.request):
             if self._repairs(flow):
-                self._witness.of(flow, "repair")
+                self._monitor.of(flow, "repair")
             await self._cure.send(flow, self.settings)
             return
         why = await self._why_bridged(flow, address)
@@ -204,41 +197,28 @@ class Dragoman:
             return  # somebody has ended it while its upstream was asked
         if not why:
             if flow.request.method == "POST" and self._repairs(flow):
-                self._witness.of(flow, "repair")
+                self._monitor.of(flow, "repair")
             elif is_responses(flow.request):
-                self._witness.of(flow, "watch")
+                self._monitor.of(flow, "watch")
             await self._cure.send(flow, self.settings)
         elif is_upgrade(flow.request):
-            self._witness.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
+            self._monitor.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif (part := unserved(flow.request)) is not None:
-            self._witness.of(flow, "bridge").evidence.note(REFUSED, part)
+            self._monitor.of(flow, "bridge").evidence.note(REFUSED, part)
             flow.response = error_responses.not_bridged(part)
         elif address is not None and self._is_ours(address):
             if address.generates:
                 dialect = self._asked.pop(flow, "")
                 await self._bridge.convert(flow, address, self.settings, dialect, why)
             else:
-                await self._answer(flow, address)
-
-    async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> None:
-        """Answer what asks for nothing to be generated."""
-        try:
-            flow.response = await self._bridge.recall.answer(flow, address)
-        except ClientLeft:
-            logger.info("%s: the client has left before its answer was there", name_of(flow))
-            if flow.killable:
-                flow.kill()
-            return
-        ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
-        outcome = Outcome(ending, "answered from the stored responses")
-        flow.comment = flow.comment or str(outcome)
+                await self._bridge.answer(flow, address)
 
     # The response
 
     async def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """Stream event streams, converted or repaired where that is asked for; have other
-        replies that are Dragoman's collected until they are whole."""
+        """Stream event streams, converted or repaired; have other replies of ours collected until
+        they are whole."""
         response = flow.response
         if response is None or not flow.live:
             return
@@ -258,7 +238,8 @@ class Dragoman:
         if repairable or reader:
             await self._repair.read(flow)
         if (repairable or reader) and self._repair.streams(flow, response):
-            if not self._repair.stream(flow, response, self.settings, reader):
+            names = self._cure.tool_names(flow)
+            if not self._repair.stream(flow, response, self.settings, reader, names):
                 self._repair.pass_on(flow, response)
         elif repairable and self._repair.collects(flow, response):
             response.stream = False
@@ -266,11 +247,10 @@ class Dragoman:
             self._repair.pass_on(flow, response)
 
     async def dragoman_read(self, flow: http.HTTPFlow) -> None:
-        """A document has come where a stream was awaited: a hook of our own, see `http_stream`."""
-        stream = flow.response.stream if flow.response else None
-        if isinstance(stream, LiveStream):
+        """A document has come where a stream was expected: a hook of our own, see `http_stream`."""
+        if flow.response and isinstance(flow.response.stream, LiveStream):
             try:
-                await in_slices(stream.reading(), flow)
+                await in_slices(flow.response.stream.reading(), flow)
             except ClientLeft:
                 logger.info("%s: the client has left before its reply was read", name_of(flow))
             await self._cure.keep(flow)
@@ -281,7 +261,7 @@ class Dragoman:
         await self._cure.keep(flow)
 
     async def response(self, flow: http.HTTPFlow) -> None:
-        """Convert or repair a reply that was not streamed, and tell of any."""
+        """Convert or repair a reply that was not streamed, and close the record of any."""
         if question := self._hosts.question(flow):
             question.ended()
         response = flow.response
@@ -299,54 +279,53 @@ class Dragoman:
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
         elif self._refuses_upgrade(flow, response):
-            self._witness.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
+            self._monitor.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
         elif self._is_repairable(flow):
-            await self._repair.whole(flow, response, self.settings)
+            await self._repair.whole(flow, response, self.settings, self._cure.tool_names(flow))
         await self._cure.end_reply(flow, response)
-        self._witness.close(flow, await self._witness.look(flow))
+        self._monitor.close(flow, await self._monitor.look(flow))
 
     def error(self, flow: http.HTTPFlow) -> None:
-        """Tell of a flow that ended early."""
+        """Close the record of a flow that ended early."""
         if question := self._hosts.question(flow):
             question.ended()
         self._bridge.forget(flow)
         self._cure.forget(flow)
-        self._witness.close(flow)
+        self._monitor.close(flow)
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
-        """Whether the reply to a flow, once it comes, is to be converted or repaired."""
-        return flow in self._bridge or (asks_a_model(flow.request) and self._repairs(flow))
+        """See `Interpreter`."""
+        gives = is_chat(flow.request) or gives_response(flow.request)
+        return flow in self._bridge or (gives and self._repairs(flow))
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
-        """More has come of a response that `needs_whole` than is read."""
         response = flow.response
         if flow in self._bridge:
             self._bridge.forget(flow)
             logger.error("%s: the upstream's answer is too large", name_of(flow))
-            self._witness.of(flow, "bridge").evidence.note("failed", "the answer is too large")
+            self._monitor.of(flow, "bridge").evidence.note("failed", "the answer is too large")
             flow.response = error_responses.too_large()
         elif response is not None:
             self._repair.pass_unread(flow, response)
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
-        """The reply to a flow that is Dragoman's, whose upstream failed before it had one."""
         self._bridge.forget(flow)
         return error_responses.unreachable(error)
 
     # Which flows
 
     def _repairs(self, flow: http.HTTPFlow) -> bool:
-        """Whether the reply to this request, if it is not bridged, is to be repaired."""
+        """Whether the reply to this request, unless bridged, is to be repaired."""
         test = self.settings.repair
-        return asks_a_model(flow.request) if test is None else test(flow)
+        gives = is_chat(flow.request) or gives_response(flow.request)
+        return gives if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
-        response = flow.response
-        return response is not None and response.status_code == 200 and self._repairs(flow)
+        return bool(flow.response and flow.response.status_code == 200 and self._repairs(flow))
 
     async def _why_bridged(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> str:
-        """Why this request is the bridge's, in words; nothing if it is not."""
+        """Why this request is bridged, in words; empty if it is not."""
         request = flow.request
         if self.settings.bridge is not None:
             chosen = self._bridges(flow, address or beside(request))
@@ -359,16 +338,15 @@ class Dragoman:
         why = self._hosts.why_bridged(request, address or beside(request))
         if why or address is None or not self._may_be_kept(address):
             return why
-        kept = await self._bridge.recall.has(request, address.response_id)
+        kept = await self._bridge.endpoints.has(request, address.response_id)
         return "its response is kept here" if kept else ""
 
     def _may_be_kept(self, address: ResponsesRoute) -> bool:
-        """Whether this may be about a response of the bridge's: its ids look like this."""
+        """Whether this id may be one of ours."""
         return self._bridge.archive.opened and _ID.fullmatch(address.response_id) is not None
 
     def _may_convert(self, flow: http.HTTPFlow) -> bool:
-        """Whether this request may be one that the bridge converts: its body says so, or what
-        is found out."""
+        """Whether this request may turn out to be one to bridge."""
         address = responses_route(flow.request)
         if address is None or self.settings.bridge is not None or not address.generates:
             return False
@@ -387,7 +365,6 @@ class Dragoman:
         )
 
     def _converts(self, flow: http.HTTPFlow) -> bool:
-        """Whether this request is one that the bridge converts."""
         address = responses_route(flow.request)
         return (
             address is not None
@@ -397,16 +374,15 @@ class Dragoman:
         )
 
     def _refuses(self, flow: http.HTTPFlow) -> bool:
-        """Whether this request is for what a bridged host cannot do."""
         address = beside(flow.request)
         return address is not None and self._bridges(flow, address)
 
     def _is_ours(self, address: ResponsesRoute) -> bool:
-        """Whether a bridged host's address is answered here, not by the host."""
+        """Whether a bridged host's address is served here."""
         return not address.response_id or self._bridge.archive.opened
 
     def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
-        """Whether this request, or the response to it, is read or converted as a whole."""
+        """Whether this request, or the response to it, is read whole."""
         if request:
             ours = self._converts(flow) or self._refuses(flow) or self._may_convert(flow)
             return ours or self._repairs(flow) or self._cure.wants(flow, self.settings)
@@ -419,7 +395,7 @@ class Dragoman:
         return flow in self._bridge or missing or collected
 
     def _refuses_upgrade(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Whether a host says, in words that clients do not understand at once, that it has no
-        WebSocket of the Responses API."""
+        """Whether a host has no WebSocket of the Responses API and says so with a status that
+        clients do not understand at once."""
         missing = response.status_code in (404, 405) and self.settings.bridge is None
         return missing and is_upgrade(flow.request)

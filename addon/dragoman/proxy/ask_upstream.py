@@ -1,13 +1,11 @@
-"""One question to an upstream: does it speak the Responses API?
+"""Asks an upstream whether it speaks the Responses API.
 
-``POST {}`` goes to the address of a client's request, with the headers of that request, on
-the way that its client's mode prescribes.  The answer is its status; only of a 404 or 405
-the body is read as well, to see whether it names a model.  So no token is generated.
-
-The question is a flow that every addon and every person can see.  It is sent by
-mitmproxy's own `ReplayHandler`, which takes its way from the option ``mode``, has no
-time-out, and waits for the end of a reply that may have none: all that is looked after
-here.  As `http_stream`, this knows internals of mitmproxy.
+``POST {}`` is sent to the address of a client's request, with its headers, as its client's proxy
+mode prescribes.  The status is the answer; only of a 404 or 405 the body is read, to see whether
+it names a model.  So no token is generated.  The question is a flow that addons and users can
+see, sent by mitmproxy's own `ReplayHandler`, which takes the mode from an option, has no
+time-out, and waits for the end of the reply: all that is handled here.  As `http_stream`, this
+knows internals of mitmproxy.
 """
 
 from __future__ import annotations
@@ -40,8 +38,6 @@ MARK = "dragoman_question"
 
 
 class Verdict(Enum):
-    """What an upstream's answer says."""
-
     CHAT = auto()
     """It has no Responses API."""
     RESPONSES = auto()
@@ -49,7 +45,7 @@ class Verdict(Enum):
     NOTHING = auto()
     """Neither."""
     NOTHING_TO_THESE = auto()
-    """Nothing to somebody with these credentials."""
+    """Neither, to these credentials."""
 
 
 class Question:
@@ -58,16 +54,16 @@ class Question:
     def __init__(self, flow: http.HTTPFlow) -> None:
         self.flow = _question(flow)
         self.asker = asker_of(flow.request)
-        self.said = Verdict.NOTHING
+        self.verdict = Verdict.NOTHING
         self.answered = asyncio.get_running_loop().create_future()
-        """Done when `said` says what there is to say."""
+        """Done when `verdict` is known."""
         self.task: asyncio.Task[None] | None = None
         self._heard = self._late = False
         self._not_found = bytearray()
         self._enough = asyncio.get_running_loop().create_future()
 
     async def put(self) -> None:
-        """Send it, and wait for the answer; `said` is known then."""
+        """Send it, and wait for the answer."""
         handler = _handler(self.flow)
         replay = asyncio.get_running_loop().create_task(handler.replay())
         waited_for = {replay, self._enough}
@@ -82,7 +78,6 @@ class Question:
         show(self.flow)
 
     async def _stop(self, handler: ReplayHandler, replay: asyncio.Task[None]) -> None:
-        """Wait no longer."""
         flow, self._late = self.flow, True
         if flow.intercepted:
             flow.error = Error(Error.KILLED_MESSAGE)  # it does not leave when it is resumed
@@ -98,7 +93,6 @@ class Question:
     # The hooks of the question's own flow
 
     def headers_came(self) -> None:
-        """The answer has come, or its beginning."""
         response = self.flow.response
         if response is None or response.data.content is not None:
             return  # another addon has answered
@@ -109,20 +103,18 @@ class Question:
             self.flow.kill()
 
     def _read(self, data: bytes) -> list[bytes]:
-        """The body of a 404, as it comes."""
         self._not_found += data[: MAX_NOT_FOUND - len(self._not_found)]
         if len(self._not_found) == MAX_NOT_FOUND and not self._enough.done():
             self._enough.set_result(None)
         return []
 
     def ended(self) -> None:
-        """The flow has ended, well or not."""
         if self._heard and self.flow.response is not None:
             self.flow.error = None  # it was ended here
             self.flow.response.stream = False
             if self._not_found:
                 self.flow.response.data.content = bytes(self._not_found)
-            self.said = _verdict(self.flow.request, self.flow.response)
+            self.verdict = _verdict(self.flow.request, self.flow.response)
         self._sign()
 
     def _sign(self) -> None:
@@ -135,7 +127,7 @@ class Question:
             if self._late or flow.error is None:
                 flow.error = Error(f"no answer in {ANSWER:.0f} seconds")
             answer = flow.error.msg
-        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.said]}"
+        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.verdict]}"
 
 
 _MEANS = {
@@ -174,8 +166,6 @@ def _verdict(request: http.Request, response: http.Response) -> Verdict:
     status = response.status_code
     if 200 <= status < 300 or status in (400, 422):
         return Verdict.RESPONSES
-    if status in (404, 405):
-        path = request.path
-        if not names_something(response, path, path.partition("?")[0], request.pretty_host):
-            return Verdict.CHAT
+    if status in (404, 405) and not names_something(request, response):
+        return Verdict.CHAT
     return Verdict.NOTHING_TO_THESE if 400 <= status < 500 else Verdict.NOTHING

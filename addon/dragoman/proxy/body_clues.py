@@ -1,4 +1,4 @@
-"""What bodies say of the API that is spoken: a request for a response, a 404 for a model."""
+"""Which API a body belongs to: a request for a response, a 404 for a model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from .content_decoding import MAX_REQUEST, STEP, CutOffError, DecodingError
 from .http_headers import body_of, decoded, media_type
 
 SMALL = 64 * 1024
-"""Bytes of a request whose JSON is read to be sure: some milliseconds.  A larger one is only
-searched, as far as needed, and taken for what it looks like."""
+"""Bytes of a request that is parsed: some milliseconds. A larger one is only searched."""
 OVERLAP = 100
-"""Bytes that are searched again with what follows, for what stands across two pieces."""
+"""Bytes that are searched again, for matches across two pieces."""
 MAX_ERROR = 256 * 1024
-"""Bytes of an error that is read; what is longer is a page for people."""
+"""Bytes of an error that is read; a longer one is a page for people."""
 MAX_SAID = 4000
 """Characters of an error that are looked at."""
 _MODEL = re.compile(rb'"model"\s*:\s*"')
@@ -64,9 +63,9 @@ def _steps(request: http.Request) -> Iterator[bytes]:
                 yield piece[start : start + STEP]
 
 
-def names_something(response: http.Response, *addresses: str) -> bool:
-    """Whether a 404 is about a model, an item or an earlier response, not about the address.
-    What it repeats of the `addresses` asked for does not count."""
+def names_something(request: http.Request, response: http.Response) -> bool:
+    """Whether a 404 is about a model, an item or an earlier response, not about the address, which
+    does not count where it is repeated."""
     try:
         body = body_of(response, MAX_ERROR)
     except DecodingError:
@@ -80,6 +79,7 @@ def names_something(response: http.Response, *addresses: str) -> bool:
     if said_by(value).param:
         return True  # the parameter of the request that is wrong
     said = "\n".join(_texts(value, 3))[:MAX_SAID]
+    addresses = (request.path, request.path.partition("?")[0], request.pretty_host)
     for address in sorted(filter(None, addresses), key=len, reverse=True):
         said = said.replace(address, "")
     return _SOMETHING.search(said) is not None

@@ -1,16 +1,15 @@
-"""Which upstreams speak only Chat Completions: known ones, and those that said so when asked.
+"""Which upstreams speak only Chat Completions: known ones, and those that were asked.
 
-What is known counts for one address: scheme, host, port, `Host`, path and query.  An
-address that is not known is asked (`asking`) before the first request for a response leaves
-for it, and what was found out is kept where responses are kept.  What a real request was
-answered counts for more than what a question was:
+An address is scheme, host, port, `Host`, path and query.  An unknown one is asked (`asking`)
+before the first request for a response is sent, and the answer is kept where responses are
+kept.  Answers to real requests count for more:
 
 * once one was answered with 2xx, no 404 makes its address chat-only any more;
 * where only a question said that an address speaks Responses, a real request's 404 decides;
 * an address whose chat path is not there either is unknown again.
 
-Some upstreams answer those without a key with 404.  So what was found out without any
-credential, to be chat-only, counts only for those who bring none.
+Some upstreams answer 404 without a key.  So what was found out without a credential counts
+only for requests without one.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ _NATIVE = ("openai.com", "chatgpt.com", "azure.com", "azure.us", "azure.cn")
 _NOBODY = "somewhere-else.invalid"
 """No host has this name (RFC 2606)."""
 MAX_ADDRESSES = 4096
-"""That are in memory: the one that was used the longest ago goes first."""
+"""In memory; the least recently used goes first."""
 _ABOUT_ONE = {
     *("stream", "starting_after", "include", "include[]", "include_obfuscation"),
     *("after", "before", "limit", "order"),
@@ -100,18 +99,18 @@ class Hosts:
         self._archive = archive
         self._known: OrderedDict[str, Speaks] = OrderedDict()
         self._spelled: dict[str, str] = {}
-        """What people call the addresses that are known, without their queries."""
+        """The known addresses as people write them, without queries."""
         self._questions: dict[str, Question] = {}
-        """Those that are being asked, by the address."""
+        """Not yet answered, by the address."""
         self._tried: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The addresses of real requests that leave as they came."""
         self._bridged: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
-        """The addresses of those that are bridged for what was learned."""
+        """The addresses of those that are bridged because of an answer."""
 
     # What is known
 
     def why_bridged(self, request: http.Request, address: ResponsesRoute | None) -> str:
-        """In words; nothing for an upstream that is not to be bridged, as far as is known."""
+        """In words; empty for an upstream that is not to be bridged, as far as is known."""
         if request.pretty_host.lower() in KNOWN:
             return "its host is on the built-in list"
         if self._known and self._of(request, _name(request, address)) is Speaks.CHAT:
@@ -119,7 +118,7 @@ class Hosts:
         return ""
 
     def may_be_found_out(self, request: http.Request, address: ResponsesRoute) -> bool:
-        """Whether the body of this request says if its upstream is asked."""
+        """Whether it depends on the body of this request if its upstream is asked."""
         if address.response_id or _is_settled(request):
             return False
         if media_type(request) not in ("", "application/json"):
@@ -152,16 +151,15 @@ class Hosts:
             self._archive.remember(name, speaks.value)
 
     def listed(self) -> list[tuple[str, str]]:
-        """The hosts and addresses of which something is known here, and what."""
+        """The known hosts and addresses, and what they speak."""
         learned = [(self._spelled[name], said.value) for name, said in self._known.items()]
         return [*((host, f"{Speaks.CHAT} (built-in)") for host in KNOWN), *learned]
 
     # Finding out
 
     async def find_out(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> None:
-        """Find out what is not known of the address of a request: from the store, and, if it
-        asks for a new response, from the upstream itself.  `address` is None for the WebSocket
-        that stands for one."""
+        """Find out what the address of a request speaks: from the store, and, if it asks for a new
+        response, from the upstream itself. `address` is None for a WebSocket upgrade."""
         request = flow.request
         if _is_settled(request):
             return
@@ -191,8 +189,8 @@ class Hosts:
             self._learn(name, request, Speaks(found), keep=False)
 
     async def _ask(self, flow: http.HTTPFlow, name: str) -> None:
-        """Ask the upstream, or wait while somebody does.  Who has other credentials than
-        the one that nothing was said to asks again, but does not wait for long."""
+        """Ask the upstream, or wait for the answer to an earlier request. One with other
+        credentials than those that got no answer asks again, but does not wait for long."""
         request = flow.request
         loop = asyncio.get_running_loop()
         if ASKING_MISSING:
@@ -206,7 +204,7 @@ class Hosts:
                 question.task = loop.create_task(self._put(question, name))
             # This cancels nothing where it is cancelled itself: others wait, too.
             await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
-            if question.asker == asker or question.said is Verdict.NOTHING:
+            if question.asker == asker or question.verdict is Verdict.NOTHING:
                 return
             if not question.answered.done():
                 return
@@ -215,9 +213,9 @@ class Hosts:
         try:
             await question.put()
             request = question.flow.request
-            if question.said is Verdict.RESPONSES:
+            if question.verdict is Verdict.RESPONSES:
                 self._learn(name, request, Speaks.CLAIMED)
-            elif question.said is Verdict.CHAT:
+            elif question.verdict is Verdict.CHAT:
                 self._learn(name, request, _chat(request))
         except Exception:
             logger.exception("%s: could not be asked", question.flow.request.pretty_host)
@@ -226,7 +224,7 @@ class Hosts:
             question.answered.set_result(None)
 
     def question(self, flow: http.HTTPFlow) -> Question | None:
-        """The question whose own flow this is, while it is being asked."""
+        """The open question whose own flow this is."""
         for question in self._questions.values():
             if question.flow is flow:
                 return question
@@ -235,7 +233,7 @@ class Hosts:
     # What real requests are answered
 
     def is_tried(self, flow: http.HTTPFlow) -> bool:
-        """Whether this is a real request that leaves as it came, whose 404 may decide."""
+        """Whether this is a real request whose 404 may decide."""
         return self._known.get(self._tried.get(flow, "")) is Speaks.CLAIMED
 
     def answered(self, flow: http.HTTPFlow, response: http.Response) -> None:
@@ -247,27 +245,26 @@ class Hosts:
             self._learn(self._tried[flow], flow.request, Speaks.RESPONSES)
 
     def refused(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Whether a 404 or 405 to a request that is not bridged shows that from now on such
-        are."""
-        if not self.is_tried(flow) or _names_something(flow.request, response):
+        """Whether a 404 or 405 to a request shows that later ones have to be bridged."""
+        if not self.is_tried(flow) or names_something(flow.request, response):
             return False
         self._learn(self._tried[flow], flow.request, _chat(flow.request))
         return True
 
     def refused_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """A bridged request was answered with 404 or 405: nothing is known then, unless it is
-        the model that is not there."""
+        """A bridged request was answered with 404 or 405: its address is unknown again, unless only
+        the model is unknown."""
         name = self._bridged.get(flow, "")
         for_all = self._known.get(name) is Speaks.CHAT
         if for_all and is_anonymous(flow.request):
             return  # it may be there for others
-        if name and not _names_something(flow.request, response):
+        if name and not names_something(flow.request, response):
             self._learn(name, flow.request, Speaks.UNKNOWN)
 
 
 def is_chosen(flow: http.HTTPFlow, test: Callable[[http.HTTPFlow], bool]) -> bool:
-    """Whether the user has chosen the upstream of a flow that passes `test`: by a reverse proxy
-    for it alone, or by a filter that does not take every other one as well."""
+    """Whether the user has chosen the upstream of a flow that passes `test`: by a reverse proxy, or
+    by a filter that does not match every other upstream as well."""
     if isinstance(flow.client_conn.proxy_mode, ReverseMode):
         return True
     other = flow.copy()
@@ -285,11 +282,6 @@ def is_question(flow: http.HTTPFlow) -> bool:
 
 def _chat(request: http.Request) -> Speaks:
     return Speaks.CHAT_ANONYMOUS if is_anonymous(request) else Speaks.CHAT
-
-
-def _names_something(request: http.Request, response: http.Response) -> bool:
-    path = request.path
-    return names_something(response, path, path.partition("?")[0], request.pretty_host)
 
 
 def _is_settled(request: http.Request) -> bool:

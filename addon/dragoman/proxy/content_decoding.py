@@ -1,11 +1,8 @@
-"""Content encodings, decoded piece by piece as a body arrives.
+"""Decodes content encodings piece by piece as a body arrives.
 
-Dragoman asks upstreams not to compress, but some do it all the same.  The invariant:
-what comes out of one step is bounded, whatever goes in, and so is the total in
-relation to the input (`DecodingError`), so that a decompression bomb stays small.
-
-brotli and zstandard come with mitmproxy; where its build lacks one, that encoding is
-simply not offered by `decoder_for`.
+Dragoman asks upstreams not to compress, but some do.  The output of one step is bounded, and so
+is the total in relation to the input (`DecodingError`), against decompression bombs. brotli and
+zstandard come with mitmproxy; one that its build lacks is not offered by `decoder_for`.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from typing import Any, Protocol
 from mitmproxy.net import encoding as mitmproxy_encoding
 
 STEP = 64 * 1024
-"""Bytes that one piece of what comes out may hold."""
+"""Bytes of one piece of output at most."""
 AT_ONCE = 8 * 1024
 """Bytes of a body that are decoded by one call, to some megabytes at most."""
 ALLOWED_RATIO = 256
@@ -81,10 +78,8 @@ class Decoder:
         return self._member is None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yields what `data` decodes to, in pieces of at most `STEP` bytes.
-
-        Raises `DecodingError`; all that could be decoded before was yielded then.
-        """
+        """Yields decoded pieces of at most `STEP` bytes. Raises `DecodingError` after all that
+        could be decoded."""
         for start in range(0, len(data), self._slice_size):
             part = data[start : start + self._slice_size]
             self._allowance += ALLOWED_RATIO * len(part)
@@ -97,7 +92,7 @@ class Decoder:
                     yield decoded[begin : begin + STEP]
 
     def _decode(self, part: bytes) -> tuple[bytes, bytes]:
-        """What `part` decodes to, and what of it belongs to the next member."""
+        """The decoded part, and the rest, which belongs to the next member."""
         if self._member is None:
             self._member = self._make_member()
         member = self._member
@@ -152,7 +147,7 @@ class _Brotli:
 
 
 def decoder_for(content_encoding: str) -> Decoder | None:
-    """A decoder for the value of a Content-Encoding header; None if there is none."""
+    """None if there is no decoder for this Content-Encoding."""
     name = content_encoding.strip().lower()
     if name in ("gzip", "x-gzip"):
         return Decoder(partial(zlib.decompressobj, zlib.MAX_WBITS | 16), slice_size=1024)
@@ -182,9 +177,8 @@ def _zstandard(decompressor: Any) -> _Member:
 
 
 def decode(body: bytes, content_encoding: str, limit: int) -> Iterator[bytes]:
-    """A body that was received whole: itself if it is not encoded, else in pieces of at most
-    `STEP` bytes, perhaps empty ones.  Raises `DecodingError`, also for more than `limit`
-    bytes."""
+    """A whole body: itself if it is not encoded, else in pieces of at most `STEP` bytes, some
+    empty. Raises `DecodingError`, also for more than `limit` bytes."""
     decoder = decoder_for(content_encoding)
     if decoder is None and is_unreadable(content_encoding):
         raise UnknownEncodingError(f"there is no decoder for {content_encoding[:40]!r}")
@@ -198,7 +192,7 @@ def decode(body: bytes, content_encoding: str, limit: int) -> Iterator[bytes]:
 
 
 def _pieces(decoder: Decoder, body: bytes) -> Iterator[bytes]:
-    """What `body` decodes to; an empty piece after so much of it that came to nothing, too."""
+    """Yields an empty piece after so much input that gave no output, too."""
     for begin in range(0, len(body), AT_ONCE):
         yield from decoder.feed(body[begin : begin + AT_ONCE])
         yield b""

@@ -1,4 +1,4 @@
-"""The answers that Dragoman gives in an upstream's place: errors in OpenAI's form."""
+"""Errors that Dragoman answers in an upstream's place, in OpenAI's form."""
 
 from __future__ import annotations
 
@@ -8,51 +8,41 @@ from collections.abc import Mapping
 from mitmproxy import http
 
 from ..stored.store import NotOpened, StoreError
-from ..wire.errors import Refused, error_json
+from ..wire.errors import Refused
 from ..wire.json_codec import NotJson
 from .content_decoding import MAX_REPLY
 from .routes import Unserved
 
 logger = logging.getLogger(__name__)
-_JSON = {"content-type": "application/json"}
 
 
-def error_response(
-    status: int,
-    message: str,
-    *,
-    type: str,  # noqa: A002 - the name of the field
-    param: str | None = None,
-    code: str | None = None,
-) -> http.Response:
+def error_response(status: int, message: str, code: str | None = None) -> http.Response:
     """An HTTP error that all clients can read."""
-    body = error_json(message, type=type, param=param, code=code)
-    return http.Response.make(status, body, _JSON)
+    return refusal(Refused(message, code=code, status=status))
 
 
 def refusal(error: Refused | StoreError | NotJson) -> http.Response:
     """The answer to a request that is not passed on."""
     if isinstance(error, Refused):
-        return http.Response.make(error.status, error.body, _JSON)
+        return http.Response.make(error.status, error.body, {"content-type": "application/json"})
     if isinstance(error, StoreError):
         if not isinstance(error, NotOpened):
             logger.error("Stored responses cannot be had: %s", error)
         message = "The store of responses cannot be read now. Please try again."
-        return error_response(503, message, type="server_error", code="store_unavailable")
-    return error_response(400, f"The request is no JSON: {error}.", type="invalid_request_error")
+        return error_response(503, message, "store_unavailable")
+    return error_response(400, f"The request is no JSON: {error}.")
 
 
 def no_upgrade() -> http.Response:
     """Codex falls back to HTTP at once on 426, and only on that."""
-    message = "This host has no WebSocket of the Responses API: use HTTP."
-    return error_response(426, message, type="invalid_request_error")
+    return error_response(426, "This host has no WebSocket of the Responses API: use HTTP.")
 
 
 def not_bridged(what: Unserved) -> http.Response:
     """The answer for a part of the Responses API that no chat upstream has.  Codex gives up
     at once on 400, and tries again after 404."""
     message = f"This host is bridged to Chat Completions, {_NOT_BRIDGED[what]}"
-    return error_response(400, message, type="invalid_request_error", code="unsupported_endpoint")
+    return error_response(400, message, "unsupported_endpoint")
 
 
 _NOT_BRIDGED: Mapping[Unserved, str] = {
@@ -67,11 +57,9 @@ _NOT_BRIDGED: Mapping[Unserved, str] = {
 def unreachable(error: str) -> http.Response:
     """The answer for an upstream that could not be reached, or broke off before its reply
     was whole; all clients try again after a 502."""
-    message = f"The upstream gave no answer: {error}"
-    return error_response(502, message, type="server_error", code="upstream_unreachable")
+    return error_response(502, f"The upstream gave no answer: {error}", "upstream_unreachable")
 
 
 def too_large() -> http.Response:
-    """The answer for an upstream whose reply does not end within what is read of one."""
     message = f"The upstream's answer is too large: more than {MAX_REPLY} bytes."
-    return error_response(502, message, type="server_error", code="upstream_too_large")
+    return error_response(502, message, "upstream_too_large")

@@ -1,4 +1,4 @@
-"""A body as its headers say that it is read, and the few headers that say so."""
+"""A body's headers, and the body as they say that it is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def media_type(message: http.Message) -> str:
 
 
 def encoding_of(message: http.Message) -> str:
-    """The value of Content-Encoding."""
     value: str = message.headers.get("content-encoding", "identity")
     return value
 
@@ -52,14 +51,14 @@ def reading_body(message: http.Message, limit: int = MAX_REPLY) -> Slices[bytes]
 
 
 def set_event_stream(response: http.Response) -> None:
-    """The body that leaves is an event stream of our own, which no cache may keep."""
+    """The body is an event stream of our own, which no cache may keep."""
     response.headers["content-type"] = "text/event-stream; charset=utf-8"
     response.headers["cache-control"] = "no-cache"
 
 
 def set_json(request: http.Request, body: bytes) -> None:
-    """Give a request another body, and no header or trailer that speaks of the one it had:
-    checksums, ranges and conditions (RFC 9110, 9530) would have it refused."""
+    """Give a request another body, without headers or trailers about the old one: checksums, ranges
+    and conditions (RFC 9110, 9530) would have it refused."""
     for name in set(request.headers):
         if _OF_A_BODY.fullmatch(name):
             del request.headers[name]
@@ -70,7 +69,7 @@ def set_json(request: http.Request, body: bytes) -> None:
 
 
 def set_stream_framing(request: http.Request, response: http.Response) -> None:
-    """The body that leaves is not encoded, and of unknown length."""
+    """The body is not encoded, and of unknown length."""
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
     response.headers.pop("transfer-encoding", None)

@@ -1,11 +1,9 @@
 """The user's options: declared, checked, and frozen into one record.
 
-`Settings.of` runs when an option changes; a flow uses the settings in force when its
-response headers arrive, to its end.
-
-All options are strings to mitmproxy.  What it cannot take for an option's type it raises
-in a task that nobody waits for: the proxy then runs without this script, and without a
-word.  `take_over` looks at what was given before that happens.
+A flow uses the settings in force when its response headers arrive, to its end.  All options are
+strings to mitmproxy: what it cannot convert to an option's type it raises in a task that nobody
+awaits, and the proxy then runs without this script. `take_over` checks what was given before that
+happens.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ _INSTEAD = {
     "all": _EVERY,
     **dict.fromkeys(("none", "false", "no", "0"), _NEVER),
 }
-"""Words that as a flow filter are patterns for addresses, which nobody means by them."""
+"""Words that as a flow filter would match addresses, which nobody means."""
 
 _FORMATS = ", ".join(NAMES)
 
@@ -141,12 +139,9 @@ def declare(loader: Loader) -> None:
 
 
 def take_over(deferred: dict[str, Any]) -> None:
-    """Make mitmproxy's `deferred` options such as it can take: what was given on the command
-    line and in config.yaml before this script was loaded.
-
-    What is no value is taken out, with an error in the log, with which mitmproxy does not
-    start; for the name of no option there is a warning.
-    """
+    """Convert mitmproxy's `deferred` options, those given before this script was loaded, to text.
+    An invalid one is removed, with an error in the log, with which mitmproxy does not start; an
+    unknown name gets a warning."""
     known = [name for name, *_ in _OPTIONS]
     for name, given in list(deferred.items()):
         if name in known:
@@ -161,7 +156,7 @@ def take_over(deferred: dict[str, Any]) -> None:
 
 
 def _as_text(name: str, given: object) -> str:
-    """What was given for an option.  Raises `OptionsError` if that is not one value."""
+    """Raises `OptionsError` if an option was not given one value."""
     values = getattr(given, "val", None)  # of the command line: one for each --set
     if values is None:
         values = given if isinstance(given, list) else [given]
@@ -192,7 +187,7 @@ class Settings:
     heartbeat: float = 5.0
     """Seconds; 0: never."""
     store: tuple[str, float, int] = ("off", 30.0, 0)
-    """Where responses are kept, for how many days, and up to how many bytes."""
+    """Where, days, bytes."""
     keep: int = 8 * 1024 * 1024
     """Bytes to keep of each side."""
     metrics: int = 0
@@ -219,18 +214,18 @@ class Settings:
             cure=_flow_test("dragoman_cure", options.dragoman_cure),
             dialect=options.dragoman_dialect,
             unsupported=cast(Literal["drop", "error"], options.dragoman_unsupported_tools),
-            heartbeat=_seconds("dragoman_heartbeat", options.dragoman_heartbeat),
+            heartbeat=_number("dragoman_heartbeat", options),
             store=(
                 options.dragoman_store,
-                _days("dragoman_store_days", options.dragoman_store_days),
-                _size("dragoman_store_max", options.dragoman_store_max, least=1),
+                _number("dragoman_store_days", options),
+                _number("dragoman_store_max", options),
             ),
-            keep=_size("dragoman_keep", options.dragoman_keep),
-            metrics=_port("dragoman_metrics", options.dragoman_metrics),
+            keep=_number("dragoman_keep", options),
+            metrics=_number("dragoman_metrics", options),
         )
 
     def in_words(self, *, repair: bool, dialect: str) -> dict[str, str]:
-        """What of this a reply depends on, by the options' names: for its record."""
+        """The settings that a reply depends on, by the options' names: for its record."""
         return {
             "dragoman_repair": "on" if repair else "off",
             "dragoman_formats": self.policy.formats.words,
@@ -272,47 +267,31 @@ def _formats(value: str) -> FormatChoice:
     return chosen
 
 
-def _seconds(name: str, value: str) -> float:
+def _bytes(text: str) -> int | None:
+    return human.parse_size(text.strip().lower())
+
+
+_BYTES = "such as 500k, 8m or 1g"
+_NUMBERS: dict[str, tuple[Callable[[str], Any], Callable[[Any], bool], str]] = {
+    "dragoman_heartbeat": (
+        float,
+        lambda seconds: seconds == 0 or MIN_HEARTBEAT <= seconds <= MAX_HEARTBEAT,
+        f"a number of seconds from {MIN_HEARTBEAT} to {MAX_HEARTBEAT}, or to 0 for never",
+    ),
+    "dragoman_store_days": (float, lambda days: 0 < days < 36500, "a number of days"),
+    "dragoman_store_max": (_bytes, lambda n: n >= 1, f"a number of bytes from 1 up, {_BYTES}"),
+    "dragoman_keep": (_bytes, lambda n: n >= 0, f"a number of bytes from 0 up, {_BYTES}"),
+    "dragoman_metrics": (int, lambda port: 0 <= port < 65536, "a port, or to 0 for none"),
+}
+"""How each is read, whether it is valid, and what to set it to."""
+
+
+def _number(name: str, options: Any) -> Any:
+    text, (read, is_valid, wanted) = getattr(options, name), _NUMBERS[name]
     try:
-        seconds = float(value)
+        number = read(text)
     except ValueError:
-        seconds = -1.0
-    if not (seconds == 0 or MIN_HEARTBEAT <= seconds <= MAX_HEARTBEAT):
-        raise exceptions.OptionsError(
-            f"{name} is {value!r}; set it to a number of seconds from {MIN_HEARTBEAT} to "
-            f"{MAX_HEARTBEAT}, or to 0 for never."
-        )
-    return seconds
-
-
-def _days(name: str, value: str) -> float:
-    try:
-        days = float(value)
-    except ValueError:
-        days = 0.0
-    if not 0 < days < 36500:
-        raise exceptions.OptionsError(f"{name} is {value!r}; set it to a number of days.")
-    return days
-
-
-def _size(name: str, value: str, *, least: int = 0) -> int:
-    try:
-        size = human.parse_size(value.strip().lower())
-    except ValueError:
-        size = None
-    if size is None or size < least:
-        raise exceptions.OptionsError(
-            f"{name} is {value!r}; set it to a number of bytes from {least} up, such as 500k, 8m "
-            "or 1g."
-        )
-    return size
-
-
-def _port(name: str, value: str) -> int:
-    try:
-        port = int(value)
-    except ValueError:
-        port = -1
-    if not 0 <= port < 65536:
-        raise exceptions.OptionsError(f"{name} is {value!r}; set it to a port, or to 0 for none.")
-    return port
+        number = None
+    if number is None or not is_valid(number):
+        raise exceptions.OptionsError(f"{name} is {text!r}; set it to {wanted}.")
+    return number

@@ -1,7 +1,7 @@
-"""What says who sends a request, for whom its response is then kept.
+"""The owner of a response: who sent its request, by its credentials.
 
-Everything that a host may go by counts: somebody who has one of a request's keys, but not
-the others, is somebody else.  Cookies do not: hosts renew theirs from turn to turn.
+All that a host may go by counts: the same key with another organization is another owner.
+Cookies do not count: hosts renew them from turn to turn.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..stored.save_context import asker
 from .routes import base_path
 
 _FIRST = ("authorization", "x-api-key", "api-key")
-"""These three are part of every owner, sent or not.  Who sends no other has the owner that
-responses were kept for before the others counted."""
+"""These three are part of every owner, sent or not: so owners stay what they were before the others
+counted."""
 _HEADERS = (
     *("x-goog-api-key", "ocp-apim-subscription-key", "x-auth-token"),
     *("openai-organization", "openai-project"),
@@ -47,8 +47,8 @@ def _others(request: http.Request) -> Iterator[str]:
 
 
 def _host(request: http.Request) -> str:
-    """The name of the upstream: that of the connection, or the request's where the connection
-    has only an address, which for one name may be another each time."""
+    """The upstream's name: the connection's, or the request's where the connection has only an
+    address, which may change."""
     try:
         ipaddress.ip_address(request.host)
     except ValueError:

@@ -34,17 +34,16 @@ _METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class ResponsesRoute:
-    """Something of the Responses API."""
+    """A request of the Responses API."""
 
     base: str
-    """The path in front of ``/responses``."""
+    """The path before ``/responses``."""
     response_id: str = ""
     """Empty where a new response is asked for."""
     action: Action = ""
 
     @property
     def generates(self) -> bool:
-        """Whether the model is asked for something."""
         return not self.response_id or self.action == "submit_tool_outputs"
 
 
@@ -70,8 +69,7 @@ def unserved(request: http.Request) -> Unserved | None:
 
 
 def beside(request: http.Request) -> ResponsesRoute | None:
-    """For what is `unserved`: something below the ``…/responses`` that stands beside it, and by
-    which its upstream is known."""
+    """For what is `unserved`: the ``…/responses`` beside it, by which its upstream is known."""
     part = unserved(request)
     return ResponsesRoute(base_path(request), part) if part is not None else None
 
@@ -83,8 +81,8 @@ def is_chat(request: http.Request) -> bool:
 
 
 def is_replayed(flow: http.HTTPFlow) -> bool:
-    """Whether mitmproxy sends the request of this flow again: without a client, and without the
-    stream layer of ours that would end or break off a reply."""
+    """Whether mitmproxy sends this request again: without a client, and without our stream layer,
+    which ends or breaks off replies."""
     return flow.is_replay == "request"
 
 
@@ -94,8 +92,16 @@ def is_responses(request: http.Request) -> bool:
     return address is not None and not address.response_id
 
 
+def gives_response(request: http.Request) -> bool:
+    """Whether the reply is a response of the Responses API: a new one, or one that is stored.  A
+    stream of a stored one that begins later than its first event is no whole one: the number that
+    the client names is of an event that repair may have made."""
+    address = responses_route(request)
+    stored = request.method == "GET" and "starting_after" not in request.query
+    return address is not None and not address.action and (not address.response_id or stored)
+
+
 def asks_a_model(request: http.Request) -> bool:
-    """Whether this asks for either."""
     return is_chat(request) or is_responses(request)
 
 

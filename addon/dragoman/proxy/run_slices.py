@@ -1,8 +1,8 @@
-"""Long work on mitmproxy's event loop: a few milliseconds at a time, others in between.
+"""Runs long work on mitmproxy's event loop, a few milliseconds at a time.
 
-Not in a thread: a thread that reads JSON holds the interpreter's lock, and costs each other
-stream more than slices do.  Python's collector does not look at everything meanwhile, nor right
-afterwards: work makes millions of objects, and a look at them takes tenths of a second.
+Not in a thread: one that reads JSON holds the interpreter's lock, and costs other streams more.
+Full garbage collections are put off meanwhile and shortly after: work makes millions of objects,
+and a look at them takes tenths of a second.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from ..wire.slices import Slices
 
 T = TypeVar("T")
 SLICE = 0.005
-"""Seconds; what waits meanwhile waits for so long, and for what one step takes more."""
+"""Seconds that other flows wait for a slice, plus what its last step takes more."""
 _RARELY = 500
-"""Collections of the middle generation until one of everything, while work is done: more than
-the largest request needs, and a bound for work that never pauses."""
+"""Collections of the middle generation before a full one, during work: more than the largest
+request needs, and a bound for work that never pauses."""
 _AFTERWARDS = 1.0
-"""Seconds after work until collections are as usual: then its result has been sent."""
+"""Seconds after work until collections are as usual: by then its result has been sent."""
 
 
 class ClientLeft(Exception):  # noqa: N818 - the name says what has happened
-    """Nobody waits for the result any more."""
+    """The result is not wanted any more."""
 
 
 async def in_slices(work: Slices[T], flow: http.HTTPFlow | None) -> T:
-    """The result of work for a flow; short work is done at once.  Raises `ClientLeft`, as
-    mitmproxy lets a hook run on when its client has left.  Without a flow it is work that is
-    done whoever waits for it."""
+    """The result of work for a flow; short work is done at once. Raises `ClientLeft`, as mitmproxy
+    lets a hook continue when its client has left; never without a flow."""
     pause = time.perf_counter() + SLICE
     try:
         while time.perf_counter() < pause:
@@ -53,12 +52,12 @@ async def in_slices(work: Slices[T], flow: http.HTTPFlow | None) -> T:
 
 
 def _has_left(flow: http.HTTPFlow) -> bool:
-    """Of a request that is sent again the first client may have left long ago."""
+    """The client of a replayed request may have left long ago."""
     return flow.error is not None or not (flow.is_replay or flow.client_conn.connected)
 
 
 class _Collections:
-    """Those of everything, put off while any work is done, and shortly after."""
+    """Puts off full collections."""
 
     def __init__(self) -> None:
         self._works = 0

@@ -1,12 +1,10 @@
 """The self-test: one leaked call and one bridged turn, through the proxy as it runs.
 
-With a real host leaks are rare, so nobody can see whether an installation works.  Here a
-client of our own connects to the proxy's listening address, and asks an upstream of our own on
-127.0.0.1, which speaks only Chat Completions and leaks a call.  Both requests are ordinary
-flows, which the list, the views and the log show.
-
-In reverse mode a request would go to the user's host.  So the flows of our client, known by the
-port that it connects from, are sent to the upstream here, in every mode.
+With a real host leaks are rare, so nobody can see whether an installation works.  Here our own
+client connects to the proxy's listening address, and asks our own upstream on 127.0.0.1, which
+speaks only Chat Completions and leaks a call.  Flows of that client, known by its port, are sent
+to that upstream in every mode.  Both requests are ordinary flows, seen in the list, the views and
+the log.
 """
 
 from __future__ import annotations
@@ -46,17 +44,14 @@ _RESPONSES = _MODEL | {
 
 
 class SelfTest:
-    """Its client and its upstream; an addon of its own."""
-
     name = "dragoman-self-test"
 
     def __init__(self) -> None:
         self._upstreams: dict[tuple[str, int], int] = {}
-        """The port of our upstream, by the address of our client."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; the log has the result.  Raises `CommandError` if that is not possible."""
+        """Begin; the log has the result. Raises `CommandError`."""
         if self._task is not None and not self._task.done():
             raise exceptions.CommandError("The self-test is running: see the event log.")
         host, port, is_reverse = _listening()
@@ -92,7 +87,6 @@ class SelfTest:
     def _ask(
         self, proxy: tuple[str, int], upstream: int, target: str, request: dict[str, Any]
     ) -> tuple[int, bytes]:
-        """Status and body of the reply that a client of this proxy gets."""
         connection = HTTPConnection(*proxy, timeout=PATIENCE)
         with contextlib.closing(connection):
             connection.connect()
@@ -111,7 +105,7 @@ _LOCAL = "127.0.0.1"
 
 
 def _listening() -> tuple[str, int, bool]:
-    """Where this proxy takes requests, and whether as a reverse proxy."""
+    """Where this proxy listens, and whether as a reverse proxy."""
     servers = cast(Any, ctx.master.addons.get("proxyserver")).servers
     for instance in servers:
         is_reverse = isinstance(instance.mode, ReverseMode)
@@ -171,7 +165,7 @@ _JOBS = (
 
 
 def _leak() -> bytes:
-    """A stream of a host that leaks a call into the content, cut in pieces of a few characters."""
+    """A stream with a leaked call, cut into pieces of a few characters."""
     text = section(f"functions.{_TOOL}:0", json.dumps(_ARGUMENTS))
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
     deltas += [({"content": text[at : at + 7]}, None) for at in range(0, len(text), 7)]
@@ -186,7 +180,7 @@ def _leak() -> bytes:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """What our upstream does with a connection: it serves one request."""
+    """Our upstream: serves one request."""
     with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError):
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         size = next(

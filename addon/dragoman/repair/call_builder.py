@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..notes import Evidence
+from ..notes import REPAIRED, Evidence
 from .call_namer import LITERAL
 from .declared_tools import DeclaredTools
 from .events import CallEnd, CallStart
@@ -21,7 +21,7 @@ MAX_CHECKED = 64 * 1024
 """Characters of arguments that are compared with the schema of their tool: longer ones are
 texts to be written to a file, which every schema takes."""
 MAX_INDEX = 2**31
-"""An index of a call beyond this is none."""
+"""Larger indexes of calls are invalid."""
 
 
 class CallBuilder:
@@ -84,14 +84,13 @@ class CallBuilder:
         return {**delta, "index": client_index} | ({"id": call_id} if "id" in delta else {})
 
     def start(self, call: CallStart) -> list[Delta]:
-        """A call begins."""
         self.repaired += 1
         self._empty = True
         self._name, self._arguments, self._size = call.name, [], 0
         self._index = self._next_index
         self._next_index += 1
         self._evidence.call(call.name)
-        self._evidence.note("read", f"{call.name} ({call.format}, {call.form})")
+        self._evidence.note(REPAIRED, f"{call.name} ({call.format}, {call.form})")
         if call.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
         function = {"name": call.name, "arguments": ""}
@@ -99,7 +98,6 @@ class CallBuilder:
         return [{"index": self._index, "id": call_id, "type": "function", "function": function}]
 
     def arguments(self, text: str) -> list[Delta]:
-        """The next piece of the open call's arguments."""
         self._empty = False
         self.passed(text)
         return [{"index": self._index, "function": {"arguments": text}}]
@@ -111,7 +109,6 @@ class CallBuilder:
             self._arguments.append(text)
 
     def end(self, end: CallEnd) -> list[Delta]:
-        """The open call ends."""
         if end.cut:
             self._evidence.note("closed a call that the stream cut off")
         elif not end.valid:

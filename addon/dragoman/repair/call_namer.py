@@ -9,7 +9,7 @@ from .formats.protocol import Held, LeakFormat
 from .tool_fit import tool_of
 
 NAMELESS_LIMIT = 1024 * 1024
-"""Characters of arguments kept until a call without a name can be told from them."""
+"""Characters of arguments held until the tool of a call without a name is known."""
 LITERAL = "literal header"
 """The form of a header that names no tool, where the call is kept all the same."""
 
@@ -17,8 +17,8 @@ LITERAL = "literal header"
 class CallNamer:
     """Names the calls of one choice, one after the other.
 
-    A call whose header has no name is held until its arguments tell the tool; then, or if
-    they do not and any name is allowed, it is given out under its literal header.
+    A call whose header has no name is held until its tool is inferred from its arguments.  If
+    that fails and any name is allowed, it is released under its literal header.
     """
 
     def __init__(self, tools: DeclaredTools) -> None:
@@ -33,13 +33,11 @@ class CallNamer:
 
     @property
     def holds(self) -> bool:
-        """Whether a call is held."""
         return self._header is not None
 
     @property
     def held(self) -> Held:
-        """The header of the call that is held, and the pieces of its arguments: so many of a
-        list that may grow."""
+        """The header of the call that is held, and the pieces of its arguments."""
         literal = self._header.literal if self._header else ""
         return literal, self._texts, len(self._texts)
 
@@ -49,7 +47,6 @@ class CallNamer:
         self._any = rule.calls == "any"
 
     def forget(self) -> None:
-        """The call that is held is none."""
         self._header, self._texts, self._size = None, [], 0
 
     def header(self, header: Header) -> list[ScanEvent] | None:
@@ -70,7 +67,6 @@ class CallNamer:
         return [CallStart(name, header.call_id, form, self._format)]
 
     def arguments(self, arguments: Arguments) -> list[ScanEvent]:
-        """More of the call, if it is not held."""
         if self._header is None:
             return [arguments]
         self._texts.append(arguments.text)

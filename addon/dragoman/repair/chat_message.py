@@ -1,7 +1,7 @@
 """Repair of a reply that is not streamed: one chat completion in, one out.
 
 The same scanner and calls as for a stream.  Text before a section stays in its field,
-since here the whole message is one event; text behind it goes where the policy says.
+since here the whole message is one event; text after it goes where the policy says.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import Span, by_field, let_go, passages, rewritten, text_of_fields
+from ..wire.chat_text import Span, by_field, emptied_completion, passages, rewritten, text_of_fields
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices
@@ -59,7 +59,7 @@ def repairing_body(
             touched |= yield from repair.run()
         yield
     repaired = (yield from writing(reply)) if touched else None
-    yield from let_go(reply)
+    yield from emptied_completion(reply)
     return repaired
 
 
@@ -72,7 +72,7 @@ def _names_more(body: bytes) -> bool:
 def repairing_whole(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> Slices[bytes]:
-    """The same in slices."""
+    """The same of a reply that may also be an event stream."""
     if is_event_stream(body):
         repair = ChatStreamRepair(tools, policy, evidence, now)
         return (yield from RepairPipeline(repair, evidence).reading(body))

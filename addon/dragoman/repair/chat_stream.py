@@ -2,7 +2,7 @@
 
 A frame takes one of three ways.  Nearly all pass by their bytes (`Prefilter`).  One that
 only continues what the frame before it said is written from a template (`_continuing`).
-Any other is read; what it says goes into the channels of its choices (`TextChannel`); it
+Any other is read; its text and calls go into the channels of its choices (`TextChannel`); it
 waits, whole, until they have decided what becomes of it, as that may depend on frames that
 are still to come; and everything after it waits too, so that the order stays.  Then it is
 written (`chunk_writer`): as it came, if nothing in it changed.
@@ -38,7 +38,7 @@ _MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,256})')
 
 
 class ChatStreamRepair:
-    """Repairs one stream.  `now` (seconds) only serves to make call ids."""
+    """Repairs one stream (see `StreamRepair`).  `now` (seconds) is only used for call ids."""
 
     def __init__(
         self,
@@ -62,11 +62,9 @@ class ChatStreamRepair:
         self._open_ended = False
 
     def leave_all(self) -> None:
-        """Let everything pass as it comes."""
         self._gave_up = True
 
     def ignores(self, raw: bytes) -> bool:
-        """Whether `raw`, one or more whole frames, needs no repair for certain."""
         if self._gave_up:
             return True
         if not self._named and raw.find(b'"model"') >= 0:
@@ -89,8 +87,6 @@ class ChatStreamRepair:
             self._channels.named(model, formats)
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        """The frames that may leave now that `frame` has come; `asked`: it was asked about
-        just now, and `ignores` it not."""
         if not asked and (
             self._gave_up or not (frame.whole or self._waiting) or self.ignores(frame.raw)
         ):
@@ -112,7 +108,7 @@ class ChatStreamRepair:
     def _continuing(
         self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
     ) -> Frame | None:
-        """The short way for a frame like the one before, if all it says is more of the same."""
+        """The short way for a frame that only continues the text or arguments of the one before."""
         like = known.meaning
         channel = like.channel
         if like.written is None or like.call != channel.open_call or self._waiting:
@@ -126,7 +122,7 @@ class ChatStreamRepair:
         return written_as(known, frame, quoted(given))
 
     def _read_fitting(self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]) -> None:
-        """Take in a frame that says this text and nothing else, as it fits a template."""
+        """Read a frame that has this text and nothing else, as it fits a template."""
         self._waiting.begin(frame)
         like = known.meaning
         before = like.channel.open_call
@@ -139,7 +135,7 @@ class ChatStreamRepair:
             known.meaning = like.now(known.pattern, text, before, part, out)
 
     def _read(self, frame: Frame) -> None:
-        """Take in any other.  One that says one text and nothing else is remembered."""
+        """Read any other.  If it has one text and nothing else, a template is made of it."""
         self._waiting.begin(frame)
         taken = self._take_in(frame)
         said = one_text(taken) if taken and self._templates.wanted else None
@@ -150,7 +146,7 @@ class ChatStreamRepair:
             self._templates.learn(frame, said.text, len(said.fields), text_of, like)
 
     def _let_out(self) -> list[Frame]:
-        """The latest frame has been taken in: from now on a fault is none of its."""
+        """The latest frame is fully processed: a later fault must not send it again."""
         out = self._drain()
         self._waiting.done()
         for channel in self._channels:
@@ -158,7 +154,6 @@ class ChatStreamRepair:
         return out
 
     def _settle(self) -> None:
-        """A frame is done with."""
         if self._waiting.too_many:
             self._give_up()
         if self._channels and not any(channel.scanner.looks for channel in self._channels):
@@ -173,12 +168,10 @@ class ChatStreamRepair:
         return self._waiting.take()
 
     def has_taken_in(self, frame: Frame) -> bool:
-        """Whether the latest frame is this one, and all it said has left or would with
-        `release`."""
         return self._waiting.has_taken_in(frame)
 
     def end_after_fault(self) -> None:
-        """None: what comes after a fault passes as it comes."""
+        """What comes after a fault is forwarded as it comes."""
 
     def release(self) -> list[Frame]:
         """After a fault: everything that has not left, as it came where that is possible."""
@@ -207,7 +200,7 @@ class ChatStreamRepair:
         except NotJson:
             chunk = None
             if not frame.raw.endswith(BLANK_LINE_ENDS) and self._will_add:
-                # Cut off in the middle: what is added behind it would become part of it.
+                # Cut off in the middle: a frame added after it would become part of it.
                 self._evidence.note("dropped", "an event without its end")
                 return None
         self._open_ended = not frame.raw.endswith(BLANK_LINE_ENDS)
@@ -265,7 +258,7 @@ class ChatStreamRepair:
 
     def _end(self, *, done: bool = False) -> None:
         """Close every choice; give one that called tools and has no finish reason its own.
-        `done`: the upstream has said that this is the end."""
+        `done`: the upstream has sent ``[DONE]``."""
         in_calls = [channel.scanner.in_call for channel in self._channels]
         self._end_channels(lambda scanner: scanner.close(whole=done))
         for channel, in_call in zip(self._channels, in_calls, strict=True):
@@ -291,14 +284,14 @@ class ChatStreamRepair:
 
     @property
     def _will_add(self) -> bool:
-        """Whether the end of the stream adds something behind what came."""
+        """Whether frames of our own are added at the end of the stream."""
         return any(
             channel.scanner.in_call or (channel.calls.repaired and not channel.finished)
             for channel in self._channels
         )
 
     def _append(self, frames: list[Frame]) -> None:
-        """Send frames of our own behind what came."""
+        """Send frames of our own after those of the upstream."""
         if frames and self._open_ended:
             self._waiting.append([Frame(b"\n\n")])
             self._open_ended = False

@@ -1,7 +1,7 @@
-"""Frames like one before them: what is known of them without reading.
+"""Templates for chat chunks: recognise a frame without parsing its JSON.
 
-Most frames of a stream say one text and differ in it alone (`frame_templates`).  What was learned
-of such a frame when it was read the long way serves for those that fit.
+Most frames of a stream have one text, and differ only in it (`frame_templates`).  What was
+learned when one was parsed is used for those that fit its template.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .text_channel import TextChannel
 
 @dataclass(frozen=True, slots=True)
 class ChunkTemplate:
-    """Of frames each of which says one text of one choice, and nothing else."""
+    """A template for frames that have one text, of one choice, and nothing else."""
 
     channel: TextChannel
     fields: tuple[str, ...]
     """Those that carry the text."""
     call: int = 0
     written: FrameTemplate | LooseFrame | None = None
-    """What takes the place of a frame that only goes on with the arguments of `call` (see
+    """What replaces a frame that only continues the arguments of `call` (see
     `TextChannel.open_call`), or if that is 0 with text that is moved to ``content``."""
 
     def now(
@@ -43,13 +43,13 @@ class ChunkTemplate:
         part: PendingPart,
         out: list[Frame],
     ) -> ChunkTemplate:
-        """What is known now that a frame that fits `pattern` and said `text` was made into
+        """The template after a frame that fits `pattern` and has this `text` was replaced by
         `out`; `part` is all of it, and `before` the call that was open before it."""
-        member, told = _only_delta(part) if len(out) == 1 else ("", "")
+        member, given = _only_delta(part) if len(out) == 1 else ("", "")
         call = self.channel.open_call
         # What a format makes of a text may be another text, but never one that was held.
-        if call == before and told and (call or told == text):
-            written = of_our_own(out[0], member, told)
+        if call == before and given and (call or given == text):
+            written = of_our_own(out[0], member, given)
             if written is not None and isinstance(pattern, LooseTemplate):
                 return replace(self, call=call, written=LooseFrame.of(written, pattern.names))
             return replace(self, call=call, written=written)
@@ -57,7 +57,7 @@ class ChunkTemplate:
 
 
 def written_as(known: KnownTemplate[ChunkTemplate], frame: Frame, literal: bytes) -> Frame:
-    """What takes the place of a frame that fits, with this JSON string as its text."""
+    """What replaces a frame that fits, with this JSON string as its text."""
     written, pattern = known.meaning.written, known.pattern
     if isinstance(written, LooseFrame):
         assert isinstance(pattern, LooseTemplate)
@@ -67,8 +67,8 @@ def written_as(known: KnownTemplate[ChunkTemplate], frame: Frame, literal: bytes
 
 
 def one_text(waiting: PendingFrame) -> Passage | None:
-    """What a frame says that says one text and nothing else, if those like it are written
-    alike: the first frame that is written anew tells the role."""
+    """The text of a frame that has nothing else, if frames like it are written alike: the
+    first frame that is written anew also has the role."""
     if len(waiting.parts) != 1 or (said := only_text(waiting.chunk)) is None:
         return None
     (choice,), (part,) = waiting.chunk["choices"], waiting.parts
@@ -76,7 +76,7 @@ def one_text(waiting: PendingFrame) -> Passage | None:
 
 
 def text_of(chunk: Any) -> str:
-    """The text of a chunk that says nothing else; empty for any other."""
+    """The text of a chunk that has nothing else; empty for any other."""
     said = only_text(chunk)
     return said.text if said else ""
 
@@ -98,12 +98,12 @@ def only_text(chunk: dict[str, Any]) -> Passage | None:
 
 def _only_delta(part: PendingPart) -> tuple[str, str]:
     """The member of a delta and its text, if that is all of what a part has become, and not
-    where it came from: ``arguments`` of a call that goes on, or ``content``."""
+    where it came from: ``arguments`` of the open call, or ``content``."""
     if len(part.deltas) != 1 or len(part.spans) != 1:
         return "", ""
     (delta,), (span,) = part.deltas, part.spans
     if "tool_calls" not in delta:
         return "content", "" if span.fields == CONTENT else delta.get("content", "")
     (call, *others) = delta["tool_calls"]
-    goes_on = call.keys() == {"index", "function"} and not others
-    return "arguments", call["function"]["arguments"] if goes_on else ""
+    continues = call.keys() == {"index", "function"} and not others
+    return "arguments", call["function"]["arguments"] if continues else ""

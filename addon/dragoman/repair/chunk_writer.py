@@ -1,7 +1,6 @@
-"""Writing frames: one that was read, or in its place what became of it.
+"""Writing frames: as they came if nothing in them changed, which is decided here alone.
 
-Here alone is decided whether a frame leaves as it came: it does if nothing in it changed.
-Else there is one chunk for each thing it said, each with the metadata of the original.
+Else one chunk is written for each text and call, each with the metadata of the original.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ _IN_ITS_FIELD = Policy(text="field")
 
 
 def render(waiting: PendingFrame, policy: Policy) -> list[Frame]:
-    """The frames that take the place of a decided one: itself, if nothing changed."""
+    """The frames that replace a decided one: itself, if nothing changed."""
     if not any(part.touched for part in waiting.parts):
         return [waiting.frame]
     if waiting.read is None and not waiting.parts[0].deltas:
-        return []  # it said one text and nothing else, and all of that is held or dropped
+        return []  # it has one text and nothing else, and all of that is held or dropped
     chunk = waiting.chunk
     chunks: list[dict[str, Any]] = []
     without_usage = {k: v for k, v in chunk.items() if k != "usage" or v is None}
@@ -40,9 +39,9 @@ def render(waiting: PendingFrame, policy: Policy) -> list[Frame]:
 
 
 def release(waiting: PendingFrame) -> list[Frame]:
-    """The frames that take the place of one that is still undecided: itself, unless something
-    came of it that is nowhere else.  Its text stays in its field, as that of the frames after
-    it does, which may be the rest of the same marker."""
+    """The frames that replace one that is still undecided: itself, unless part of its result is
+    nowhere else.  Its text stays in its field, as that of the frames after it does, which may be
+    the rest of the same marker."""
     if not any(part.so_far or (part.touched and part.settled) for part in waiting.parts):
         return [waiting.frame]
     for part in waiting.parts:
@@ -55,7 +54,7 @@ def release(waiting: PendingFrame) -> list[Frame]:
 
 
 def _deltas(part: PendingPart, value: dict[str, Any], policy: Policy) -> list[dict[str, Any]]:
-    """The deltas that take the place of the part's text.  In an event that also held markers
+    """The deltas that replace the part's text.  In an event that also held markers
     of a call, text goes to `content` (the specification), unless it is blank, or its format says
     what it is."""
     mixed = policy.moves and part.plain != part.text_size and part.channel.calls.repaired > 0
@@ -81,7 +80,7 @@ def says_nothing(value: object) -> bool:
 
 
 def _rest(value: dict[str, Any], part: PendingPart | None) -> tuple[dict[str, Any], bool]:
-    """What the choice said besides text, and whether that is worth a chunk."""
+    """The choice without its text, and whether that is worth a chunk."""
     if part is None:  # not scanned
         return value, True
     delta = delta_of(value)

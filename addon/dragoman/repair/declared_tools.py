@@ -1,4 +1,4 @@
-"""The tools that a request declares, and what can be told from them.
+"""The tools that a request declares, and what follows from them.
 
 A call whose format gave no name is left to its arguments (`DeclaredTools.meant_by`): exactly
 one declared tool's schema must accept them.  A best guess would silently run the wrong tool,
@@ -17,7 +17,7 @@ from .tool_index import ToolIndex
 
 
 class DeclaredTools:
-    """What a request says of the calls that its reply may hold."""
+    """The tools and earlier calls of a request."""
 
     def __init__(
         self,
@@ -84,7 +84,6 @@ class DeclaredTools:
 
     @property
     def names(self) -> AbstractSet[str]:
-        """Those of the tools."""
         return self._schemas.keys()
 
     def schema_of(self, name: str) -> object:
@@ -153,7 +152,7 @@ def _functions(request: object) -> Iterator[object]:
 
 
 def _called(messages: object) -> Slices[dict[str, str]]:
-    """The tool of each call in a history, by its id; ids that two tools share tell nothing."""
+    """The tool of each call in a history, by its id; not for ids that two tools share."""
     called: dict[str, str] = {}
     ambiguous: set[str] = set()
     for message in messages if isinstance(messages, list) else []:
@@ -171,7 +170,6 @@ def _called(messages: object) -> Slices[dict[str, str]]:
 
 
 def _properties(schema: object) -> AbstractSet[str]:
-    """The names of the arguments that a schema declares."""
     declared = schema.get("properties") if isinstance(schema, dict) else None
     return declared.keys() if isinstance(declared, dict) else frozenset()
 

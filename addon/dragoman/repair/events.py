@@ -19,7 +19,7 @@ class Text:
     trailing: bool = False
     """Whether a call came before it in this choice."""
     kind: Literal["content", "reasoning"] | None = None
-    """What its format says that it is; None: what the field says in which it came."""
+    """Its kind in its format; None: that of the field in which it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Header:
     name: str | None
     """The name of its tool; None if the header has none."""
     literal: str
-    """What stands there, which may be empty."""
-    call_id: str
-    """The id that the header is; empty if it is none."""
-    form: str
+    """Its text, which may be empty."""
+    call_id: str = ""
+    """The header, if it is an id of a call."""
+    form: str = "plain name"
     """In which form it gives the name."""
     bare: bool = False
-    """Whether nothing but the name tells that a call is meant, not even arguments."""
+    """Whether there is nothing but a name, not even arguments."""
     resolved: bool = False
     """Whether the format has looked for the tool among the declared ones itself."""
 
@@ -100,8 +100,7 @@ ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
 
 
 def joined(pieces: list[ScanEvent]) -> list[ScanEvent]:
-    """The same with what belongs together in one piece: text that follows on text,
-    arguments that follow on arguments."""
+    """The same with adjacent texts in one piece, and adjacent arguments."""
     out: list[ScanEvent] = []
     run: list[str] = []
     end = 0

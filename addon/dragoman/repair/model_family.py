@@ -18,11 +18,11 @@ _FAMILIES: dict[str, re.Pattern[str]] = {
         "qwen": r"qwen|qwq|qvq",
         "glm": r"glm",
         "minimax": r"minimax|abab",
-        "gpt-oss": r"gpt-?oss",
+        "gpt-oss": r"gpt[-_ ]?oss",
         "mistral": r"mi[sx]tral|magistral|devstral|codestral|ministral|pixtral|voxtral",
         "hermes": r"hermes",
         # Those that run only at their vendor's.
-        "openai": r"(?<![a-z])(?:chat)?gpt-?(?!oss|-oss)|(?:^|[/:.@])(?:o[1-9](?![0-9a-z])|codex-)",
+        "openai": r"(?<![a-z])(?:chat)?gpt(?![-_ ]?oss)|(?:^|[/:.@])(?:o[1-9](?![0-9a-z])|codex-)",
         "anthropic": r"claude",
         "google": r"gemini",
         "xai": r"(?<![a-z])grok",

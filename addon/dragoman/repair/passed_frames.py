@@ -1,7 +1,7 @@
-"""Frames that went by unread: what they said may have to be known later.
+"""Frames that were forwarded unread, whose text may be needed later.
 
-Whether a marker stands in quoted code, or has its header before it, is told by the text
-before it.  Nearly all frames pass without having been read, so their bytes are kept until a
+Whether a marker is in quoted code, or has its header before it, depends on the text before
+it.  Nearly all frames pass without having been read, so their bytes are kept until a
 frame comes that has to be.  Bounded: of many bytes without a backtick or a tilde, only the
 last matter; others are read many at a time, as nearly all of them differ in a text alone.
 """
@@ -25,7 +25,7 @@ from .text_channel import TextChannel
 MAX_KEPT = 64 * 1024
 """Bytes that are kept; beyond them it is cheaper to read than to keep."""
 _LAST = 8 * 1024
-"""Bytes that are kept of more: they hold the line in which the text stands."""
+"""Bytes that are kept of more: enough for the current line of the text."""
 _MAX_ALIKE = 3
 """Kinds of frames that are known: those of reasoning, of text, and of a call."""
 _MAX_TRIES = 16
@@ -52,7 +52,7 @@ class _Alike:
     size: int
     """Bytes of one without its text."""
     times: int
-    """How often its text stands in it."""
+    """How often its text is in it."""
 
     @classmethod
     def of(cls, pattern: FrameTemplate, channel: TextChannel, fields: Fields) -> _Alike:
@@ -65,7 +65,7 @@ class _Alike:
         return cls(channel, fields, re.compile(run), re.compile(one), size, times)
 
     def texts(self, passed: bytes, begin: int) -> tuple[str, int]:
-        """What the frames say of this kind that stand there, and where they end."""
+        """The texts of the frames of this kind at `begin`, and where those frames end."""
         if self.one.match(passed, begin) is None:
             return "", begin
         texts, end = self.one.findall(passed, begin), len(passed)
@@ -111,8 +111,7 @@ class PassedFrames:
         return self.skipped or any(b'"tool_calls"' in piece for piece in self._pieces)
 
     def read(self, channel_of: ChannelOf) -> Iterator[PassedText]:
-        """What they said, once: texts of a channel, and the fields in which they stand.
-        `skipped` then speaks of those to come."""
+        """Their texts, once, each with its channel and its fields; `skipped` then counts anew."""
         passed = b"".join(self._pieces)
         self._pieces = []
         self._size = 0

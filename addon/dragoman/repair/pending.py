@@ -1,4 +1,4 @@
-"""A frame on its way through repair: what it said, and what became of that so far.
+"""A frame on its way through repair: its texts, and the result for each of them so far.
 
 A frame is read into parts, one for each of its choices.  When every part is decided, the
 frame is written (`chunk_writer`).
@@ -46,8 +46,8 @@ def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
 
 
 def fields_of(piece: Text, came_in: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
-    """The fields for a text that came in these: what its format says it is, or else what
-    follows on a call goes to ``content``."""
+    """The fields for a text that came in these: those of its kind in its format, or else
+    ``content`` for what follows a call."""
     if piece.kind == "reasoning":
         return ADDED_REASONING if came_in == CONTENT else came_in
     moves = piece.trailing and policy.moves
@@ -66,14 +66,14 @@ def finish_after(finish: object, calls_made: bool, cut: bool, policy: Policy) ->
 
 @dataclass(slots=True, eq=False)
 class PendingPart:
-    """What one waiting frame says in one channel, and what became of it so far."""
+    """The texts of one waiting frame in one channel, and the result so far."""
 
     position: int  # in the chunk's "choices"
     channel: TextChannel
     spans: list[Span]
     deltas: list[dict[str, Any]] = field(default_factory=list)
     plain: int = 0  # characters that came out as text of their own field
-    has_kinds: bool = False  # whether its format says what some text of it is
+    has_kinds: bool = False  # whether some text of it has a kind in its format
     natives: list[dict[str, Any]] | None = None
     finish: object = None
     open: bool = True  # while the end of its text is undecided
@@ -114,7 +114,6 @@ class PendingPart:
             self.deltas.append(delta)
 
     def add_calls(self, deltas: list[dict[str, Any]]) -> None:
-        """Append deltas of calls, which did not stand there."""
         for delta in deltas:
             self.add({"tool_calls": [delta]})
             self.changed = True
@@ -131,11 +130,11 @@ class PendingFrame:
     frame: Frame
     parts: list[PendingPart]
     read: dict[str, Any] | None = None
-    """What it says, if that has been read."""
+    """Its JSON, if that has been parsed."""
 
     @property
     def chunk(self) -> dict[str, Any]:
-        """What it says; only for one that has parts."""
+        """Its JSON; only for one that has parts."""
         if self.read is None:
             self.read = loads(self.frame.data or b"")
         return self.read

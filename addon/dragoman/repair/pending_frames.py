@@ -13,7 +13,7 @@ from .chunk_writer import release, render
 from .pending import PendingFrame, Policy
 
 MAX_BEHIND = 256
-"""Frames that wait behind an undecided one of another choice."""
+"""Frames that wait for an undecided one of another choice."""
 MAX_HELD = 16 * 1024
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait in all: as many frames as what may be a call has
@@ -39,15 +39,14 @@ class PendingFrames:
 
     @property
     def too_many(self) -> bool:
-        """Whether more wait than is held."""
         return len(self._frames) > MAX_HELD or self._size > MAX_HELD_BYTES
 
     def begin(self, frame: Frame) -> None:
-        """A frame is being taken in: until that is `done`, a fault is its."""
+        """A frame is being processed: until that is `done`, a fault may have lost part of it."""
         self._current = frame
 
     def done(self) -> None:
-        """All that the frame said is here, or has left."""
+        """All content of the frame is here, or has left."""
         self._taken_in, self._current = self._current, None
 
     def has_taken_in(self, frame: Frame) -> bool:
@@ -55,13 +54,12 @@ class PendingFrames:
         return frame is self._taken_in
 
     def add(self, waiting: PendingFrame) -> None:
-        """One more frame."""
         self._frames.append(waiting)
         self._size += len(waiting.frame.raw)
 
     def let_out(self, *, several: bool) -> list[Frame]:
         """Write what is decided; returns all that may be sent now.  All of it or nothing: a
-        header may stand in one frame and its call in a later one, and after a fault neither
+        header may be in one frame and its call in a later one, and after a fault neither
         has left."""
         decided = self.decided(several=several)
         frames = [frame for waiting in decided for frame in render(waiting, self._policy)]
@@ -70,7 +68,6 @@ class PendingFrames:
         return self._out
 
     def append(self, frames: list[Frame]) -> None:
-        """Frames of our own, after all that was let out."""
         self._out += frames
 
     def take(self) -> list[Frame]:
@@ -101,7 +98,6 @@ class PendingFrames:
         return decided
 
     def remove(self, gone: list[PendingFrame]) -> None:
-        """These have left."""
         if len(gone) == len(self._frames):
             self.clear()
         elif gone:
@@ -110,6 +106,5 @@ class PendingFrames:
             self._size -= sum(len(waiting.frame.raw) for waiting in gone)
 
     def clear(self) -> None:
-        """None waits any more."""
         self._frames = []
         self._size = 0

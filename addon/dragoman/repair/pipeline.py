@@ -38,7 +38,7 @@ class StreamRepair(Protocol):
         """The stream has ended: what was held."""
 
     def has_taken_in(self, frame: Frame, /) -> bool:
-        """Whether the latest frame is this one, and all it said has left or would with
+        """Whether the latest frame is this one, and all its content has left or would with
         `release`."""
 
     def release(self) -> list[Frame]:
@@ -55,20 +55,20 @@ class RepairPipeline:
         self,
         repair: StreamRepair,
         evidence: Evidence,
-        warn: Callable[[str], None] | None = None,
+        warn: Callable[[str], None] = lambda what: None,  # noqa: ARG005
         *,
         labelled: bool = True,
         max_document: int = 0,
         has_end: bool = False,
         breaks: bool = True,
     ) -> None:
-        """`warn` is told what a person should know.  `labelled`, `max_document`: see
-        `BodyForm`.  `has_end`: a chat completion tells how it ended, or it was cut off: opencode
+        """`warn` receives what a person should know.  `labelled`, `max_document`: see
+        `BodyForm`.  `has_end`: a chat completion has an end of its own, or it was cut off: opencode
         asks again for ever if such a reply ends well.  `breaks`: whether the client's reply can
         be broken off; otherwise its last event is an error."""
         self._repair = repair
         self._evidence = evidence
-        self._warn = warn or _unheard
+        self._warn = warn
         self._has_end = has_end
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
@@ -96,7 +96,7 @@ class RepairPipeline:
 
     @property
     def may_be_interrupted(self) -> bool:
-        """Whether a comment may be sent now, so that it stands between two events."""
+        """Whether a comment may be sent now, that is, between two events."""
         sent = self._sent.kept
         return self._form.is_stream and not (self.ended or _is_in_event(sent) or is_done(sent))
 
@@ -244,7 +244,7 @@ class RepairPipeline:
             self._out += [frame.raw for frame in self._repair.close()]
 
     def _rest(self) -> list[Frame]:
-        """What stands after the last blank line, without what is only a part of an event."""
+        """What follows the last blank line, without what is only a part of an event."""
         rest = self._splitter.close()
         if not (rest and self._has_end):
             return rest
@@ -327,10 +327,5 @@ class RepairPipeline:
             return []
 
 
-def _unheard(what: str) -> None:
-    pass
-
-
 def _is_in_event(sent: bytes) -> bool:
-    """Whether an event has begun, and not ended."""
     return bool(sent) and not sent.endswith(BLANK_LINE_ENDS)

@@ -1,9 +1,8 @@
-"""What the bytes of frames tell, before they are read.
+"""Whether frames need no repair, by their bytes alone.
 
-Nearly all frames need no repair, and that shows: they hold nothing with which a marker
-begins, and begin nothing themselves.  The invariant: a doubt counts as a yes.  Looking for a
-word is much sooner done than matching an expression, so that one is asked only where the word
-is there.
+Nearly all do not: nothing in them can begin a marker or a text.  The invariant: false positives
+are allowed, false negatives are not.  Searching for a word is much faster than a regular
+expression, so each expression runs only if its word occurs.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ..wire.chat_text import DETAILS, STRINGS
 from .formats.active import ActiveFormats
 
 TEXTS = tuple(f'"{name}"'.encode() for name in STRINGS)
-"""The fields in which a stripped header may stand."""
+"""The fields that may have a stripped header."""
 _ANY = b'"(?:%b)"' % "|".join(STRINGS).encode()
 _CALL_BEGINS = re.compile(rb'"(?:name|type)"|"tool_calls"\s*:\s*\[\s*\{[^{}]*"id"')
 _MAY_HOLD_TEXT = re.compile(rb'%b\s*:\s*(?!""|null)|"%b"|\\u00' % (_ANY, DETAILS.encode()))
@@ -30,12 +29,12 @@ class Prefilter:
     def __init__(self, formats: ActiveFormats, *, stripped: bool) -> None:
         """`stripped`: whether a stripped header could be known as one."""
         self._may_hold_marker = formats.may_hold_marker
-        # Fields whose text has not begun: a stripped header may stand at their start.
+        # Fields whose text has not begun: a stripped header may be at their start.
         self._not_begun = set(TEXTS) if stripped and formats.look_back else set()
         self.resting = True
         """Whether a frame without any text needs no repair."""
         self.quiet = True
-        """Whether one of which the text only goes on, without a marker, needs none."""
+        """Whether one that only continues a text, without a marker, needs none."""
 
     def look_for(self, formats: ActiveFormats) -> None:
         """Other formats are looked for from now on."""
@@ -58,20 +57,19 @@ class Prefilter:
 
 
 def may_name_text(raw: bytes) -> bool:
-    """Whether `raw` may name a field of text; of others nothing else need be asked of that."""
+    """Whether `raw` may name a field of text; if not, the other text checks can be skipped."""
     # `in` takes several times longer for bytes, as it first takes them for a number.
     find = raw.find
     return find(b'"content"') >= 0 or find(b'"reasoning') >= 0 or find(b"\\u00") >= 0
 
 
 def holds_text(raw: bytes) -> bool:
-    """Whether some text of the model may stand in `raw`."""
+    """Whether `raw` may have text of the model."""
     return _MAY_HOLD_TEXT.search(raw) is not None
 
 
 def begins_call(raw: bytes) -> bool:
-    """Whether the first delta of a native call may stand in `raw`; the others need not be
-    read."""
+    """Whether `raw` may have the first delta of a native call; the others need not be read."""
     start = raw.find(b'"tool_calls"')
     if start < 0:
         return False

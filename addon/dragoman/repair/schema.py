@@ -1,6 +1,6 @@
 """Whether a tool's JSON Schema accepts an argument object.
 
-A subset is enough to tell tools apart, and is all there is: ``type`` (one or a list),
+A subset is enough to distinguish tools, and all that is implemented: ``type`` (one or a list),
 ``properties``, ``required``, ``additionalProperties`` (boolean or schema), ``enum``,
 ``const`` and ``items``.  Any other keyword accepts everything.
 

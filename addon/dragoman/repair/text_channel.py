@@ -1,9 +1,9 @@
-"""One text of a reply: what its frames said goes in, and what becomes of that goes to them.
+"""One text of a reply: the texts of its frames go in, and the results go back to the frames.
 
-A channel is a text that a model writes from its start to its end, in which calls may leak:
-of a chat completion all that one choice says, thoughts and answer, which are told apart by
-the fields they stand in.  It sees no frames, only the parts of frames that speak of it; text
-goes back to the part that it came from, a call to the part that completes it.
+A channel is a text that a model writes from its start to its end, in which calls may leak: in
+a chat completion all text of one choice, thoughts and answer, in different fields.  It has no
+frames, only those parts of them that belong to it; text goes back to the part that it came
+from, a call to the part that completes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_CHANNELS = 128
 """Channels of one reply that are read; what others say is forwarded as it is."""
 
 ChannelKey = tuple[int, ...]
-"""What tells the channels of a reply apart: of a chat completion the index of the choice."""
+"""What identifies a channel of a reply: in a chat completion the index of the choice."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,8 +46,8 @@ class TextChannel:
     policy: Policy
     evidence: Evidence
     latest: dict[str, Any] | Frame
-    """The latest chunk that spoke of it, if it is not too large; or its frame, if it has not been
-    read, and speaks of nothing else."""
+    """The latest chunk that belongs to it, if it is not too large; or its frame, if it has not been
+    parsed, and belongs to nothing else."""
     fields: tuple[str, ...] = ()
     """Those that carry the text now."""
     end: int = 0
@@ -58,7 +58,7 @@ class TextChannel:
     cut: bool = False
     """Whether a call was cut off."""
     held_call: Held = NOTHING_HELD
-    """What was held of a call when the latest frame was done with (`Scanner.held_call`)."""
+    """What was held of a call after the latest frame (`Scanner.held_call`)."""
     closed_parts: list[PendingPart] = field(default_factory=list)
     """Those that were decided since then."""
 
@@ -79,7 +79,6 @@ class TextChannel:
 
     @property
     def held_text(self) -> str:
-        """`held_call` as text."""
         header, pieces, count = self.held_call
         return header + "".join(pieces[:count])
 
@@ -97,13 +96,12 @@ class TextChannel:
     # What frames say
 
     def part(self, position: int = 0) -> PendingPart:
-        """That of a frame which speaks of this channel, at a position among its choices."""
+        """That of a frame with text of this channel, at a position among its choices."""
         part = PendingPart(position, self, [])
         self.open_parts.append(part)
         return part
 
     def read(self, part: PendingPart, passage: Passage) -> None:
-        """A frame says a text."""
         if passage.fields != self.fields:
             self._place(part, self._enter(passage.fields))
         end = self.end + len(passage.text)
@@ -125,7 +123,7 @@ class TextChannel:
         self.scanner.passed(text)
 
     def finish(self, part: PendingPart, reason: object) -> None:
-        """A frame says why the text has ended."""
+        """A frame has the reason why the text has ended."""
         part.add_calls(self.natives.flush())
         self._place(part, self.scanner.close(whole=is_whole(reason)))
         cut = self.cut or self.scanner.cut_in_header
@@ -158,8 +156,8 @@ class TextChannel:
             self.closed_parts.append(self.open_parts.pop())
 
     def settle(self) -> None:
-        """A frame is done with: remember what is held of it and those before.  What came of
-        frames that have left may stand in the first that waits, or in the latest."""
+        """A frame has been processed: remember what is held of it and those before.  Results for
+        frames that have left may be in the first that waits, or in the latest."""
         self.held_call = self.scanner.held_call
         for part in self.closed_parts:
             part.settled = True
@@ -196,7 +194,7 @@ class TextChannel:
         parts = self.open_parts
         first = next((part for part in parts if part.spans), None)
         waits = first.spans[0].begin if first else piece.start + len(piece.text)
-        if waits > piece.start:  # a header that was none: its frames have left, this waits
+        if waits > piece.start:  # text that looked like a header: its frames have left, this waits
             rest = piece.text[: waits - piece.start]
             moves = self.policy.moves and bool(rest.strip())
             part = first or current
@@ -211,7 +209,7 @@ class TextChannel:
 
 
 class Channels:
-    """Those of one reply.  They share what its request says of them."""
+    """The channels of one reply."""
 
     def __init__(
         self,
@@ -240,11 +238,10 @@ class Channels:
         self._model, self._formats = model, formats
 
     def clear(self) -> None:
-        """No text is read any more."""
         self._channels.clear()
 
     def of_choice(self, value: object, position: int) -> TextChannel | None:
-        """That of a choice of a chunk, at a position in it; None if it is none, or one too many."""
+        """That of a choice at a position of a chunk; None if that is invalid, or one too many."""
         if not isinstance(value, dict):
             return None
         index = choice_index(value, position)

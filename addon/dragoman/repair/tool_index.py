@@ -1,4 +1,4 @@
-"""The declared tools of a request, to be found by what a call says of them.
+"""The declared tools of a request, found by the name or the arguments of a call.
 
 A request may declare thousands; so they are indexed once, in slices, and none is looked at
 that a call cannot mean.

@@ -1,1 +1,1 @@
-"""Responses that are kept, and conversations that go on from them."""
+"""Responses that are kept, and conversations that continue them."""

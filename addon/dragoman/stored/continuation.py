@@ -1,8 +1,8 @@
-"""A request that goes on from kept responses, made into one that says everything itself.
+"""Makes a request that continues kept responses one with the whole conversation.
 
-Nothing behind this knows of stored responses: the earlier items are handed to the
-conversion in front of the request's own, so a continued conversation becomes the same
-messages as one that the client sends whole, and a provider's prefix cache holds.
+Later stages know nothing of stored responses: the earlier items are converted before the
+request's own, so a continued conversation becomes the same messages as one that the client sends
+whole, and a provider's prefix cache holds.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..bridge.request.validation import (
 )
 from ..wire.errors import Refused
 from ..wire.json_codec import Json
-from ..wire.responses import CALL_OUTPUTS
+from ..wire.responses import CALL_OUTPUTS, refers
 from ..wire.slices import Slices
-from .stored_response import StoredResponse, input_items, refers
+from .stored_response import StoredResponse, input_items
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
@@ -33,20 +33,19 @@ References = list[tuple[str, str, bool, int]]
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What a request goes on from."""
+    """What a request continues."""
 
     items: Sequence[Json] = ()
-    """The conversation in front of the request's own input."""
+    """The conversation before the request's own input."""
     before: tuple[str, ...] = ()
-    """The ids of the responses it is made of, oldest first."""
     references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which ``item_reference`` items of the request refer, by id."""
     parts: tuple[str, ...] = ()
-    """What these responses have in common with others: see `StoredResponse.packed`."""
+    """See `StoredResponse.packed`."""
 
 
 def previous_id(body: Json) -> str | None:
-    """The response that `body` goes on from; raises `Refused`."""
+    """The response that `body` continues; raises `Refused`."""
     return RequestObject(body).string("previous_response_id") or None
 
 
@@ -67,8 +66,8 @@ def response_ids_of(item_ids: Iterable[str]) -> set[str]:
 
 
 def not_found(response_id: str, *, previous: bool) -> Refused:
-    """OpenAI's words for a response that is not there, not any more, or somebody else's:
-    one to go on from (`previous`), or one that is asked for itself."""
+    """OpenAI's words for a response that is not there, or somebody else's: one to continue
+    (`previous`), or one that is requested itself."""
     if previous:
         return previous_not_found(response_id)
     name = label(response_id)
@@ -183,7 +182,7 @@ def _answer(call: Json, output: Any) -> Json:
 
 
 def resuming(kept: StoredResponse, outputs: Sequence[Json]) -> Slices[Json]:
-    """The request that goes on with a response where its calls are answered."""
+    """The request that continues a response after its calls, with their outputs."""
     items = yield from kept.listing()
     ask = yield from kept.asking()
     return {**ask, "input": [*items, *outputs], "previous_response_id": None}

@@ -1,4 +1,4 @@
-"""The last conversations, ready to be gone on from without being read again."""
+"""The last conversations, in memory, so that they need not be read again to be continued."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from ..wire.json_codec import Json
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Of the JSON of all of them; the values that are read from it take some times as much."""
+"""Of the JSON of all of them; the parsed values take some times as much."""
 ITEM = 200
-"""Bytes that an item counts at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +19,11 @@ class Conversation:
 
     items: Sequence[Json] = ()
     size: int = 0
-    """Of its JSON, about."""
+    """Bytes of JSON, about."""
 
 
 class Conversations:
-    """Each by whose it is, and by the ids of the responses it is made of, oldest first."""
+    """By owner, and by the ids of the responses, oldest first."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -33,7 +32,6 @@ class Conversations:
         self._ready = OrderedDict()  # that used the longest ago first
 
     def find(self, asker: bytes, ids: Sequence[str]) -> Conversation | None:
-        """The conversation of exactly these."""
         known, found = self._ready.get((asker, ids[-1]), ((), None))
         if found is None or list(known) != list(ids):
             return None
@@ -41,7 +39,6 @@ class Conversations:
         return found
 
     def add(self, asker: bytes, ids: Sequence[str], conversation: Conversation) -> None:
-        """It is ready from now on, for as long as there is room."""
         self._remove((asker, ids[-1]))
         self._ready[asker, ids[-1]] = ids, conversation
         self._size += _size(ids, conversation)
@@ -49,7 +46,7 @@ class Conversations:
             self._remove(next(iter(self._ready)))
 
     def changed(self, asker: bytes, response_id: str) -> None:
-        """What this response said is not what it was, or is deleted."""
+        """This response was replaced or deleted."""
         keys = [
             key for key, (ids, _) in self._ready.items() if key[0] == asker and response_id in ids
         ]

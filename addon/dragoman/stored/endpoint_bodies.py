@@ -1,4 +1,4 @@
-"""What the proxy itself answers about a kept response: the bodies, from what is kept."""
+"""The bodies of answers about a kept response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_LIMIT = 100
 DEFAULT_LIMIT = 20
 _NUMBER = re.compile(rb'"sequence_number":(\d+)')
 _PARTS: dict[str, Json] = {"output_text": {"annotations": []}, "input_image": {"detail": "auto"}}
-"""What the API's own parts have, and a client need not send."""
+"""Fields of the API's parts that a client need not send."""
 
 
 def deleted(response_id: str) -> bytes:
@@ -28,28 +28,26 @@ def deleted(response_id: str) -> bytes:
 
 
 def events_after(kept: StoredResponse, number: int) -> Slices[bytes]:
-    """The stream again, from behind the event with this sequence number (-1: all of it).
-
-    Raises `Refused` if there is none.
-    """
+    """The stream again, after the event with this sequence number (-1: all of it). Raises `Refused`
+    if it was not streamed."""
     if kept.delta_cuts:
         frames = yield from replaying_events(kept.response, kept.delta_cuts)
     elif kept.events:
         frames = [*split(kept.events)]
     else:
         raise Refused("This response was not streamed.")
-    behind = []
+    later = []
     for frame in frames:
         found = _NUMBER.search(frame.raw)
         if found is None or int(found[1]) > number:
-            behind.append(frame.raw)
+            later.append(frame.raw)
         yield
-    return b"".join(behind)
+    return b"".join(later)
 
 
 def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> Slices[bytes]:
-    """A page of what the response at the end of `chain` was asked with: everything before
-    it, and its own input.  Raises `Refused` for a query that makes no sense."""
+    """A page of the input of the last response of `chain`: everything before it, and its own input.
+    Raises `Refused` for an invalid query."""
     *before, kept = chain
     listed: list[Json] = []
     for earlier in before:
@@ -100,7 +98,7 @@ def _all(kept: StoredResponse) -> Slices[list[Json]]:
 
 
 def _own(kept: StoredResponse) -> Slices[list[Json]]:
-    """The response's own input; `continuation` finds an item again by the id it has here."""
+    """The response's own input; `continuation` finds an item by its id here."""
     listed = []
     for index, item in enumerate((yield from kept.listing_input())):
         listed.append(_listed(kept, f"in_{index}", item))

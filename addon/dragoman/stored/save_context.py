@@ -1,4 +1,4 @@
-"""What a turn has to know while it runs to be kept when it ends, and whose it is."""
+"""What a turn needs while it runs to be kept when it ends, and its owner."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .stored_response import StoredResponse
 
 
 def asker(credentials: Iterable[str], upstream: str) -> bytes:
-    """Who asks, in a form that lives in memory alone: a hash of the `credentials` and of the
-    `upstream`, which is scheme, host, port and base path."""
+    """Who asks, only for use in memory: a hash of the `credentials` and of the `upstream` (scheme,
+    host, port and base path)."""
     digest = hashlib.sha256()
     for part in (upstream, *credentials):
         text = part.encode("utf-8", "surrogateescape")
@@ -23,33 +23,29 @@ def asker(credentials: Iterable[str], upstream: str) -> bytes:
 
 
 def owner(secret: bytes, asker: bytes) -> str:
-    """Whose a response is, for a store: a hash with its `secret`, so that a key that is
-    guessed cannot be tried out on what is stored."""
+    """A response's owner in a store: a hash with its `secret`, so that a guessed key cannot be
+    tested on what is stored."""
     return hmac.new(secret, asker, hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class SaveContext:
-    """What a turn's end needs of its beginning."""
-
     asker: bytes
     request: bytes
     """The body as the client sent it."""
     earlier: Continuation = field(default_factory=Continuation)
     resumes: StoredResponse | None = None
-    """The response that goes on with this turn; None for a new one."""
+    """The response that this turn continues in place; None for a new one."""
     outputs: Sequence[Json] = ()
-    """The outputs of tools with which it goes on."""
+    """The outputs of tools with which it continues."""
 
     @property
     def prior(self) -> Sequence[Json]:
-        """The items that the response had before."""
         return self.resumes.response["output"] if self.resumes else ()
 
     def kept(self, response: Json, cuts: bytes) -> StoredResponse | None:
-        """What is to be kept of the ended `response`; `cuts` are its
-        writer's, if it was streamed.  None if it could
-        not be resumed: then it stays as it was, and the outputs can be sent again."""
+        """The ended `response` as it is kept; `cuts` are its writer's, if it was streamed. None if
+        it could not be resumed: then it stays as it was, and the outputs can be sent again."""
         said = None
         if self.resumes is not None:
             if response["status"] == "failed":

@@ -1,11 +1,9 @@
 """A response as it is kept, and its bytes.
 
-The request is kept as it was sent, but for what it has in common with others of its
-conversation: tools and instructions are kept once (`StoredResponse.packed`), however often a client
-sends them.  Of the stream only that is kept by which it can be told again.
-
-What a response adds to its conversation is its own input and what came of it; a
-conversation is read off a chain of responses, oldest first, and is never kept whole.
+The request is kept as it was sent, but tools and instructions that a conversation repeats are
+kept once (`StoredResponse.packed`).  Of the stream only the cuts are kept with which it can be
+made again.  A conversation is read off a chain of responses, oldest first, each of which adds its
+own input and outcome, and is never kept whole.
 """
 
 from __future__ import annotations
@@ -21,25 +19,25 @@ from typing import Any
 from ..bridge.request.chat_shapes import forming
 from ..wire.json_codec import Json, NotJson, dumps, loads
 from ..wire.json_slices import reading, writing
-from ..wire.responses import STREAMED_CALLS
+from ..wire.responses import STREAMED_CALLS, refers
 from ..wire.slices import Slices
 
 WHOLE, PACKED = 1, 2
-"""The versions: all in one, and what is the same in many turns cut out."""
+"""The versions: all in one, and with repeated parts cut out."""
 _REPEATED = ("tools", "instructions")
 _MIN_PART = 512
-"""Bytes; what is smaller is not worth a place of its own."""
+"""Bytes of a part at least."""
 _MAX_READ = 1024 * 1024
-"""Bytes of a request, without its parts, that are read once more to find these."""
+"""Bytes of a request, without its parts, that is parsed to find these."""
 _TRIES = 16
-"""Fields of one name that are looked at: those of tools may have the name, too."""
+"""Fields of one name that are tried: tools may have such fields, too."""
 _CUT = re.compile(rb"\0(\d+)\0")
-"""In the place of a part among the events: none has a NUL."""
+"""Replaces a part in the events, which have no NUL."""
 _DECODER = json.JSONDecoder()
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
-    """The bytes are not those of a kept response, or of another version."""
+    """The bytes are no kept response, or one of another version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class Written:
     """The JSON of a response."""
 
     response: bytes
-    """Without the long ones of what is repeated."""
+    """Without the repeated long fields."""
     fields: dict[str, bytes]
     """Those."""
 
@@ -61,28 +59,27 @@ class StoredResponse:
     request: bytes
     """The body that asked for it, as the client sent it."""
     trail: bytes = b""
-    """The ids of the responses it goes on from, oldest first, with blanks between.  Of a
-    long chain only the last one's is ever read, so it is no part of the JSON."""
+    """The ids of the responses before it, oldest first, with blanks between. Only the last
+    response's is ever read, so it is no part of the JSON."""
     references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which the request's ``item_reference`` items refer, by id."""
     said: Sequence[Json] | None = None
-    """What came of the input, if that is more than the response's output: the outputs of
-    tools that were submitted stand between the output items."""
+    """The outcome, if that is more than the response's output: outputs of tools that were submitted
+    stand between the output items."""
     delta_cuts: bytes = b""
-    """With this the response's events can be sent again (`event_replay`); empty if it was not
-    streamed."""
+    """Makes the response's events again (`event_replay`); empty if it was not streamed."""
     events: bytes = b""
     """The stream itself, which earlier versions kept instead."""
     inherited: Sequence[str] = ()
-    """The parts (see `packed`) of the responses it goes on from."""
+    """The parts (see `packed`) of the responses before it."""
 
     @property
     def before(self) -> tuple[str, ...]:
-        """The ids of the responses it goes on from, oldest first."""
+        """The ids of the responses before it, oldest first."""
         return tuple(self.trail.decode().split())
 
     length: int = field(default=0, compare=False)
-    """Bytes of the response's JSON, of one that was decoded."""
+    """Bytes of the JSON of a decoded response."""
 
     @property
     def size(self) -> int:
@@ -106,11 +103,13 @@ class StoredResponse:
         return items
 
     def outcome(self) -> Slices[list[Json]]:
-        """What came of its input, without a call that was cut (it is then listed as
-        ``incomplete``, and the client never got its end): that is never history."""
+        """What came of its input, without a call that was cut, or the prose that a failure cut:
+        listed as ``incomplete``, its end was never told to the client, and it is never history."""
         came: list[Json] = []
+        failed = self.response.get("status") == "failed"
+        cut = (*STREAMED_CALLS, "message", "reasoning") if failed else STREAMED_CALLS
         for item in self.response["output"] if self.said is None else self.said:
-            if item.get("status") != "incomplete" or item.get("type") not in STREAMED_CALLS:
+            if item.get("status") != "incomplete" or item.get("type") not in cut:
                 came.append(item)
             yield
         return came
@@ -126,8 +125,8 @@ class StoredResponse:
         return Written((yield from writing(response)), fields)
 
     def packed(self, written: Written) -> tuple[bytes, dict[str, bytes]]:
-        """The bytes to keep without what many turns have in common, tools and instructions;
-        and these parts, each by its digest."""
+        """The bytes to keep, without tools and instructions, which many turns have in common; and
+        these parts by their digests."""
         fields = written.fields
         request, cuts = _cut(self.request, _MAX_READ + 2 * sum(map(len, fields.values())))
         texts = list(dict.fromkeys([*fields.values(), *(text for _, text in cuts)]))
@@ -158,8 +157,8 @@ class StoredResponse:
     def decoding(
         cls, blob: bytes, parts: Mapping[str, bytes] | None = None
     ) -> Slices[StoredResponse]:
-        """What was `packed`; raises `Unreadable`.  Without `parts` what was cut out is null: a
-        conversation does not need it."""
+        """What was `packed`; raises `Unreadable`. Without `parts` these are null: a conversation
+        does not need them."""
         head_text, _, rest = blob.partition(b"\n")
         try:
             head = loads(head_text)
@@ -187,7 +186,6 @@ class StoredResponse:
 
 
 def parts_of(blob: bytes) -> list[str]:
-    """The digests of the parts that were cut out of it."""
     try:
         digests: list[str] = loads(blob.partition(b"\n")[0]).get("parts", [])
     except (NotJson, AttributeError):
@@ -196,9 +194,9 @@ def parts_of(blob: bytes) -> list[str]:
 
 
 def _cut(request: bytes, longest: int) -> tuple[bytes, list[tuple[int, bytes]]]:
-    """A request's body without its long repeated fields; and each of those, with its place in
-    what is left.  All of it where that is too long to be read once more: where it has more than
-    the `longest` bytes it is not even searched."""
+    """A request's body without its long repeated fields; and those, with their places in the rest.
+    One that is too long to be parsed stays whole, and one longer than `longest` is not even
+    searched."""
     if not _MIN_PART <= len(request) <= longest:
         return request, []
     try:
@@ -224,8 +222,8 @@ def _cut(request: bytes, longest: int) -> tuple[bytes, list[tuple[int, bytes]]]:
 
 
 def _values_of(name: str, text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Where the first long value of a field of this name begins and ends, outside of those that
-    are `taken`; none, or one."""
+    """Where the first long value of a field of this name begins and ends, outside of those `taken`;
+    none, or one."""
     fields = re.finditer(rf'"{name}"[ \t\r\n]*:[ \t\r\n]*', text)
     for field_ in itertools.islice(fields, _TRIES):
         begin = field_.end()
@@ -241,7 +239,7 @@ def _values_of(name: str, text: str, taken: Sequence[tuple[int, int]]) -> list[t
 
 
 def _are_fields(left: bytes) -> bool:
-    """Whether what was cut out, and is null here, were fields of the request itself."""
+    """Whether the nulls, which were cut out, are fields of the request itself."""
     nulls = len(re.findall(rf'"({"|".join(_REPEATED)})"[ \t\r\n]*:[ \t\r\n]*null'.encode(), left))
     try:
         ask = loads(left)
@@ -269,13 +267,3 @@ def input_items(value: object, references: Mapping[str, Json]) -> Slices[list[Js
         items.append(references.get(item["id"], item) if refers(item) else item)
         yield
     return items
-
-
-def refers(item: object) -> bool:
-    """Whether an input item stands for one that was sent before."""
-    return (
-        isinstance(item, dict)
-        and isinstance(item.get("id"), str)
-        and (item.get("type") == "item_reference" or not item.keys() - {"id", "type"})
-        and item.get("type") in ("item_reference", None)
-    )

@@ -36,6 +36,7 @@ class Turn:
     calls: list[Call] = field(default_factory=list)
     assembler: CallAssembler = field(default_factory=CallAssembler)
     size: int = 0
+    ended: bool = False
 
     @property
     def reasoning(self) -> str:
@@ -76,6 +77,8 @@ class TurnReader:
         self._splitter = FrameSplitter()
         self._templates: TemplateCache[DeltaText] = TemplateCache()
         self._turns: dict[int, Turn] = {}
+        self._called_first = False
+        """Whether there were calls before the first thought."""
 
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
@@ -87,18 +90,20 @@ class TurnReader:
             if self._size > MAX_UNREAD:
                 self._read()
             return len(sent)
-        self._read()
-        return (
-            end if any(turn.calls and turn.thoughts for turn in self._turns.values()) else len(sent)
-        )
+        self._read(ends=True)
+        kept = any(t.ended and t.calls and t.thoughts for t in self._turns.values())
+        return end if kept and not self._called_first else len(sent)
 
-    def take(self) -> list[Turn]:
-        """The turns with calls and reasoning since the last time."""
+    def take(self, *, last: bool = False) -> list[Turn]:
+        """The turns with calls and reasoning that have ended since the last time; `last`: the
+        reply has ended, and so have all."""
         if self._unread:
             self._read()
-        turns = [turn for turn in self._turns.values() if turn.calls and turn.reasoning]
-        self._turns = {}
-        return turns
+        ended = [index for index, turn in self._turns.items() if turn.ended or last]
+        turns = [self._turns.pop(index) for index in ended]
+        if self._called_first:
+            return []
+        return [turn for turn in turns if turn.calls and turn.reasoning]
 
     def reading(self, body: bytes) -> Slices[None]:
         """A reply that came whole."""
@@ -112,16 +117,21 @@ class TurnReader:
             except NotJson:
                 return
 
-    def _read(self) -> None:
+    def _read(self, *, ends: bool = False) -> None:
+        """`ends`: a finish reason is among what is unread."""
         unread, self._unread, self._size = b"".join(self._unread), [], 0
+        if not self._turns and b"reasoning" not in unread and unread.endswith(b"\n\n"):
+            # Nothing was thought up to here: a turn whose calls come first is not kept.
+            self._called_first = self._called_first or b"_call" in unread
+            return
         end = 0
         if self._splitter.empty and b"\r" not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
             for raw in unread[:end].split(b"\n\n"):
-                if _counts(raw):
+                if _counts(raw, ends):
                     self._read_frame(Frame(raw + b"\n\n"))
         for frame in self._splitter.feed(unread[end:]):
-            if _counts(frame.raw):
+            if _counts(frame.raw, ends):
                 self._read_frame(frame)
 
     def _read_frame(self, frame: Frame) -> None:
@@ -154,11 +164,12 @@ class TurnReader:
 
     def _take_in_choice(self, choice: ChoiceDelta) -> None:
         turn = self._of(choice.index)
-        if text := reasoning(choice.said):
+        if text := reasoning(choice.delta):
             turn.think(text)
-        for delta in map(read_delta, elements(choice.said)):
+        for delta in map(read_delta, elements(choice.delta)):
             if delta is not None and not delta.silent:
                 turn.call(delta, whole=choice.whole)
+        turn.ended = turn.ended or choice.whole or bool(choice.fields.get("finish_reason"))
 
     def _of(self, index: int) -> Turn:
         turn = self._turns.get(index)
@@ -167,6 +178,6 @@ class TurnReader:
         return turn
 
 
-def _counts(raw: bytes) -> bool:
+def _counts(raw: bytes, ends: bool) -> bool:
     """Whether a frame may say something of a turn, by its bytes."""
-    return b"reasoning" in raw or b"_call" in raw
+    return b"reasoning" in raw or b"_call" in raw or (ends and turn_end(raw) is not None)

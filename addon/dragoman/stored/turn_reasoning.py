@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..wire.chat_calls import CallDelta, elements, read_delta
-from ..wire.chat_delta import texts
+from ..wire.chat_delta import content_parts, texts
 from ..wire.chat_text import reasoning
 from ..wire.json_codec import Json, NotJson, dumps, loads
 from ..wire.slices import Slices
@@ -29,6 +29,11 @@ MAX_CALLS = 32
 MAX_PARSED = 64 * 1024
 """Characters of a turn's arguments that are parsed, in a millisecond; of a turn with more they are
 known by their very text."""
+
+_AT_ONCE = 256 * 1024
+"""Characters that are hashed by one call: some tenths of a millisecond."""
+_PARTS = 1000
+"""The same of parts of a message, or of a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,42 +61,53 @@ class TurnNamer:
         self._before = self._heard = b""
         """The conversation until now, and until the model was last answered."""
 
-    def hear(self, role: str, text: str) -> None:
+    def hear(self, role: str, text: str) -> Slices[None]:
         """Anyone but the model says this, or a tool returns it.  Its ids do not count: clients
         have others than the model."""
-        self._before = self._heard = _digest(role, self._before.hex(), text)
+        self._before = self._heard = yield from _digest(role, self._before.hex(), text)
 
-    def call(self, calls: Sequence[CallDelta]) -> TurnNames:
+    def call(self, calls: Sequence[CallDelta]) -> Slices[TurnNames]:
         """The model makes these calls; returns their names."""
-        names = self.names(calls)
-        self._before = _digest("calls", *names.leads[:1])
+        names = yield from self.names(calls)
+        self._before = yield from _digest("calls", *names.leads[:1])
         return names
 
-    def names(self, calls: Sequence[CallDelta]) -> TurnNames:
+    def names(self, calls: Sequence[CallDelta]) -> Slices[TurnNames]:
         """The names of a turn with these calls, were it the next."""
         before, heard = self._before.hex(), self._heard.hex()
         parsed = sum(len(call.arguments) for call in calls) <= MAX_PARSED
-        read = [
-            (call.id, call.name, (_canonical if parsed else str.strip)(call.arguments))
-            for call in calls
-        ]
+        read = []
+        for call in calls:
+            arguments = (_canonical if parsed else str.strip)(call.arguments)
+            read.append((call.id, call.name, arguments))
+            yield
         ids = [part for call in read for part in call]
         said = [part for call in read for part in call[1:]]
-        leads = [_name("said", before, *said)]
-        leads += [_name("call", heard, *call) for call in read[:MAX_CALLS]]
-        return TurnNames(_name("turn", before, *ids), tuple(leads))
+        leads = []
+        for parts in (("said", before, *said), *(("call", heard, *c) for c in read[:MAX_CALLS])):
+            lead = yield from _name(*parts)
+            leads.append(lead)
+        return TurnNames((yield from _name("turn", before, *ids)), tuple(leads))
 
 
-def _name(*parts: str) -> str:
+def _name(*parts: str) -> Slices[str]:
     """It cannot be the id of a response that this store has made."""
-    return "reasoning:" + _digest(*parts).hex()
+    return "reasoning:" + (yield from _digest(*parts)).hex()
 
 
-def _digest(*parts: str) -> bytes:
-    digest = hashlib.sha256()
+def _digest(*parts: str) -> Slices[bytes]:
+    digest, size = hashlib.sha256(), 0
     for part in parts:
-        text = part.encode("utf-8", "surrogatepass")
+        if len(part) > _AT_ONCE:
+            blocks = (part[at : at + _AT_ONCE] for at in range(0, len(part), _AT_ONCE))
+            text = yield from _digest(*blocks)
+        else:
+            text = part.encode("utf-8", "surrogatepass")
         digest.update(len(text).to_bytes(8, "big") + text)
+        size += len(text) + _AT_ONCE // _PARTS
+        if size > _AT_ONCE:
+            size = 0
+            yield
     return digest.digest()
 
 
@@ -119,18 +135,35 @@ def reading_history(messages: Sequence[Any]) -> Slices[History]:
     for place, message in enumerate(messages):
         role = message.get("role") if isinstance(message, dict) else None
         if isinstance(role, str) and role != "assistant":
-            history.namer.hear(role, "".join(text for _, text in texts(message)))
-        elif role == "assistant" and (calls := calls_of(message)):
-            names = history.namer.call(calls)
+            yield from history.namer.hear(role, (yield from _text_of(message)))
+        elif role == "assistant" and (calls := (yield from calls_of(message))):
+            names = yield from history.namer.call(calls)
             if not reasoning(message):
                 history.lacking.append((place, names))
         yield
     return history
 
 
-def calls_of(message: Json) -> list[CallDelta]:
+def _text_of(message: Json) -> Slices[str]:
+    content = message.get("content")
+    if not isinstance(content, list) or len(content) <= _PARTS:
+        return "".join(text for _, text in texts(message))
+    found: list[str] = []
+    for begin in range(0, len(content), _PARTS):
+        found += (text for _, text in content_parts(content[begin : begin + _PARTS])[0])
+        yield
+    return "".join(found)
+
+
+def calls_of(message: Json) -> Slices[list[CallDelta]]:
     """The calls of an assistant's message."""
-    return [call for call in map(read_delta, elements(message)) if call and not call.silent]
+    calls = []
+    for element in elements(message):
+        call = read_delta(element)
+        if call and not call.silent:
+            calls.append(call)
+        yield
+    return calls
 
 
 def with_reasoning(

@@ -31,12 +31,11 @@ from .json_progress import JsonProgress, Status
 from .slices import Slices, emptied
 
 MANY = 1024
-"""Fragments of a call that are joined."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallDelta:
-    """One element of a chunk's ``tool_calls``; empty where it says nothing."""
+    """An element of a chunk's ``tool_calls``; missing fields are empty."""
 
     index: int | None
     id: str
@@ -45,13 +44,12 @@ class CallDelta:
 
     @property
     def silent(self) -> bool:
-        """Whether it says neither whose nor what."""
         return not (self.id or self.name or self.arguments)
 
 
 def elements(said: Mapping[str, Any]) -> list[Any]:
-    """The tool calls in a delta or message, to be read by `read_delta`; the one call of the
-    older ``function_call`` has an index of its own."""
+    """The tool calls in a delta or message, for `read_delta`; the one call of the older
+    ``function_call`` gets an index of its own."""
     found, function = said.get("tool_calls") or [], said.get("function_call")
     if not isinstance(found, list):
         found = [found]
@@ -59,11 +57,9 @@ def elements(said: Mapping[str, Any]) -> list[Any]:
 
 
 def read_delta(value: Any) -> CallDelta | None:
-    """An element of ``tool_calls``, whatever its fields are; None if it is no object.
-
-    Arguments that are not a string (Ollama sends an object) become their JSON text; a custom
-    tool's are its input.
-    """
+    """An element of ``tool_calls``, whatever its fields are; None if it is no object. Arguments
+    that are not a string (Ollama sends an object) become JSON text; a custom tool's are its
+    input."""
     if not isinstance(value, dict):
         return None
     functions = (value.get("function"), value.get("custom"))
@@ -87,25 +83,22 @@ def _arguments(value: Any) -> str:
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """One upstream call, as far as it has arrived."""
-
     id: str = ""
     name: str = ""
     fragments: list[str] = field(default_factory=list)
     closed: bool = False
-    """Whether it has been told to the client to its end."""
+    """Whether it has been sent to its end."""
     repeated: CallDelta | None = None
-    """What came after its complete arguments and may be the head of another call."""
+    """A delta after its complete arguments that may be the head of another call."""
     _follower: JsonProgress = field(default_factory=JsonProgress)
     _followed: int = 0
     _more: bool = False
-    """Whether more than blanks came after the value."""
-    _told: int = 0
+    _sent: int = 0
     _joined: int = 0
     """How many of the fragments are many that were joined."""
 
     def add(self, fragment: str) -> None:
-        """More of the arguments.  Many small strings take far more memory than their text."""
+        """Many small strings take far more memory than their text, so they are joined."""
         if self.closed:
             self._follower.follow(fragment, 0, len(fragment))
             return
@@ -114,39 +107,44 @@ class Call:
         self.fragments.append(fragment)
 
     def _join(self) -> None:
-        # All that came before has been told, or nothing of a call that waits.
+        # All fragments before this have been sent, or none of a call that waits.
         self._follow()
         self.fragments[self._joined :] = ["".join(self.fragments[self._joined :])]
         self._joined = self._followed = len(self.fragments)
-        self._told = self._told and self._joined
+        self._sent = self._sent and self._joined
 
-    def untold(self) -> list[str]:
+    def unsent(self) -> list[str]:
         """The fragments since the last time."""
-        untold = self.fragments[self._told :]
-        self._told = len(self.fragments)
-        return untold
+        unsent = self.fragments[self._sent :]
+        self._sent = len(self.fragments)
+        return unsent
 
     def forget(self) -> None:
-        """Its arguments have been told: all that counts of them is that there were some."""
+        """Drop arguments that have been sent; it stays known that there were some."""
         self._follow()
         if self.fragments:
             self.fragments = [""]
-            self._joined = self._followed = self._told = 1
+            self._joined = self._followed = self._sent = 1
 
     @property
     def arguments(self) -> str:
-        """Everything that has arrived."""
         return "".join(self.fragments)
 
     @property
     def whole(self) -> bool:
-        """Whether the arguments are a complete JSON value.  Each fragment is read once."""
+        """Whether the arguments are a complete JSON value."""
         self._follow()
         return self._follower.status is Status.COMPLETE
 
     @property
+    def in_string(self) -> bool:
+        """Whether they end within a string of their JSON."""
+        self._follow()
+        return self._follower.in_string
+
+    @property
     def only_value(self) -> bool:
-        """Whether they are that, and nothing but blanks comes after it."""
+        """Whether only blanks follow the value."""
         return self.whole and not self._more
 
     def _follow(self) -> None:
@@ -160,17 +158,14 @@ class CallAssembler:
     """The calls of one choice, in the order in which they appeared."""
 
     def __init__(self, names: Set[str] = frozenset()) -> None:
-        """`names` are those of the declared tools."""
         self._names = names
         self._all: list[Call] = []
         self._by_id: dict[str, Call] = {}
         self._by_index: dict[int, Call] = {}
 
     def take(self, delta: CallDelta, *, new: bool = False) -> tuple[Call, bool]:
-        """Add a delta to its call; returns the call, and whether the delta began it.
-
-        `new` says that it is known to be a call of its own.
-        """
+        """Add a delta to its call, or if `new` to one of its own; returns the call, and whether the
+        delta began it."""
         call = None if new else self._candidate(delta)
         if call is not None:
             delta = _after(call.repeated, delta)
@@ -199,25 +194,25 @@ class CallAssembler:
         return call, begun
 
     def at(self, index: int | None) -> Call | None:
-        """The call that deltas continue which say nothing but this index."""
+        """The call that deltas with only this index continue."""
         call = self._by_index.get(index) if index is not None else None
         return None if call is None or call.repeated else call
 
     def take_repeated(self) -> int:
-        """How many heads began no call, as no arguments followed them; forgets them."""
+        """How many heads began no call, as no arguments followed; forgets them."""
         repeated = [call for call in self._all if call.repeated]
         for call in repeated:
             call.repeated = None
         return len(repeated)
 
-    def letting_go(self) -> Slices[None]:
-        """Nobody asks for them any more: see `emptied`."""
+    def freeing(self) -> Slices[None]:
+        """Free the calls: see `emptied`."""
         self._by_id.clear()
         self._by_index.clear()
         yield from emptied(self._all)
 
     def _candidate(self, delta: CallDelta) -> Call | None:
-        """The call that the delta continues if it begins none."""
+        """The call that the delta continues unless it begins one."""
         there = self._by_index.get(delta.index) if delta.index is not None else None
         same_id = self._by_id.get(delta.id) if delta.id else None
         if same_id is not None and (there is None or there.id != delta.id):
@@ -232,7 +227,7 @@ class CallAssembler:
         return latest
 
     def _continues_name(self, delta: CallDelta, call: Call) -> bool:
-        """Whether the delta brings more of a name that was cut."""
+        """Whether the delta has the rest of a name that was cut."""
         if not (delta.name and call.name) or call.fragments or _other_id(delta, call):
             return False
         if delta.name == call.name or {delta.name, call.name} <= self._names:
@@ -247,7 +242,7 @@ def _shares_id(delta: CallDelta, call: Call) -> bool:
 
 
 def _completes(delta: CallDelta, call: Call) -> bool:
-    """Whether a delta at an index of its own brings more of the arguments of `call`."""
+    """Whether a delta at an index of its own continues the arguments of `call`."""
     return bool(delta.arguments and call.name) and not (delta.name or call.whole)
 
 
@@ -256,7 +251,7 @@ def _other_id(delta: CallDelta, call: Call) -> bool:
 
 
 def _after(head: CallDelta | None, delta: CallDelta) -> CallDelta:
-    """What a head and the delta after it say together."""
+    """A head and the delta after it, joined."""
     if head is None:
         return delta
     index = head.index if delta.index is None else delta.index
@@ -264,7 +259,7 @@ def _after(head: CallDelta | None, delta: CallDelta) -> CallDelta:
 
 
 def _begins(delta: CallDelta, call: Call) -> bool:
-    """Whether a delta that stands at the place of `call` is the head of another one."""
+    """Whether a delta at the place of `call` is the head of another one."""
     other_id = _other_id(delta, call)
     other_name = bool(delta.name and call.name and delta.name != call.name)
     if other_name or not (delta.name or other_id):
@@ -275,6 +270,6 @@ def _begins(delta: CallDelta, call: Call) -> bool:
 
 
 def _may_begin(delta: CallDelta, call: Call) -> bool:
-    """Whether it is one if arguments follow it."""
+    """Whether it is one if arguments follow."""
     head = (delta.name and call.name) or _other_id(delta, call)
     return bool(head and call.fragments and not delta.arguments.strip() and call.whole)

@@ -1,7 +1,6 @@
-"""Reading a chat chunk: every field may be missing, null, or of another type.
+"""Reads chat chunks, in which every field may be missing, null, or of another type.
 
-A message of a reply that is not streamed has the fields of a delta and is read by the
-same functions.
+A message of a whole reply has the fields of a delta and is read by the same functions.
 """
 
 from __future__ import annotations
@@ -33,26 +32,22 @@ _PART_TEXTS: dict[str, tuple[Literal["text", "reasoning", "refusal"], str]] = {
 
 @dataclass(slots=True)  # not frozen: one is made for nearly every chunk
 class ChoiceDelta:
-    """What one choice of a chunk says, or of a whole reply."""
+    """A choice of a chunk or of a whole reply."""
 
     index: int
-    said: Json
+    delta: Json
     """Its delta, else its message; empty if it has neither."""
     whole: bool
-    """Whether it is a message."""
     fields: Json
-    """The choice itself."""
 
 
 def choices(chunk: Mapping[str, Any]) -> list[ChoiceDelta]:
-    """The choices that are objects."""
     values = chunk.get("choices")
     found = enumerate(values if isinstance(values, list) else ())
     return [read_choice(value, position) for position, value in found if isinstance(value, dict)]
 
 
 def read_choice(value: Json, position: int) -> ChoiceDelta:
-    """A choice, which stands at this position."""
     delta, message = value.get("delta"), value.get("message")
     whole = not isinstance(delta, dict)
     said = message if whole else delta
@@ -61,27 +56,25 @@ def read_choice(value: Json, position: int) -> ChoiceDelta:
 
 
 def choice_index(value: Json, position: int) -> int:
-    """Which choice it is; the position counts where hosts leave the index out."""
+    """Its index, or its position where hosts leave the index out."""
     index = value.get("index")
     return index if type(index) is int and index >= 0 else position
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaText:
-    """All that a chunk says besides its usage, if that is one text."""
+    """The content of a chunk that has one text, and perhaps a usage."""
 
     what: Literal["content", "reasoning", "arguments"]
     text: str
     times: int = 1
-    """In how many fields the text stands."""
     index: int | None = None
-    """Of the call whose arguments go on."""
+    """Of the call with these arguments."""
     counts: bool = False
-    """Whether its chunk has a usage."""
 
 
 def only_text(chunk: Any) -> DeltaText | None:
-    """What a chunk says that says nothing but a text and a usage; None for any other."""
+    """The text of a chunk without anything else but a usage; None for any other chunk."""
     choices = chunk.get("choices") if isinstance(chunk, dict) else None
     if not isinstance(choices, list) or len(choices) != 1:
         return None
@@ -104,7 +97,7 @@ def only_text(chunk: Any) -> DeltaText | None:
 
 
 def text_of(chunk: Any) -> str:
-    """The text of a chunk that says nothing else; empty for any other."""
+    """The same as a string; empty for any other chunk."""
     said = only_text(chunk)
     return said.text if said else ""
 
@@ -119,12 +112,12 @@ def _only_arguments(call: Json, index: int, function: Any) -> DeltaText | None:
 
 
 def text(value: Any) -> str:
-    """The value if it is a string, else nothing."""
+    """The value if it is a string, else ""."""
     return value if isinstance(value, str) else ""
 
 
 def texts(delta: Json) -> list[DeltaPart]:
-    """All texts of a delta or message, as the model wrote them one after the other."""
+    """All texts of a delta or message, in the order in which the model wrote them."""
     content = delta.get("content")
     found: list[DeltaPart] = [("reasoning", reasoning(delta))]
     found += content_parts(content)[0] if isinstance(content, list) else [("text", text(content))]
@@ -133,7 +126,7 @@ def texts(delta: Json) -> list[DeltaPart]:
 
 
 def content_parts(content: list[Any]) -> tuple[list[DeltaPart], int]:
-    """Content that came as a list of parts (Mistral), and how many parts are no text."""
+    """A list of parts (Mistral) as texts, and how many parts are no text."""
     pieces: list[DeltaPart] = []
     others = 0
     for part in content:
@@ -151,12 +144,12 @@ def content_parts(content: list[Any]) -> tuple[list[DeltaPart], int]:
 
 
 def unknown_fields(delta: Json) -> bool:
-    """Whether the delta says something in a field that no part of this package reads."""
+    """Whether the delta has a field that no part of this package reads."""
     return any(delta[name] for name in delta.keys() - KNOWN_FIELDS)
 
 
 def logprobs(choice: Json) -> list[Json]:
-    """Token log probabilities as a Responses text part has them; malformed ones are left out."""
+    """Token log probabilities in the form of the Responses API, without malformed ones."""
     value = choice.get("logprobs")
     tokens = value.get("content") if isinstance(value, dict) else None
     if not isinstance(tokens, list):
@@ -185,7 +178,7 @@ def _logprob(value: Any) -> Json | None:
 
 
 def url_annotations(holder: Json) -> tuple[list[Json], int]:
-    """The annotations of a delta in the form of Responses, and how many could not be read."""
+    """Annotations in the form of the Responses API, and how many could not be read."""
     value = holder.get("annotations")
     if not isinstance(value, list):
         return [], 0
@@ -194,8 +187,8 @@ def url_annotations(holder: Json) -> tuple[list[Json], int]:
 
 
 def citations(holder: Json) -> list[Json]:
-    """The sources of a chunk, a choice or a delta as annotations: addresses, or objects that
-    have one.  They say nothing about their place in the text."""
+    """The sources in a chunk, a choice or a delta as annotations: addresses, or objects that have
+    one. Their place in the text is unknown."""
     value = holder.get("citations")
     read = [
         _annotation({"url": source} if isinstance(source, str) else source)

@@ -1,9 +1,8 @@
-"""How a chat stream ends: well, early, or with its upstream.
+"""How a chat stream ends.
 
-A reply that was whole (it had its finish reason) is not spoilt by what happens to its
-upstream afterwards.  Any other that its upstream cuts off is cut off for the client, too:
-most clients ask again then, and give the task up for an event with an ``error``.  That event
-is left for where a reply cannot be broken off.
+A reply with its finish reason is whole, whatever happens to its upstream afterwards.  Any other
+that breaks off is broken off for the client, too: most clients ask again then, and give up after
+an event with an ``error``.  That event is sent only where a reply cannot be broken off.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from .json_codec import NotJson, loads
 from .sse import Frame, encode, split
 
 TAIL = 8192
-"""Bytes of what was sent that have to be seen here: some last events."""
+"""Bytes of the end of what was sent that have to be searched: some last events."""
 EARLY = "The upstream closed the stream before it ended the turn."
 # JSON escapes the quotes of text; ``[DONE]`` may stand in any.
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
@@ -46,7 +45,7 @@ FINISHES: dict[str, Finish | Literal["failed"]] = {
 
 
 def is_whole(finish: object) -> bool:
-    """Whether a turn with this finish reason was over: not cut short by a limit, not failed."""
+    """Whether a turn with this finish reason was complete: not cut by a limit, not failed."""
     return not isinstance(finish, str) or FINISHES.get(finish, "completed") == "completed"
 
 
@@ -54,12 +53,12 @@ def is_whole(finish: object) -> bool:
 
 
 def broken_off(error: str) -> str:
-    """What a person is told; `error` is what mitmproxy says."""
+    """The message for people; `error` is mitmproxy's."""
     return f"The upstream broke off: {error}"
 
 
 def turn_ended(sent: bytes) -> bool:
-    """Whether the turn has come to an end of its own."""
+    """Whether the upstream ended the turn."""
     return _TURN_ENDED.search(sent) is not None or is_done(sent)
 
 
@@ -78,13 +77,13 @@ def is_done(sent: bytes) -> bool:
 
 
 def has_ended(sent: bytes) -> bool:
-    """Whether a stream has come to an end of its own, good or bad."""
+    """Whether the upstream ended the stream, or reported an error."""
     return turn_ended(sent) or any(map(reports_error, split(sent)))
 
 
 def is_half(rest: Frame) -> bool:
-    """Whether what stands behind the last blank line of a stream that has ended is a part of
-    an event, and not one whose blank line alone is missing."""
+    """Whether the bytes after a stream's last blank line are a part of an event, and not an event
+    that lacks only its blank line."""
     data = rest.data if rest.whole else b""
     if data is None:
         return not (rest.raw.isspace() or rest.raw.startswith(b":"))
@@ -98,5 +97,5 @@ def is_half(rest: Frame) -> bool:
 
 
 def error_frame(message: str) -> Frame:
-    """An error event in OpenAI's form, of the type and code that most clients try again on."""
+    """An error event in OpenAI's form, with a code after which most clients try again."""
     return encode(error_json(message, type="server_error", code="server_error"))

@@ -1,8 +1,8 @@
-"""Where the text of a message or delta stands, and how to put other text there.
+"""The fields of a message or delta that carry text.
 
-Hosts send reasoning as ``reasoning``, ``reasoning_content``, ``reasoning_details``,
-or as several of them with the same text.  Fields with the same text are one passage:
-scanned once, written alike.
+Hosts send reasoning as ``reasoning``, ``reasoning_content``, ``reasoning_details``, or as several
+of them with the same text.  Fields with the same text are one passage: scanned once, written
+alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .slices import Slices, emptied
 
 REASONING = ("reasoning_content", "reasoning")
 ADDED_REASONING = ("reasoning_content",)
-"""Where thoughts are put that came in no field of their own."""
+"""The field for reasoning that came in none of its own."""
 DETAILS = "reasoning_details"
 """A list of objects, each with a text, a summary, or what is neither."""
 CONTENT = ("content",)
@@ -25,12 +25,12 @@ LISTS = (DETAILS, *CONTENT)
 """The fields that may be a list of objects."""
 TEXT_FIELDS = (*REASONING, DETAILS, *CONTENT)
 FIELDS_OF = {"reasoning": (*REASONING, DETAILS), "text": (*CONTENT, "refusal")}
-"""All fields by what stands in them: the thoughts, and the answer after them."""
+"""The fields of the reasoning, and of the answer after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text and the fields that carry it, reasoning before content."""
+    """A text and the fields that carry it."""
 
     fields: tuple[str, ...]
     text: str
@@ -38,19 +38,19 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a passage stands in the text of its choice: offsets, and its fields."""
+    """The place of a passage in the text of its choice, and its fields."""
 
     begin: int
     end: int
     fields: tuple[str, ...]
 
     def part_of(self, start: int, text: str) -> str:
-        """What of `text`, which begins at offset `start`, lies in this span."""
+        """The part of `text`, which begins at offset `start`, in this span."""
         return text[max(0, self.begin - start) : max(0, self.end - start)]
 
 
 def by_field(start: int, text: str, spans: Sequence[Span]) -> Iterator[tuple[Span, str]]:
-    """`text`, which begins at offset `start`, cut up by the spans it came from."""
+    """`text`, which begins at offset `start`, by the spans it came from."""
     for span in spans:
         part = span.part_of(start, text)
         if part:
@@ -58,8 +58,7 @@ def by_field(start: int, text: str, spans: Sequence[Span]) -> Iterator[tuple[Spa
 
 
 def passages(delta: dict[str, Any]) -> list[Passage]:
-    """The texts of a delta or message that are repaired, in the order in which the model wrote
-    them."""
+    """The texts of a delta or message that are repaired, in the model's order."""
     found: dict[str, tuple[str, ...]] = {}
     for name in TEXT_FIELDS:
         text = _text(name, delta.get(name))
@@ -71,8 +70,8 @@ def passages(delta: dict[str, Any]) -> list[Passage]:
 
 
 def reasoning(delta: Mapping[str, Any]) -> str:
-    """The reasoning of a delta or message: what stands in several fields counts once, and
-    details repeat what the other fields say."""
+    """The reasoning of a delta or message: equal texts count once, and details repeat what other
+    fields hold."""
     texts = [text for name in REASONING if (text := delta.get(name)) and isinstance(text, str)]
     if not texts:
         return _text(DETAILS, delta[DETAILS]) if delta.get(DETAILS) else ""
@@ -80,12 +79,12 @@ def reasoning(delta: Mapping[str, Any]) -> str:
 
 
 def text_of_fields(fields: tuple[str, ...]) -> str:
-    """Which text these fields carry: what the model answers and what it thinks are two."""
+    """Whether these fields carry the answer or the reasoning."""
     return "content" if fields == CONTENT else "reasoning"
 
 
-def let_go(completion: object) -> Slices[None]:
-    """Let go of the long lists of a completion that has been read: see `emptied`."""
+def emptied_completion(completion: object) -> Slices[None]:
+    """Free the long lists of a completion that has been read: see `emptied`."""
     choices = completion.get("choices") if isinstance(completion, dict) else None
     for choice in choices if isinstance(choices, list) else ():
         for holder in choice.values() if isinstance(choice, dict) else ():

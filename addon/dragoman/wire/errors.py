@@ -1,8 +1,7 @@
-"""Errors: whatever shape they have, read into one record; written in the one clients read.
+"""Reads errors of any shape, and writes them in the one that clients read.
 
-Upstreams say what went wrong in a dozen shapes and many more words.  Clients decide
-by ``code`` whether to retry, to wait, to compact the conversation or to give up, so
-every upstream error gets a code that they know.
+Clients decide by ``code`` whether to retry, wait, compact the conversation or give up, so every
+upstream error gets a code that they know.
 """
 
 from __future__ import annotations
@@ -14,20 +13,17 @@ from itertools import islice
 from math import ceil
 from typing import Any
 
+from .error_codes import TYPES, known_code
 from .json_codec import NotJson, dumps, loads
 from .sse import Frame, is_event_stream, split
 
 MAX_MESSAGE = 2000
-"""Characters of an upstream's message that are handed on."""
+"""Characters of an upstream's message that are passed on."""
 MAX_EVENTS = 100
-"""Events of a stream in which an error is looked for."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault of the program
-    """The request cannot be served by a chat upstream; nothing was sent.
-
-    Becomes an HTTP error with ``{"error": {message, type, param, code}}``.
-    """
+    """The request is refused with an HTTP error, and nothing was sent to the upstream."""
 
     def __init__(
         self, message: str, *, param: str | None = None, code: str | None = None, status: int = 400
@@ -40,14 +36,13 @@ class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault o
 
     @property
     def body(self) -> bytes:
-        """The answer to the client."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return error_json(self.message, type=kind, param=self.param, code=self.code)
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamError:
-    """What went wrong, in OpenAI's fields."""
+    """An error in OpenAI's fields."""
 
     message: str
     type: str
@@ -55,112 +50,19 @@ class UpstreamError:
     param: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A row: a code, and how it is recognized in what an upstream says."""
-
-    code: str
-    statuses: frozenset[int]
-    """Those with which a message may mean it; without one, or with a number of the host's
-    own that is none, any message may."""
-    words: re.Pattern[str]
-    """Searched in the upstream's own code and type, then in its message."""
-
-    def means(self, message: str, status: int) -> bool:
-        plausible = status in self.statuses or not 400 <= status < 600
-        return plausible and bool(self.words.search(message))
-
-
-_SERVER_ERRORS = range(500, 600)
-
-# What upstreams say, and the code that makes clients do the right thing.  Codex compacts
-# on context_length_exceeded, waits on rate_limit_exceeded, gives up on insufficient_quota,
-# invalid_prompt and server_is_overloaded (though an overload passes), and retries anything else.
-# The first match counts, and what passes by itself comes before what does not: a message about a
-# rate limit names tokens and the page of the billing settings.
-_KNOWN = tuple(
-    _Known(code, frozenset(statuses), re.compile(words, re.IGNORECASE))
-    for code, statuses, words in (
-        (
-            "rate_limit_exceeded",
-            [429, *_SERVER_ERRORS],
-            r"rate[ _-]?limit|too[ _]many[ _]requests|\b(rpm|tpm|tpd)\b|throttl"
-            r"|(tokens|requests) per (min|day)|max organization concurrency"
-            r"|slow[ _]down|flex_unavailable",
-        ),
-        (
-            "insufficient_quota",
-            [402, 403, 429],
-            r"insufficient[ _](quota|balance|funds|credits?)|exceeded_current_quota"
-            r"|exceeded your current quota|quota[ _](exceeded|exhausted)|out of (credits|quota)"
-            r"|billing_(not_active|hard_limit_reached)|arrear|please (recharge|top up)"
-            r"|credit_balance|spend[ _]limit",
-        ),
-        (
-            "context_length_exceeded",
-            [400, 401, 413, 422, 500],  # 401: Kimi's coding plan, for a model of less context
-            r"context_length_exceeded|context[ _-](length|window|size|limit)"
-            r"|exceed\w* (the )?(model('s)? )?(max\w* |token )+(limit|length|context)"
-            r"|(prompt|input)( \([^()]{0,60}\))?( (is|was|text|length|token count))*"
-            r" too (long|large|many tokens)|(prompt|input)_too_(long|large)|tokens_limit_reached"
-            r"|request (is |was )?too large for|too many (input )?tokens"
-            r"|exceeds the maximum number of tokens|reduce the length|max_seq_len"
-            r"|maximum (input|prompt|sequence) length|supports? only .{1,30}context",
-        ),
-        (
-            "rate_limit_exceeded",
-            [429, *_SERVER_ERRORS],
-            r"overloaded|at capacity|over capacity|server is busy|temporarily out of capacity",
-        ),
-        (
-            "invalid_prompt",
-            [400, 403, 422, 451, 500],
-            r"invalid_prompt|content_policy_violation|content_filter|data_?inspection_?failed"
-            r"|considered high risk|(safety|moderation) (system|policy|check)",
-        ),
-    )
-)
-# An upstream's code that is none of these names what happened, and its message is no
-# better witness.  Compared in lower case, without what stands between the words.
-_VAGUE_CODES = frozenset(
-    {
-        *("", "error", "unknown", "unknownerror", "badrequest", "badrequesterror", "forbidden"),
-        *("invalidrequest", "invalidrequesterror", "invalidparameter", "invalidparametererror"),
-        *("invalidargument", "invalidvalue", "validationerror", "validationexception"),
-        *("servererror", "internalerror", "internalservererror", "serviceunavailable"),
-        *("apierror", "upstreamerror", "providererror", "requestfailed"),
-    }
-)
 _FINAL_STATUSES = frozenset({400, 405, 413, 415, 422, 451})
 """Statuses that the same request will get again; others may pass."""
-_CODES_BY_STATUS = {
-    402: "insufficient_quota",
-    429: "rate_limit_exceeded",
-    529: "rate_limit_exceeded",
-}
-_OFFICIAL_CODES = frozenset({"rate_limit_exceeded", "server_error", "invalid_prompt"})
-"""Of the codes above those that the API lists for a response that failed."""
-_NEAREST_CODES = {
-    "context_length_exceeded": "invalid_prompt",
-    "insufficient_quota": "rate_limit_exceeded",
-}
-"""For the others, by whether trying again may help; `server_error` for any further one."""
-_TYPES = {
-    "context_length_exceeded": "invalid_request_error",
-    "insufficient_quota": "insufficient_quota",
-    "rate_limit_exceeded": "rate_limit_error",
-    "invalid_prompt": "invalid_request_error",
-    "server_error": "server_error",
-}
 _TYPES_BY_STATUS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 _WAIT = re.compile(r"try again in\s*\d+(\.\d+)?\s*(s|ms|seconds?)\b", re.IGNORECASE)
-"""The words in which Codex looks for a wait."""
+"""Codex looks for this wording."""
 _WAIT_OTHERWISE = re.compile(
-    r"(?:again|retry|wait|resets?)\D{0,20}?(\d{1,5}(?:\.\d{1,3})?)\s*(ms|s|m|h)", re.IGNORECASE
+    r"(?:again|retry|wait|resets?)\D{0,20}?((?:\d{1,5}(?:\.\d{1,9})?\s*(?:ms|s|m|h)[a-z]*\s*)+)",
+    re.IGNORECASE,
 )
+_SPAN = re.compile(r"([\d.]+)\s*(ms|s|m|h)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 _SOME_SECONDS = 5
-"""The wait before a request is sent again to a host that names none."""
+"""The wait for hosts that name none."""
 
 
 def error_json(
@@ -182,27 +84,27 @@ class HttpError:
     status: int
     body: bytes
     retry_after: str
-    """The value of that header; empty for none."""
 
 
 def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
     """An upstream's HTTP error, whatever its shape; `retry_after` is the value of that header.
 
-    Codex sends a request that was refused by a limit again only if it is told when.  The status
-    stays what it was, but for a 401 that is no matter of authentication.
+    Codex sends a request that was refused by a limit again only if it is told when, in whole
+    seconds or as a date.  The status stays what it was, but for that of a context that is too
+    long: Codex, which then compacts, looks for it in a 400 alone.
     """
     said = said_by(_value(body))
-    code = _classify(said, status)
+    code = known_code(said.code, said.type, said.message, status)
     message = said.message or f"The upstream answered with HTTP {_status_name(status)}."
-    if status == 401 and code == "context_length_exceeded":
-        status = 400
-    if code == "rate_limit_exceeded" and not retry_after:
-        header = said.retry_after or _wait_in(said.message) or str(_SOME_SECONDS)
-    else:
-        header = retry_after
+    kind = said.type
+    if code == "context_length_exceeded" and status != 400:
+        status, kind = 400, ""
+    header = retry_after
+    if code == "rate_limit_exceeded" and not (retry_after.isdigit() or "," in retry_after):
+        header = _wait_in(f"retry in {retry_after}s") or _wait(said)
     told = error_json(
         _with_wait(message, code, retry_after),
-        type=said.type or _TYPES_BY_STATUS.get(status) or _type(status),
+        type=kind or _TYPES_BY_STATUS.get(status) or _type(status),
         param=said.param,
         code=code or said.code or None,
     )
@@ -210,35 +112,27 @@ def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
 
 
 def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
-    """The error that a chunk of a stream, or a reply with status 200, is; None if it is none.
-
-    `named` says that the frame called itself an error (``event: error``).
-    """
+    """The error in a chunk of a stream, or in a reply with status 200; None if there is none.
+    `named`: the frame is an ``event: error``."""
     said = said_by(value) if named else read_error(value)
     if said is None:
         return None
-    code = _classify(said, said.status)
+    code = known_code(said.code, said.type, said.message, said.status)
     if code is None:
         code = "invalid_prompt" if said.status in _FINAL_STATUSES else "server_error"
     message = said.message or "The upstream reported an error without a message."
-    wait = said.retry_after or _wait_in(message) or str(_SOME_SECONDS)
-    message = _with_wait(message, code, wait)
-    return UpstreamError(message, said.type or _TYPES[code], code, said.param)
+    message = _with_wait(message, code, _wait(said))
+    return UpstreamError(message, said.type or TYPES[code], code, said.param)
 
 
 def failure(code: str, message: str) -> UpstreamError:
     """An error that the bridge itself has to report."""
-    return UpstreamError(message, _TYPES.get(code, "server_error"), code)
-
-
-def official_code(code: str) -> str:
-    """The code, or the nearest to it, of those that the API lists for a response's error."""
-    return code if code in _OFFICIAL_CODES else _NEAREST_CODES.get(code, "server_error")
+    return UpstreamError(message, TYPES.get(code, "server_error"), code)
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorObject:
-    """What a sender says went wrong, field by field; empty where it says nothing."""
+    """An upstream's error; missing fields are empty."""
 
     message: str = ""
     type: str = ""
@@ -249,7 +143,7 @@ class ErrorObject:
 
 
 def read_error(value: Any) -> ErrorObject | None:
-    """The error that a JSON value is, of either API; None if it is none."""
+    """The error in a JSON value of either API; None if it is none."""
     return said_by(value) if _is_error(value) else None
 
 
@@ -259,7 +153,6 @@ def unlisted(value: Any) -> Any:
 
 
 def reports_error(frame: Frame) -> bool:
-    """Whether an event of a chat stream says that the turn failed."""
     if frame.is_error:
         return True
     try:
@@ -288,8 +181,8 @@ def _is_error(value: Any) -> bool:
 
 
 def said_by(value: Any) -> ErrorObject:
-    """What a value says that is known to be an error: ``{"error": {…}}``, ``{"error": "…"}``,
-    a flat object (vLLM), FastAPI's ``detail``, a list of errors (Google), or text."""
+    """Reads a value that is an error: ``{"error": {…}}``, ``{"error": "…"}``, a flat object (vLLM),
+    FastAPI's ``detail``, a list of errors (Google), or text."""
     outer = unlisted(value)
     if not isinstance(outer, dict):
         return ErrorObject(_text(outer))
@@ -300,10 +193,13 @@ def said_by(value: Any) -> ErrorObject:
         said = inner if isinstance(inner, str) else outer.get("message") or inner
         inner = {"message": said}
     fields = outer | inner
-    message = fields.get("message") or fields.get("detail") or fields.get("msg")
+    message = _text(fields.get("message") or fields.get("detail") or fields.get("msg"))
+    about = fields.get("metadata")
+    if isinstance(about, dict) and isinstance(raw := about.get("raw"), str):
+        message = f"{message}: {raw}"[:MAX_MESSAGE]  # OpenRouter: what its provider answered
     code, kind, param = fields.get("code"), fields.get("type"), fields.get("param")
     return ErrorObject(
-        message=_text(message),
+        message=message,
         type=kind if isinstance(kind, str) and kind != "error" else "",
         code=code[:MAX_MESSAGE] if isinstance(code, str) else "",
         param=param if isinstance(param, str) else None,
@@ -312,26 +208,18 @@ def said_by(value: Any) -> ErrorObject:
     )
 
 
-def _classify(said: ErrorObject, status: int) -> str | None:
-    """The known code of an error: by its own code and type, else by its status and, unless
-    its own code is clear, its message."""
-    own = f"{said.code} {said.type}"
-    for known in _KNOWN:
-        if known.words.search(own):
-            return known.code
-    if re.sub(r"[^a-z]", "", said.code.lower()) in _VAGUE_CODES:
-        for known in _KNOWN:
-            if known.means(said.message, status):
-                return known.code
-    return _CODES_BY_STATUS.get(status)
+def _wait(said: ErrorObject) -> str:
+    """The seconds after which the request may be sent again."""
+    return said.retry_after or _wait_in(said.message) or str(_SOME_SECONDS)
 
 
 def _wait_in(message: str) -> str:
-    """The seconds that a message says one should wait, as a whole number; empty if none."""
+    """The seconds to wait that a message names, rounded up; empty if none."""
     found = _WAIT_OTHERWISE.search(message)
     if found is None:
         return ""
-    return str(max(1, ceil(float(found[1]) * _SECONDS[found[2].lower()])))
+    spans = _SPAN.findall(found[1])
+    return str(max(1, ceil(sum(float(n) * _SECONDS[unit.lower()] for n, unit in spans))))
 
 
 def _with_wait(message: str, code: str | None, retry_after: str) -> str:
@@ -368,13 +256,12 @@ def _value(body: bytes) -> Any:
 
 
 def _plain_text(body: bytes) -> str:
-    """A short text answer; an HTML page (a gateway's) says nothing that its status does not."""
+    """A short text; an HTML page (a gateway's) adds nothing to its status."""
     text = body[: 4 * MAX_MESSAGE].decode("utf-8", "replace").strip()
     return "" if text.startswith("<") else text
 
 
 def _text(value: Any) -> str:
-    """A message of any type as text."""
     if value is None or value in ({}, []):
         return ""
     if not isinstance(value, str):
@@ -383,7 +270,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    """A status or a number of seconds, also when written as a string; 0 if it is none."""
+    """A status or a number of seconds, also as a string; 0 if it is none."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value):
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1_000_000:

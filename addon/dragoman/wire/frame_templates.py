@@ -1,13 +1,10 @@
-"""Frames that differ from one before them in a text alone.
+"""Templates of frames that differ only in a text.
 
-Nearly all chunks of a stream are the one before with another word in it.  Reading such a
-chunk as JSON, and writing another as JSON, costs ten times what the word does.  So a
-frame that was read the long way is remembered with its text taken out (`FrameTemplate`); a
-later frame that fits around its own text would have been read the same way, but for it.
-
-The invariant: a pattern that fits gives exactly what JSON would.  Its text is a string
-of the JSON by itself, and it was tried, when it was learned, that another string in its
-place changes those values that hold the text, and nothing else, and is what is read then.
+Nearly all chunks of a stream are the one before with another word in it.  Reading and writing
+such a chunk as JSON costs ten times what the word does.  So a frame that was parsed is remembered
+without its text (`FrameTemplate`), and a later frame that matches is not parsed.  The invariant:
+a match gives exactly what JSON would.  When a template is learned, a probe text is put in its
+place, and only the values that held the text may change.
 """
 
 from __future__ import annotations
@@ -22,14 +19,13 @@ from .json_codec import NotJson, loads, quoted
 from .sse import Frame
 
 MAX_FRAME = 4096
-"""Bytes of a frame that is worth remembering."""
 MAX_FITTING = 64 * 1024
-"""Bytes of a frame that may fit one: a larger one is worth reading, and may be refused then."""
+"""Bytes of a frame that may match: a larger one is worth parsing, and may be refused then."""
 MAX_MISSES = 16
-"""Patterns in a row that fitted no frame, after which no more are learned: the stream has
-something else that changes in every chunk."""
+"""Templates in a row without a match after which no more are learned: something else changes in
+every chunk."""
 MAX_KNOWN = 3
-"""Patterns of a stream that are kept: those of its reasoning, its text, and of a call."""
+"""Templates kept of a stream: for its reasoning, its text, and a call."""
 _PROBE = "another text"
 
 Meaning = TypeVar("Meaning")
@@ -37,14 +33,14 @@ Meaning = TypeVar("Meaning")
 
 @dataclass(frozen=True, slots=True)
 class FrameTemplate:
-    """A frame without its text, which stood in it once, or twice the same."""
+    """A frame without its text, which it had once, or twice the same."""
 
     head: bytes
     between: bytes | None
     tail: bytes
 
     def text_in(self, raw: bytes) -> str | None:
-        """The text of a frame that fits; None if it does not."""
+        """The text of a frame that matches; None if it does not."""
         if not (raw.startswith(self.head) and raw.endswith(self.tail)):
             return None
         literal = raw[len(self.head) : len(raw) - len(self.tail)]
@@ -53,46 +49,35 @@ class FrameTemplate:
             if literal != half + self.between + half:
                 return None
             literal = half
-        if literal[:1] != b'"':
-            return None
-        try:
-            string = literal.decode()
-            text, end = scanstring(string, 1)
-        except ValueError:  # of either
-            return None
-        return text if end == len(string) else None
+        return _string(literal) if literal[:1] == b'"' else None
 
     def around(self, literal: bytes) -> bytes:
-        """The frame with this JSON string in it."""
         if self.between is None:
             return b"".join((self.head, literal, self.tail))
         return b"".join((self.head, literal, self.between, literal, self.tail))
 
 
 VARIED = ("created", "obfuscation", "usage")
-"""Members of a chunk that some hosts fill anew in every chunk, and that say nothing, or count."""
+"""Members that some hosts change in every chunk, and that mean nothing, or count."""
 _INTEGER = rb"(?:0|[1-9][0-9]{0,15})"
 _SCALAR = rb'(?:0|[1-9][0-9]{0,15}|"[A-Za-z0-9+/=_-]*")'
-"""A value that may stand where another did: both are whole JSON values, whatever is around, and
-spelled as `dumps` does."""
+"""May replace another value: both are whole JSON values, spelled as `dumps` does."""
 _COUNT = rb'(?:"[a-z_]+":[ ]?(?:[0-9]+|null)(?:,[ ]?)?)'
 _COUNTS = rb'\{(?:"[a-z_]+":[ ]?\{' + _COUNT + rb"*\}(?:,[ ]?)?|" + _COUNT + rb")+\}"
-"""A usage, of which only the numbers may differ."""
 _IN_COUNTS = re.compile(rb"(?<=[: ])[0-9]+(?=[,}])")
 
 
 @dataclass(frozen=True, slots=True)
 class LooseTemplate:
-    """A frame without its text, and without the values of `VARIED` members."""
+    """A frame without its text and the values of `VARIED` members."""
 
     whole: re.Pattern[bytes]
     names: tuple[bytes, ...]
-    """Those members, in their order."""
 
     @classmethod
     def of(cls, frame: Frame, pattern: FrameTemplate) -> LooseTemplate | FrameTemplate:
-        """`pattern`, which was learned from `frame`, without the values of these members of its
-        chunk.  One whose name stands there once alone is no member of anything else."""
+        """`pattern`, learned from `frame`, without the values of these members of its chunk. A name
+        that occurs once in the frame is a member of nothing else."""
         once = [name for name in VARIED if frame.raw.count(b'"%b"' % name.encode()) == 1]
         chunk = loads(frame.data or b"") if once else {}
         member = _members([name for name in once if name in chunk])
@@ -116,17 +101,10 @@ class LooseTemplate:
     def text_in(self, raw: bytes) -> str | None:
         """As `FrameTemplate.text_in`."""
         found = self.whole.fullmatch(raw)
-        if found is None:
-            return None
-        try:
-            string = found["text"].decode()
-            text, end = scanstring(string, 1)
-        except ValueError:  # of either
-            return None
-        return text if end == len(string) else None
+        return _string(found["text"]) if found else None
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
-        """The values of the members in a frame that fits."""
+        """The values of the members in a frame that matches."""
         found = self.whole.fullmatch(raw)
         assert found is not None
         at = self.whole.groupindex["text"] - 1
@@ -136,16 +114,16 @@ class LooseTemplate:
 
 @dataclass(frozen=True, slots=True)
 class LooseFrame:
-    """A frame of our own, without its text and without the values of `VARIED` members."""
+    """A frame of ours without its text and the values of `VARIED` members."""
 
     pieces: tuple[bytes, ...]
     names: tuple[bytes, ...]
-    """Of what stands between the pieces; ``text`` is the text's."""
+    """Between the pieces; ``text`` for the text."""
 
     @classmethod
     def of(cls, template: FrameTemplate, names: tuple[bytes, ...]) -> LooseFrame | None:
-        """`template`, which `dumps` has written, without the values of members with these names;
-        None if one of them does not stand there once."""
+        """`template`, written by `dumps`, without the values of these members; None if one of them
+        does not occur once."""
         member = _members([name.decode() for name in names])
         assert member is not None and template.between is None
         found: list[bytes] = []
@@ -159,15 +137,24 @@ class LooseFrame:
         return cls((*head, *tail), tuple(found))
 
     def around(self, literal: bytes, values: dict[bytes, bytes]) -> bytes:
-        """The frame with this JSON string and these values in it."""
         out = [self.pieces[0]]
         for name, piece in zip(self.names, self.pieces[1:], strict=True):
             out += (literal if name == b"text" else values[name], piece)
         return b"".join(out)
 
 
+def _string(literal: bytes) -> str | None:
+    """The text of a JSON string; None if it is none."""
+    try:
+        string = literal.decode()
+        text, end = scanstring(string, 1)
+    except ValueError:  # of either
+        return None
+    return text if end == len(string) else None
+
+
 def _members(names: list[str]) -> re.Pattern[bytes] | None:
-    """Matches a member with one of these names, up to its value, and the value."""
+    """Matches a member with one of these names, and its value."""
     any_name = "|".join(map(re.escape, names)).encode()
     value = b"(" + _SCALAR + b"|" + _COUNTS + b")"
     expression = rb'"(' + any_name + rb')":[ ]?' + value + rb"(?=[,}])"
@@ -177,8 +164,8 @@ def _members(names: list[str]) -> re.Pattern[bytes] | None:
 def _taken_apart(
     member: re.Pattern[bytes], part: bytes, names: list[bytes]
 ) -> tuple[list[bytes], list[bytes]]:
-    """The values of members in a part of a frame, and the pieces around them.  The `names` of
-    the members are added."""
+    """The pieces of a part of a frame around the values of members, and these values; the members'
+    names are added to `names`."""
     pieces, values, begin = [], [], 0
     for found in member.finditer(part):
         names.append(found[1])
@@ -189,27 +176,24 @@ def _taken_apart(
 
 
 def _like(value: bytes) -> bytes:
-    """Matches the values that may stand in the place of this one: of counts other counts."""
+    """Matches what may replace this value: for counts, other counts."""
     if not value.startswith(b"{"):
         return _SCALAR
     return _INTEGER.join(map(re.escape, _IN_COUNTS.split(value)))
 
 
 def of_our_own(frame: Frame, name: str, text: str) -> FrameTemplate | None:
-    """The pattern of a frame that `dumps` has written, in which the value of a member `name`
-    is `text` for certain; None if there is more than one such member.
-
-    What is found once is that member: its name's first quote either opens the name, or is
-    an escaped one in another name or string, which would make two.
-    """
+    """The template of a frame written by `dumps`, in which member `name` is `text`; None if there
+    is more than one such member. A single match is that member: within a string its quotes would be
+    escaped."""
     member = quoted(name) + b":"
     pieces = frame.raw.split(member + quoted(text))
     return FrameTemplate(pieces[0] + member, None, pieces[1]) if text and len(pieces) == 2 else None
 
 
 def learn(frame: Frame, text: str, times: int, reads: Callable[[Any], str]) -> FrameTemplate | None:
-    """The pattern of a frame in whose JSON `text` is the value so many times, once or twice;
-    None if it has none.  `reads` gives the text of such a JSON value."""
+    """The template of a frame in whose JSON `text` is a value once or twice (`times`); None if it
+    has none. `reads` gives the text of such a JSON value."""
     raw = frame.raw
     if not text or len(raw) > MAX_FRAME:
         return None
@@ -228,43 +212,39 @@ def learn(frame: Frame, text: str, times: int, reads: Callable[[Any], str]) -> F
 
 
 def _replaced(was: Any, text: str, now: Any) -> int:
-    """How many values are `text` in one and the probe in the other; less than 0 if there is
-    any other difference between them."""
+    """How many values are `text` in one and the probe in the other; negative if there is another
+    difference."""
     if isinstance(was, dict) and isinstance(now, dict) and list(was) == list(now):
-        return _sum(_replaced(value, text, now[name]) for name, value in was.items())
+        return sum(_replaced(value, text, now[name]) for name, value in was.items())
     if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        return _sum(_replaced(one, text, other) for one, other in zip(was, now, strict=True))
+        return sum(_replaced(one, text, other) for one, other in zip(was, now, strict=True))
     if was == text and now == _PROBE:
         return 1
     return 0 if type(was) is type(now) and was == now else -1000
 
 
-def _sum(numbers: Any) -> int:
-    return sum(numbers)
-
-
 @dataclass(slots=True)
 class KnownTemplate(Generic[Meaning]):
-    """A pattern, and what its learner knows of the frames that fit."""
+    """A template, and the meaning of frames that match."""
 
     pattern: FrameTemplate | LooseTemplate
     meaning: Meaning
 
 
 class TemplateCache(Generic[Meaning]):
-    """What one stream has taught: some patterns, and whether to go on learning."""
+    """The templates of one stream."""
 
     __slots__ = ("_known", "_misses", "_varies")
 
     def __init__(self) -> None:
         self._known: list[KnownTemplate[Meaning]] = []
-        """The one that fitted last is the first."""
+        """The last match is first."""
         self._misses = 0
         self._varies = False
-        """Whether `VARIED` members do differ in the frames of this stream."""
+        """Whether `VARIED` members differ in this stream."""
 
     def match(self, frame: Frame) -> tuple[str, KnownTemplate[Meaning]] | None:
-        """The text of a frame that fits a pattern, and that; None if it has none."""
+        """The text of a frame that matches, and its template; None if none matches."""
         if not frame.whole or len(frame.raw) > MAX_FITTING:
             return None
         for place, known in enumerate(self._known):
@@ -277,13 +257,12 @@ class TemplateCache(Generic[Meaning]):
 
     @property
     def wanted(self) -> bool:
-        """Whether it is worth learning from a frame that did not fit."""
+        """Whether more templates are learned."""
         return self._misses < MAX_MISSES
 
     def learn(
         self, frame: Frame, text: str, times: int, reads: Callable[[Any], str], meaning: Meaning
     ) -> None:
-        """Remember a frame, as `learn` does, and its meaning."""
         self._misses += 1
         pattern = learn(frame, text, times, reads)
         if pattern is not None:

@@ -1,23 +1,23 @@
-"""The one place that turns JSON text into values and back.
+"""Reads and writes JSON.
 
-What leaves is compact, in the key order of the value, UTF-8; a lone surrogate,
-which UTF-8 cannot carry, is escaped as it was in the input.  A value that was read can
-be written, and walked by functions that call themselves, wherever it comes to stand.
+Output is compact, in the key order of the value, UTF-8; a lone surrogate, which UTF-8 cannot
+carry, is escaped as in the input.  Any value that was read is shallow enough to be written, and
+walked recursively, even nested in another.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 MAX_VALUES = 1_000_000
-"""Arrays and objects of a text that is read, and a fourth of its values: each takes some
-dozens of bytes of memory, and of the text as few as two."""
+"""Arrays and objects of a text, and a fourth of its values: each takes dozens of bytes of memory,
+and as few as two of the text."""
 MAX_NESTING = 200
-"""Levels of arrays and objects; Python itself reads and writes a few more, or a few
-thousand more, depending on its version and on who calls."""
+"""Levels of arrays and objects; Python's own limit depends on its version and on the caller."""
 _Text = bytes | bytearray | str
 
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 class NotJson(ValueError):  # noqa: N818 - the name says what is the matter
-    """The text is not JSON, or nested too deeply to be read."""
+    """The text is not JSON, or nested too deeply."""
 
 
 def loads(text: _Text) -> Any:
@@ -46,12 +46,11 @@ def loads(text: _Text) -> Any:
 
 
 def _count(text: _Text, mark: str) -> int:
-    """How often a mark stands in a text, as part of a string or of what holds it."""
+    """Also counts marks within strings."""
     return text.count(mark) if isinstance(text, str) else text.count(mark.encode())
 
 
 def nesting_exceeds(value: Any, limit: int) -> bool:
-    """Whether there are more levels of arrays and objects."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(limit):
         level = [
@@ -64,26 +63,23 @@ def nesting_exceeds(value: Any, limit: int) -> bool:
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON.  Numbers too large to be read (``1e999``) become null.  Raises
-    `NotJson` for a value nested too deeply."""
-    try:
-        return _write(value)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return _write(_finite(value))
-    except (ValueError, RecursionError) as error:
-        raise NotJson(str(error)) from None
+    """Compact JSON; infinite numbers (``1e999``) become null. Raises `NotJson` for too deep
+    nesting."""
+    return _finitely(_write, value)
 
 
 def dumps_ascii(value: Any) -> bytes:
-    """What `dumps` gives where something in a value cannot be written as UTF-8."""
+    """What `dumps` gives for a value with a lone surrogate."""
+    return _finitely(lambda each: _encode_ascii(each).encode(), value)
+
+
+def _finitely(write: Callable[[Any], bytes], value: Any) -> bytes:
     try:
-        return _encode_ascii(value).encode()
+        return write(value)
     except (ValueError, RecursionError):
         pass
     try:
-        return _encode_ascii(_finite(value)).encode()
+        return write(_finite(value))
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
 
@@ -97,7 +93,7 @@ def _finite(value: Any) -> Any:
 
 
 def quoted(text: str) -> bytes:
-    """The JSON string of a text: what `dumps` gives for it, sooner."""
+    """What `dumps` gives for a string, faster."""
     try:
         return encode_basestring(text).encode()
     except UnicodeEncodeError:
@@ -108,7 +104,7 @@ _raw_decode = json.JSONDecoder().raw_decode
 
 
 def _read(text: _Text) -> Any:
-    """What `json.loads` reads, sooner where it is UTF-8."""
+    """As `json.loads`, faster for UTF-8."""
     try:
         string = (text if isinstance(text, str) else text.decode()).strip(" \t\n\r")
         value, end = _raw_decode(string)

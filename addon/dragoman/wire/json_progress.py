@@ -1,10 +1,9 @@
-"""Following a JSON text as it arrives, to know what a character in it means.
+"""Follows a JSON text as it arrives.
 
-The scanner asks three things: are we inside a string (where a marker is quoted
-text), is the value complete, and can it still become one.  The grammar is checked
-as far as those questions need: strings, nesting, and what may stand where; not the
-spelling of numbers and escapes.  A line end inside a string, which JSON forbids and
-models write, is let through.
+The scanner needs to know whether the next character is in a string (where a marker is quoted
+text), whether the value is complete, and whether it can still become valid.  The grammar is
+checked as far as that needs: strings, nesting and order; not the spelling of numbers and escapes.
+A line end inside a string, which JSON forbids and models write, is allowed.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ import enum
 import re
 
 MAX_DEPTH = 100_000
-"""Nesting beyond which a text counts as broken (one byte of memory a level)."""
+"""Deeper nesting counts as broken (one byte of memory a level)."""
 
 _STRING_RUN = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SPACE_RUN = re.compile(r"[ \t\r\n]*")
 _LITERAL_RUN = re.compile(r"[-+.0-9A-Za-z]*")
 _ITEM_RUN = re.compile(r"""(?:[ \t\r\n]*+(?:"[^"\\]*+"|[-0-9tfn][-+.0-9A-Za-z]*+)[ \t\r\n]*+,)++""")
-"""Plain members of an array, each with its comma: at once, as there may be thousands."""
+"""Plain members of an array, each with its comma, matched at once."""
 
 
 class Status(enum.Enum):
@@ -31,7 +30,7 @@ class Status(enum.Enum):
 
 
 class _Expect(enum.IntEnum):
-    """What the grammar allows next.  An integer's hash is sooner known."""
+    """What the grammar allows next (integers hash faster)."""
 
     VALUE = enum.auto()
     FIRST_ITEM = enum.auto()
@@ -67,7 +66,7 @@ _LITERAL_STARTS = frozenset("-0123456789tfn")
 
 
 class JsonProgress:
-    """Follows one JSON text.  ``status`` tells where it stands after `follow`."""
+    """Follows one JSON text; ``status`` is current after `follow`."""
 
     __slots__ = ("_escaped", "_expect", "_stack", "status")
 
@@ -79,15 +78,13 @@ class JsonProgress:
 
     @property
     def in_string(self) -> bool:
-        """Whether the next character stands inside a string."""
         return self.status is Status.OPEN and self._expect in (_E.IN_STRING, _E.IN_KEY)
 
     def stays_in_string(self, text: str) -> bool:
-        """Whether nothing of this changes if `text` follows: it lies in an open string."""
+        """Whether `text` would leave this unchanged: it continues an open string."""
         return self.in_string and not self._escaped and '"' not in text and "\\" not in text
 
     def copy(self) -> JsonProgress:
-        """Another that has read the same."""
         other = JsonProgress()
         other.status, other._expect = self.status, self._expect
         other._stack, other._escaped = bytearray(self._stack), self._escaped
@@ -95,17 +92,16 @@ class JsonProgress:
 
     @property
     def complete(self) -> bool:
-        """Whether the value is whole."""
         return self.status is Status.COMPLETE
 
     @property
     def broken(self) -> bool:
-        """Whether no continuation could make this JSON."""
+        """Whether no continuation could make this valid."""
         return self.status is Status.BROKEN
 
     def follow(self, text: str, start: int, end: int) -> int:
-        """Read ``text[start:end]``; returns where reading stopped: at `end`, behind the
-        character that completed the value, or at the one that broke it."""
+        """Read ``text[start:end]``; returns where reading stopped: at `end`, after the character
+        that completed the value, or at the one that broke it."""
         at = start
         while at < end and self.status is Status.OPEN:
             if self._expect in (_E.IN_STRING, _E.IN_KEY):

@@ -1,10 +1,9 @@
-"""Long JSON, read and written in slices (see `slices`), and the limits of one item.
+"""Reads and writes long JSON in slices (see `slices`), and limits one item.
 
-What is read is what `json_codec.loads` reads, what is written is what `json_codec.dumps` writes, to
-the byte.  The standard library's scanner reads a text in one call; so it is given windows of
-the text, and each value that ends in its window is read by one call.  One that does not is
-opened, and its members are read one by one.  Only a long string is one call all the same:
-some 4 ms a megabyte.
+Values and bytes are the same as those of `json_codec.loads` and `dumps`.  The standard library's
+scanner reads a text in one call; so it gets windows of the text, and each value that ends in its
+window is read by one call.  Of a longer one the members are read one by one.  Only a long string
+is one call all the same: some 4 ms a megabyte.
 """
 
 from __future__ import annotations
@@ -19,17 +18,16 @@ from .json_codec import MAX_NESTING, MAX_VALUES, NotJson, dumps, dumps_ascii, lo
 from .slices import Slices
 
 WINDOW = 64 * 1024
-"""Characters that one call reads: 5 ms, if they are nothing but brackets."""
+"""Characters that one call reads: 5 ms if all are brackets."""
 MAX_ITEM_VALUES = 50_000
-"""JSON values of one item, one tool or one other field of a request, which is converted by
-one call: some 50 ms.  A long conversation has as many in all of its items."""
+"""JSON values of one item, tool or other field of a request, which is converted by one call: some
+50 ms. A long conversation has as many in all of its items."""
 _SAFE = 16
-"""Characters in front of a window's end in which a number may end that goes on behind it."""
+"""Characters before a window's end: a number that ends there may continue after it."""
 WRITTEN_VALUES = 1000
-"""JSON values that are written by one call, each of which is no container of more: some tenths
-of a millisecond, but for what their strings take."""
+"""Plain JSON values that are written by one call: some tenths of a millisecond, plus the time for
+their strings."""
 _COUNTED = 1024 * 1024
-"""Bytes in which brackets and commas are counted by one call."""
 _BLOCK = 1024 * 1024
 _BLANKS = " \t\n\r"
 _NEXT = re.compile(r"[ \t\n\r]*([,\]}:]?)[ \t\n\r]*").match
@@ -38,13 +36,13 @@ _decode = json.JSONDecoder().raw_decode
 
 
 class TooMuch(NotJson):
-    """More than is read; the message is one for who sent it."""
+    """More than is read; the message is for the sender."""
 
 
 def reading(text: bytes, *, item_values: int | None = None) -> Slices[Any]:
-    """The value of a JSON text; raises `NotJson` and nothing else.  With `item_values` it
-    raises `TooMuch` for more values than that in a field of the outermost object, or in a
-    member of such a field that is an array."""
+    """The value of a JSON text; raises `NotJson` and nothing else. With `item_values` it raises
+    `TooMuch` for more values than that in a field of the outermost object, or in a member of a
+    field that is an array."""
     if len(text) <= WINDOW:
         return loads(text)
     yield from _counting(text)
@@ -83,14 +81,13 @@ class _Reader:
         self._move(0)
 
     def _move(self, begin: int) -> None:
-        """Have the window begin here."""
         self._begin = begin
         self._window = self._text[begin : begin + WINDOW]
         is_last = begin + WINDOW >= len(self._text)
         self._sure = len(self._window) - (0 if is_last else _SAFE)
 
     def value(self, at: int, depth: int) -> Slices[tuple[Any, int]]:
-        """The value that begins here, within so many others; and where it ends."""
+        """The value that begins here, at this depth, and where it ends."""
         return self._at_once(at, depth) or (yield from self._opened(at, depth))
 
     def _opened(self, at: int, depth: int) -> Slices[tuple[Any, int]]:
@@ -160,7 +157,7 @@ class _Reader:
             yield
 
     def _check(self, value: Any, depth: int) -> None:
-        """What was read at once has fewer values than its window has characters."""
+        """A value read at once has fewer values than its window has characters."""
         limit = self._item_values
         if limit is None or not (depth == 2 or (depth == 1 and isinstance(value, dict))):
             return
@@ -169,19 +166,19 @@ class _Reader:
 
 
 def _begin(text: str, at: int) -> int:
-    """Where a value begins, or the end, behind an opening bracket."""
+    """Skips blanks."""
     found = _BLANK(text, at)
     return found.end() if found else at
 
 
 def _mark(text: str, at: int) -> tuple[str, int]:
-    """What follows a value that ends here, and where what follows that begins."""
+    """The mark after a value, and where the next token begins."""
     found = _NEXT(text, at)
     return (found[1], found.end()) if found else ("", at)
 
 
 def _values_exceed(value: Any, limit: int) -> bool:
-    """Whether there are more values in this one; its own and all that it holds."""
+    """Whether a value and all that it holds are more values."""
     values = [value]
     for one in values:  # which grows
         if not isinstance(one, (dict, list)):
@@ -196,7 +193,7 @@ def _values_exceed(value: Any, limit: int) -> bool:
 
 
 def writing(value: Any) -> Slices[bytes]:
-    """What `dumps` writes; each member of what holds many values by a call of its own."""
+    """What `dumps` writes; the members of a large value by a call each."""
     try:
         return (yield from _joined(value, _unescaped))
     except _LoneSurrogateError:

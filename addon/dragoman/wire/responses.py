@@ -18,7 +18,7 @@ TERMINALS = frozenset(
         "response.error",  # other servers
     }
 )
-"""The last event of a stream; it holds the whole response."""
+"""The last event of a stream, with the whole response."""
 
 
 def is_event(value: Mapping[str, Any]) -> bool:
@@ -30,7 +30,7 @@ def is_event(value: Mapping[str, Any]) -> bool:
 
 
 TextKind = Literal["text", "refusal", "reasoning", "call"]
-"""What a text is; ``call``: the arguments or the input of one."""
+"""``call``: the arguments or the input of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class TextEvents:
     done: str
     kind: TextKind
     field: str
-    """The field of the whole text, in the event `done` and where the text lies."""
+    """The field of the whole text, in the event `done` and in the item."""
 
 
 OUTPUT_TEXT = TextEvents("response.output_text.delta", "response.output_text.done", "text", "text")
@@ -62,10 +62,7 @@ ARGUMENTS = TextEvents(
     "arguments",
 )
 CUSTOM_INPUT = TextEvents(
-    "response.custom_tool_call_input.delta",
-    "response.custom_tool_call_input.done",
-    "call",
-    "input",
+    "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done", "call", "input"
 )
 REASONING_TEXT = TextEvents(
     "response.reasoning_text.delta", "response.reasoning_text.done", "reasoning", "text"
@@ -76,10 +73,7 @@ _ONLY_READ = (
         "response.reasoning_summary.delta", "response.reasoning_summary.done", "reasoning", "text"
     ),
     TextEvents(
-        "response.mcp_call_arguments.delta",
-        "response.mcp_call_arguments.done",
-        "call",
-        "arguments",
+        "response.mcp_call_arguments.delta", "response.mcp_call_arguments.done", "call", "arguments"
     ),
     TextEvents(
         "response.code_interpreter_call_code.delta",
@@ -101,9 +95,9 @@ CALL_OUTPUTS = {
     "apply_patch_call": "apply_patch_call_output",
     "tool_search_call": "tool_search_output",
 }
-"""The items that ask the client for something, and the item that answers each."""
+"""The calls that the client executes, and their outputs."""
 STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
-"""The calls that have one text, which is streamed; the others carry a structure."""
+"""The calls with one text, which is streamed; the others carry a structure."""
 
 ID_PREFIXES = {
     "message": "msg",
@@ -135,6 +129,15 @@ ID_PREFIXES = {
 
 
 def item_id(item_type: str, of: str) -> str:
-    """The id of an item; `of` tells it from others.  A type that is not known is that of an
-    item that a client sent."""
+    """The id of an item; `of` is unique. An unknown type is a client's."""
     return f"{ID_PREFIXES.get(item_type, 'item')}_{of}"
+
+
+def refers(item: object) -> bool:
+    """Whether an input item stands for one that was sent before."""
+    return (
+        isinstance(item, dict)
+        and isinstance(item.get("id"), str)
+        and (item.get("type") == "item_reference" or not item.keys() - {"id", "type"})
+        and item.get("type") in ("item_reference", None)
+    )

@@ -1,8 +1,7 @@
-"""Long work, cut into slices: a generator that yields wherever it may be interrupted.
+"""Long work as a generator that yields wherever it may be interrupted, and returns its result.
 
-It yields nothing and returns its result.  Each step is small, some milliseconds at most,
-whatever the whole is; so who runs it can let others have their turn in between, see
-`proxy.run_slices`, or can run it through at once (`drained`).
+Each step takes some milliseconds at most, so the caller can let others run in between
+(`proxy.run_slices`), or run it at once (`drained`).
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ T = TypeVar("T")
 Slices = Generator[None, None, T]
 
 _AT_ONCE = 500
-"""Members of a list that are let go of in one step."""
 
 
 def drained(work: Slices[T]) -> T:
-    """The result of work that is done at once."""
     while True:
         try:
             next(work)
@@ -28,7 +25,7 @@ def drained(work: Slices[T]) -> T:
 
 
 def emptied(members: list[Any]) -> Slices[None]:
-    """Let go of the members of a list: of a long one, all at once takes tenths of a second."""
+    """Free the members of a list in steps: all at once takes tenths of a second for a long one."""
     while members:
         del members[-_AT_ONCE:]
         yield

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 MAX_FRAME = 32 * 1024 * 1024
-"""Bytes of one frame that are held while its end is awaited; the rest of a larger
-frame is handed on in pieces as it arrives, each marked ``whole=False``."""
+"""Bytes of one frame that are held; a larger frame is passed on in pieces as it arrives, each
+marked ``whole=False``."""
 
 _STEP = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
@@ -26,7 +26,7 @@ _EOL = re.compile(rb"\r\n|\n|\r")
 # The groups are atomic: the CR of a CRLF must never count as a line end of its own.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 BLANK_LINE_ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n")
-"""How bytes end behind which a frame may begin."""
+"""A frame may begin after these."""
 # A blank line is at most four bytes long, so the last three may be the start of one.
 _OVERLAP = 3
 
@@ -34,14 +34,12 @@ _OVERLAP = 3
 # What an event stream begins with; "retry" is hardly ever the first.
 _STARTS = (b"data:", b"event:", b":", b"id:", b"retry:")
 _START = 64
-"""Bytes within which a body shows what it is: some hosts send line ends first."""
+"""Bytes within which a body shows its form: some hosts send line ends first."""
 
 
 def is_event_stream(start: bytes | bytearray) -> bool | None:
-    """Whether a body that begins so is an event stream; None: there is too little to tell.
-
-    This alone decides: hosts label streams as text, as JSON, or not at all.
-    """
+    """Whether a body that begins so is an event stream; None: too few bytes to know. Hosts label
+    streams as text, as JSON, or not at all, so only the bytes count."""
     begin = bytes(start[:_START])
     text = begin.removeprefix(_BOM).lstrip()
     if text.startswith(_STARTS):
@@ -52,11 +50,11 @@ def is_event_stream(start: bytes | bytearray) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One event of a stream, as it arrived or as it will be sent."""
+    """One event of a stream, as it arrived or will be sent."""
 
     raw: bytes
     whole: bool = True
-    """False for a piece of a frame larger than `MAX_FRAME`: not to be understood."""
+    """False for a piece of a frame larger than `MAX_FRAME`."""
 
     @property
     def data(self) -> bytes | None:
@@ -75,7 +73,7 @@ class Frame:
 
     @property
     def is_error(self) -> bool:
-        """Whether one of its lines is ``event: error``; most frames are only data."""
+        """Whether one of its lines is ``event: error``."""
         raw = self.raw
         return b"event:" in raw and any(field == (b"event", b"error") for field in _fields(raw))
 
@@ -95,7 +93,7 @@ class Frame:
 
 
 HEARTBEAT = Frame(b": waiting for the upstream\n\n")
-"""A comment: no parser hands it on, so it can stand between any two events."""
+"""A comment, ignored by parsers: it can stand between any two events."""
 
 
 def _fields(raw: bytes) -> list[tuple[bytes, bytes]]:
@@ -103,7 +101,7 @@ def _fields(raw: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _without_bom(raw: bytes) -> bytes:
-    """The LF of a CRLF that was cut may stand before it."""
+    """The LF of a CRLF that was cut may precede it."""
     return raw.removeprefix(b"\n").removeprefix(_BOM)
 
 
@@ -123,13 +121,11 @@ DONE = encode(b"[DONE]")
 
 
 def joined(frames: Iterable[Frame]) -> bytes:
-    """The stream that these frames are."""
     return b"".join(frame.raw for frame in frames)
 
 
 def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
-    """The frames of a stream that was received whole, one after the other: it may hold a
-    frame for every two of its bytes."""
+    """The frames of a whole stream, one by one: it may hold one for every two of its bytes."""
     splitter = FrameSplitter(max_frame)
     for start in range(0, len(stream), _STEP):
         yield from splitter.feed(stream[start : start + _STEP])
@@ -137,11 +133,11 @@ def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
 
 
 def _ends(data: bytes) -> Iterator[int]:
-    """The offsets behind all blank lines."""
+    """The offsets after all blank lines."""
     if b"\r" in data:
         yield from (blank.end() for blank in _BLANK_LINE.finditer(data))
         return
-    # Hardly any host sends a CR, and finding bytes is much sooner done than matching.
+    # Hardly any host sends a CR, and `find` is much faster than an expression.
     end = 0
     while at := data.find(b"\n\n", end) + 1:
         yield (end := at + 1)
@@ -162,13 +158,12 @@ class FrameSplitter:
 
     @property
     def empty(self) -> bool:
-        """True if no byte is held back."""
         return not self._held
 
     def with_held(self, data: bytes, limit: int) -> bytes | None:
-        """What is held back, taken out again, and `data`: for a caller that knows something
-        faster than splitting.  None if more than `limit` bytes are held, or a piece of a
-        frame has left already; `data` then has to be fed."""
+        """The held bytes, taken out again, and `data`, for a caller that has something faster than
+        splitting. None if more than `limit` bytes are held, or a piece of a frame has left already;
+        `data` then has to be fed."""
         if self._oversize or len(self._held) > limit:
             return None
         if self._held:
@@ -197,7 +192,7 @@ class FrameSplitter:
         return frames + self._wait()
 
     def close(self) -> list[Frame]:
-        """What is left when the stream ends without a final blank line."""
+        """The rest, when the stream ends without a final blank line."""
         rest = bytes(self._held)
         self._held.clear()
         return [Frame(rest, not self._oversize)] if rest else []

@@ -1,4 +1,4 @@
-"""The last bytes of what passes, whatever passes."""
+"""Keeps the last bytes of a stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SMALL = 128
 
 
 def append(pieces: list[bytes] | deque[bytes], data: bytes) -> None:
-    """Pieces stay the objects that passed: what others keep as well takes memory once."""
+    """Pieces stay the same objects: what others keep as well takes memory once."""
     if pieces and len(pieces[-1]) + len(data) < _SMALL:
         pieces[-1] += data
     else:
@@ -17,8 +17,6 @@ def append(pieces: list[bytes] | deque[bytes], data: bytes) -> None:
 
 
 class Tail:
-    """The last `limit` bytes of what passes."""
-
     __slots__ = ("_limit", "_pieces", "_size")
 
     def __init__(self, limit: int) -> None:
@@ -27,7 +25,6 @@ class Tail:
         self._size = 0
 
     def add(self, data: bytes) -> None:
-        """This passes."""
         data = data[-self._limit :]
         append(self._pieces, data)
         self._size += len(data)

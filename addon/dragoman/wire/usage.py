@@ -1,8 +1,7 @@
-"""Token counts: chat names in, the full Responses object out.
+"""Token counts: read by their chat names, written as the full Responses object.
 
-Codex refuses a partial object and compacts by ``total_tokens``; opencode asks again
-for ever if there is none.  So every count is there, and what the upstream did not
-send is estimated from sizes.
+Codex refuses a partial object and compacts by ``total_tokens``; opencode asks again for ever if
+there is none.  So missing counts are estimated from sizes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from .slices import Slices
 _MAX = 2**53
 _CHARACTERS_A_TOKEN = 4
 _MEDIA_TOKENS = 1000
-"""What an inlined file counts for: its length in base64 says nothing about its tokens."""
+"""Tokens for an inlined file, whose length in base64 is no measure."""
 
 # Where each count may stand, the first that is there counts: chat names (OpenAI), Responses
 # names, and the places of Moonshot (cached_tokens), DeepSeek (prompt_cache_hit_tokens) and
@@ -46,8 +45,6 @@ _REASONING = (
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What an upstream counted."""
-
     input: int | None
     output: int | None
     total: int | None
@@ -57,8 +54,8 @@ class Counts:
 
 
 def counts(value: Mapping[str, Any]) -> Counts | None:
-    """What a chunk, an event or a whole reply of either API counts: at its top, in a choice
-    (Moonshot) or in an event's response.  The last one counts; None if there is none."""
+    """The counts in a chunk, an event or a whole reply of either API: at its top, in a choice
+    (Moonshot) or in an event's response. The last one counts; None if there is none."""
     found = _counts(value["usage"]) if value.get("usage") else None
     choices = value.get("choices")
     for holder in choices if isinstance(choices, list) else (value.get("response"),):
@@ -68,7 +65,7 @@ def counts(value: Mapping[str, Any]) -> Counts | None:
 
 
 def _counts(value: Any) -> Counts | None:
-    """The counts of a ``usage``; None if it holds neither input nor output."""
+    """None if it holds neither input nor output."""
     if not isinstance(value, dict):
         return None
     read, written = _find(value, _INPUT), _find(value, _OUTPUT)
@@ -85,9 +82,8 @@ def _counts(value: Any) -> Counts | None:
 
 
 def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
-    """The Responses ``usage``, and whether any of it had to be estimated: from the tokens that
-    were probably `sent`, and the characters `written` to the client.
-    """
+    """The Responses ``usage``, and whether any of it is estimated: from the tokens probably `sent`,
+    and the characters `written` to the client."""
     known = counted or Counts(None, None, None, 0, 0, 0)
     read = known.input if known.input is not None else sent
     wrote = known.output if known.output is not None else written // _CHARACTERS_A_TOKEN + 1
@@ -104,7 +100,7 @@ def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
 
 
 def estimating(request: Json) -> Slices[int]:
-    """Tokens of a request, from the length of its strings; at least 1.  In slices."""
+    """Estimated tokens of a request, at least 1; in slices."""
     tokens, characters = _weigh(dict.fromkeys(request))
     for member in request.values():
         for part in member if isinstance(member, list) else [member]:
@@ -116,7 +112,7 @@ def estimating(request: Json) -> Slices[int]:
 
 
 def _weigh(value: Any) -> tuple[int, int]:
-    """The tokens of what is known to be media, and the characters of all else."""
+    """The tokens of media, and the characters of all else."""
     characters = tokens = 0
     for text in _strings(value):
         if text.startswith("data:") or (len(text) > 10_000 and text.isascii() and " " not in text):

@@ -25,10 +25,6 @@ TABLE = {
     "no line ends": (BASH.replace("\n", ""), MEANT),
     "no end of a value": (BASH.replace("</arg_value>\n", ""), MEANT),
     "no end of a value, with a line end": (BASH.replace("</arg_value>", ""), MEANT),
-    "no end of a value, an argument that the tool has not": (
-        BASH.replace("</arg_value>", "", 1).replace("timeout", "x"),
-        MEANT.replace("timeout", "x"),
-    ),
     "no end of the call": (f"<tool_call>bash{LS}\n{BASH}", f"{SHORT}{MEANT}"),
     "a call that a value quotes": (
         BASH.replace("ls", f"a\n{SHORTEST} b"),

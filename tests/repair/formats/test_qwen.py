@@ -40,14 +40,6 @@ TABLE = {
         f"<function=bash>{LS.replace('ls', '<parameter=command> <parameter=')}</function>",
         '[bash {"command":"<parameter=command> <parameter="}]',
     ),
-    "one that the tool has not, after a value without its end": (
-        f"{OPENED}\n<parameter=x>\n5\n</parameter>\n</function>",
-        '[bash {"command":"ls","x":5}]',
-    ),
-    "one that a value quotes": (
-        f"{OPENED}\n<parameter=x>\n5\n</parameter>\n</parameter>\n</function>",
-        r'[bash {"command":"ls\n<parameter=x>\n5\n</parameter>"}]',
-    ),
     "no end of the function": (f"<function=bash>{LS}</tool_call>.", f"{SHORT}."),
     "no end of the function, text": (f"<function=bash>{LS}\nDone.", f"{SHORT}\nDone."),
     "a call after one without its end": (f"<tool_call><function=bash>{LS}\n" * 2, SHORT * 2),

@@ -12,6 +12,7 @@ of one turn begin with those of the turn before.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import deque
 from dataclasses import dataclass, field
@@ -19,29 +20,31 @@ from typing import Any
 
 from ...wire.chat_text import reasoning
 from ...wire.json_codec import Json, NotJson, dumps, loads
-from ...wire.slices import Slices
+from ...wire.json_slices import WINDOW, reading
+from ...wire.slices import Slices, emptied
 from ..model_families import Family
+from .tool_names import ToolNames
 
 NO_OUTPUT = "No output of this call was recorded."
 """What a tool message says that stands in for a missing output."""
 
+_DIGITS = re.compile("[0-9]+").fullmatch
+_AT_ONCE = 1000
+"""Parts of a message that are looked at by one call: some tenths of a millisecond."""
+
 
 def accepted_messages(
-    messages: list[Any], family: Family, notes: list[tuple[str, str]]
+    messages: list[Any], family: Family, names: ToolNames, notes: list[tuple[str, str]]
 ) -> Slices[list[Any]]:
     """The messages as the family's hosts take them; the same list if they do."""
-    history = _History(family, notes)
+    history = _History(family, names, notes)
     for message in messages:
-        history.feed(message)
+        yield from history.feed(message)
         yield
-    made = history.end_segment()
-    if len(made) == len(messages) and all(map(_same, made, messages)):
+    made = yield from history.end_segment()
+    if len(made) == len(messages) and all(map(operator.is_, made, messages)):
         return messages
     return made or messages
-
-
-def _same(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def lost_call(name: str) -> str:
@@ -74,62 +77,105 @@ class _Segment:
 class _History:
     """Takes messages in the client's order, gives them in the host's."""
 
-    def __init__(self, family: Family, notes: list[tuple[str, str]]) -> None:
+    def __init__(self, family: Family, names: ToolNames, notes: list[tuple[str, str]]) -> None:
         self._family = family
         self._refuses = family.refuses
+        self._tool_names = names
         self._notes = notes
         self._made: list[Any] = []
         self._segment = _Segment()
-        self._calls = 0
+        self._at_start = family.system_messages == "start"
+        self._opened = False
+        """Whether one system message is taken, at the start; and whether the start is over."""
+        self._calls = self._number = 0
+        """Calls so far, and the least number that no id of this class's making has."""
+        self._used: set[str] = set()
+        self._minted: set[str] = set()
+        """The ids of all calls so far, and those of them that were made here."""
         self._names: dict[str, str] = {}
         """The functions of the calls that are past, by the client's id."""
         self._reasons = False
         """Whether an assistant message before had reasoning."""
 
-    def feed(self, message: Any) -> None:
+    def feed(self, message: Any) -> Slices[None]:
         if not isinstance(message, dict):
             self._hear(message)
             return
+        role = message.get("role")
         if self._refuses.empty_messages:
-            message = self._without_empty(message)
-        match message.get("role") if message else None:
-            case None if not message:
-                pass
+            message = yield from self._without_empty(message)
+        elif self._refuses.null_messages and _is_null(message):
+            self._notes.append(("left out", "an empty assistant message"))
+            message = {}
+        match role:
+            case _ if not message:
+                # A client has asked for this reply, or with this message, all the same.
+                if role != "assistant":
+                    self._segment.heard = True
+                elif self._segment.heard:
+                    yield from self.end_segment()
             case "assistant":
-                self._speak(self._with_reasoning(message))
+                yield from self._speak(self._with_reasoning(message))
             case "tool" if self._refuses.broken_history:
                 self._answer(message)
-            case "developer" if self._refuses.developer_role:
+            case "developer" if self._refuses.developer_role or self._at_start:
                 self._notes.append(("sent as a system message", "a developer message"))
-                self._hear(message | {"role": "system"})
+                self._instruct(message | {"role": "system"}, "developer")
+            case "system":
+                self._instruct(message, "system")
             case _:
                 self._hear(message)
 
-    def end_segment(self) -> list[Any]:
+    def end_segment(self) -> Slices[list[Any]]:
         """All messages so far."""
         segment, self._segment = self._segment, _Segment()
         for message, calls in segment.said:
             self._made.append(message)
-            self._made += [self._output(call) for call in calls]
-            self._names.update((call.given_id, call.name) for call in calls)
+            for call in calls:
+                self._made.append(self._output(call))
+                self._names[call.given_id] = call.name
+                yield
         self._made += segment.others
         return self._made
 
     def _output(self, call: _Call) -> Json:
-        if call.output is None:
+        output = call.output
+        if output is None:
             self._notes.append(("answered with a stand-in", f"a call of {call.name}"))
             return {"role": "tool", "tool_call_id": call.sent_id, "content": NO_OUTPUT}
-        if call.output.get("tool_call_id") == call.sent_id:
-            return call.output
-        return call.output | {"tool_call_id": call.sent_id}
+        changed: Json = {}
+        if output.get("tool_call_id") != call.sent_id:
+            changed["tool_call_id"] = call.sent_id
+        if (name := _text(output.get("name"))) != (sent := self._tool_names.sent(name)):
+            changed["name"] = sent
+        return output | changed if changed else output
 
     def _hear(self, message: Any) -> None:
+        self._opened = True
         self._segment.others.append(message)
         self._segment.heard = True
 
-    def _speak(self, message: Json) -> None:
+    def _instruct(self, message: Json, role: str) -> None:
+        """What the system says.  To a model that takes one message of it, at the start, the user
+        says it later in its place: moved there, it would change all turns before."""
+        others = self._segment.others
+        if not self._at_start:
+            self._hear(message)
+        elif self._opened:
+            self._notes.append(("sent as a user message", f"a {role} message"))
+            self._hear(_headed(f"[Message of the {role}:]", message.get("content")))
+        elif others:
+            self._notes.append(("joined to the one at the start", f"a {role} message"))
+            contents = others[0].get("content"), message.get("content")
+            others[0] = others[0] | {"content": _joined(*contents)}
+        else:
+            others.append(message)
+            self._segment.heard = True
+
+    def _speak(self, message: Json) -> Slices[None]:
+        self._opened = True
         if self._segment.heard:
-            self.end_segment()
+            yield from self.end_segment()
         segment = self._segment
         tool_calls = message.get("tool_calls")
         if not self._refuses.broken_history or not isinstance(tool_calls, list):
@@ -138,52 +184,57 @@ class _History:
         sent, calls = [], []
         taken: set[str] = set()
         for tool_call in tool_calls:
-            made, call = self._call(tool_call, taken)
+            made, call = yield from self._call(tool_call, taken)
             sent.append(made)
             if call is not None:
                 calls.append(call)
                 segment.waiting.setdefault(call.given_id, deque()).append(call)
-        if not all(map(_same, sent, tool_calls)):
+            yield
+        if not all(map(operator.is_, sent, tool_calls)):
             message = message | {"tool_calls": sent}
         segment.said.append((message, calls))
 
-    def _call(self, tool_call: Any, taken: set[str]) -> tuple[Any, _Call | None]:
+    def _call(self, tool_call: Any, taken: set[str]) -> Slices[tuple[Any, _Call | None]]:
         """A call as it is sent: with an id of its own, and arguments that can be parsed."""
         function = tool_call.get("function") if isinstance(tool_call, dict) else None
         if not isinstance(function, dict):
             return tool_call, None
         given, name = _text(tool_call.get("id")), _text(function.get("name"))
-        sent = self._sent_id(given, name, taken)
-        taken.add(sent)
-        self._calls += 1
-        if sent != tool_call.get("id"):
-            tool_call = tool_call | {"id": sent}
-        arguments = _object_text(function.get("arguments"))
+        changed: Json = {}
+        if (sent_name := self._tool_names.sent(name)) != name:
+            changed["name"] = name = sent_name
+        arguments = yield from _object_text(function.get("arguments"))
         if arguments is not None:
             self._notes.append(("wrapped", f"invalid arguments of {name}"))
-            tool_call = tool_call | {"function": function | {"arguments": arguments}}
+            changed["arguments"] = arguments
+        if changed:
+            tool_call = tool_call | {"function": function | changed}
+        sent = self._sent_id(given, name, taken)
+        if sent != tool_call.get("id"):
+            tool_call = tool_call | {"id": sent}
         return tool_call, _Call(name, given, sent)
 
     def _sent_id(self, given: str, name: str, taken: set[str]) -> str:
-        """The id that a call is sent with, unlike the others of its message."""
-        number = self._calls
-        if self._family.call_ids == "conversation" and name:
-            number_of_its_own = given.removeprefix(f"functions.{name}:")
-            if number_of_its_own != given and re.fullmatch("[0-9]+", number_of_its_own):
-                sent = given  # the model's own, which may have counted otherwise
-            else:
-                sent = self._family.call_id(name, number, 0)
-            while sent in taken:
-                number += 1
-                sent = self._family.call_id(name, number, 0)
-        else:
-            sent = given or f"call_{number}"
-            while sent in taken:
-                sent = f"{sent}_{number}"
-        if not given:
-            self._notes.append(("given an id", "a call without one of its own"))
-        elif sent != given:
-            self._notes.append(("renamed", f"call ids for {self._family.name}"))
+        """The id that a call is sent with, unlike the others of its message.  One that is made
+        here is like none before it, and none after it."""
+        by_name = self._family.call_ids == "conversation" and name
+        sent, stays = given, bool(given)
+        if by_name:  # the model's own stays, though it may have counted otherwise
+            head, _, number_of_its_own = given.rpartition(":")
+            stays = head == f"functions.{name}" and _DIGITS(number_of_its_own) is not None
+        self._number = max(self._number, self._calls)
+        while not stays or sent in taken or sent in self._minted:
+            made = self._family.call_id(name, self._number, 0) if by_name else ""
+            sent = made or f"{given or 'call'}_{self._number}"
+            stays = sent not in self._used
+            self._number += 1
+        if sent != given:
+            self._minted.add(sent)
+            what = f"call ids for {self._family.name}" if given else "a call without one of its own"
+            self._notes.append(("renamed" if given else "given an id", what))
+        self._calls += 1
+        taken.add(sent)
+        self._used.add(sent)
         return sent
 
     def _answer(self, message: Json) -> None:
@@ -201,16 +252,16 @@ class _History:
         content = message.get("content")
         calls = (call for _, calls in segment.said for call in calls if call.given_id == given)
         heading = lost_call(next((call.name for call in calls), self._names.get(given, "")))
-        if isinstance(content, list):
-            self._hear({"role": "user", "content": [{"type": "text", "text": heading}, *content]})
-        else:
-            self._hear({"role": "user", "content": f"{heading}\n{content or ''}".rstrip("\n")})
+        self._hear(_headed(heading, content))
 
-    def _without_empty(self, message: Json) -> Json:
+    def _without_empty(self, message: Json) -> Slices[Json]:
         """Without empty parts; nothing is left of a message that says nothing."""
         content = message.get("content")
         if isinstance(content, list):
-            parts = [part for part in content if not _is_empty(part)]
+            parts = []
+            for begin in range(0, len(content), _AT_ONCE):
+                parts += [p for p in content[begin : begin + _AT_ONCE] if not _is_empty(p)]
+                yield
             if len(parts) < len(content):
                 self._notes.append(("left out", "an empty part of a message"))
                 message = message | {"content": parts or ""}
@@ -246,11 +297,34 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _is_null(message: Json) -> bool:
+    is_said = message.get("content") is not None or any(map(message.get, _SAYING))
+    return message.get("role") == "assistant" and not is_said
+
+
 def _is_empty(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") == "text" and not part.get("text")
 
 
-def _object_text(arguments: Any) -> str | None:
+def _headed(heading: str, content: Any) -> Json:
+    """A message of the user's, with what somebody else has said."""
+    if isinstance(content, list):
+        return {"role": "user", "content": [{"type": "text", "text": heading}, *content]}
+    return {"role": "user", "content": f"{heading}\n{content or ''}".rstrip("\n")}
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """The contents of two messages in one."""
+    if isinstance(one, list) or isinstance(other, list):
+        parts = (
+            each if isinstance(each, list) else [{"type": "text", "text": each}] if each else []
+            for each in (one, other)
+        )
+        return [part for each in parts for part in each]
+    return "\n\n".join(filter(None, map(_text, (one, other))))
+
+
+def _object_text(arguments: Any) -> Slices[str | None]:
     """The text of a JSON object in the place of arguments that are none; None if they are.
     vLLM parses those of past calls, and answers 400 for ever if it cannot."""
     if isinstance(arguments, dict):
@@ -258,7 +332,13 @@ def _object_text(arguments: Any) -> str | None:
     if not isinstance(arguments, str) or not arguments.strip():
         return "{}"
     try:
-        value = loads(arguments)
+        if len(arguments) <= WINDOW:
+            value = loads(arguments)
+        else:
+            value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
     except NotJson:
         value = None
+    for member in value.values() if isinstance(value, dict) else ():
+        if isinstance(member, list):
+            yield from emptied(member)
     return None if isinstance(value, dict) else dumps({"invalid_arguments": arguments}).decode()

@@ -17,6 +17,7 @@ from ...wire.slices import Slices, drained
 from ..model_families import Family
 from .chat_history import accepted_messages
 from .moonshot_schema import TooLarge, moonshot_schema
+from .tool_names import ToolNames
 
 SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 Notes = list[tuple[str, str]]
@@ -30,6 +31,8 @@ class Cured:
     """The object that came, if nothing was."""
     notes: tuple[tuple[str, str], ...]
     """What was done and to what, as `notes.Evidence` takes it; once for each time."""
+    tool_names: ToolNames
+    """For the reply."""
 
 
 def cured(request: Json, family: Family) -> Cured:
@@ -41,55 +44,77 @@ def cured(request: Json, family: Family) -> Cured:
 def curing(request: Json, family: Family) -> Slices[Cured]:
     """What `cured` does, in slices."""
     notes: Notes = []
+    names = ToolNames(family, notes)
     changed: Json = {}
     messages = request.get("messages")
     if isinstance(messages, list):
-        made = yield from accepted_messages(messages, family, notes)
+        made = yield from accepted_messages(messages, family, names, notes)
         if made is not messages:
             changed["messages"] = made
+    changed |= yield from _tools(request, family, names, notes)
     if family.refuses.schemas:
-        changed |= yield from _schemas(request, notes)
-    changed |= _choice(request, family, notes)
-    left_out = set() if family.sampling else {name for name in SAMPLING if name in request}
-    for name in sorted(left_out):
+        changed |= _response_format(request, notes)
+    changed |= _choice(request, family, names, notes)
+    left_out = _refused_sampling(request, family)
+    for name in left_out:
         notes.append(("dropped", f"field {name} ({family.name})"))
     if changed or left_out:
         fields = (request | changed).items()
         request = {name: value for name, value in fields if name not in left_out}
-    return Cured(request, tuple(notes))
+    return Cured(request, tuple(notes), names)
 
 
-def _choice(request: Json, family: Family, notes: Notes) -> Json:
+def _refused_sampling(request: Json, family: Family) -> list[str]:
+    thinks = family.thinks(request)
+    asked = ((name, request.get(name)) for name in SAMPLING)
+    return [name for name, value in asked if not family.takes(name, value, thinks=thinks)]
+
+
+def _choice(request: Json, family: Family, names: ToolNames, notes: Notes) -> Json:
     """A model that thinks refuses to be forced to call."""
     choice = request.get("tool_choice")
-    if family.forced_tool_choice or not (isinstance(choice, dict) or choice == "required"):
-        return {}
-    if not family.thinks(request):
+    if not (isinstance(choice, dict) or choice == "required"):
         return {}
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         return {}
+    if family.forced_tool_choice or not family.thinks(request):
+        named = _named(choice, names)
+        return {} if named is choice else {"tool_choice": named}
     what = "tool_choice required" if choice == "required" else "tool_choice of a function"
     notes.append(("downgraded to auto", f"{what} ({family.name})"))
     return {"tool_choice": "auto"}
 
 
-def _schemas(request: Json, notes: Notes) -> Slices[Json]:
-    """The fields of the request in which a schema was rewritten."""
-    changed: Json = {}
+def _tools(request: Json, family: Family, names: ToolNames, notes: Notes) -> Slices[Json]:
+    """The tools, if one of them is changed."""
     tools = request.get("tools")
-    if isinstance(tools, list):
-        made = []
-        for tool in tools:
-            made.append(_tool(tool, notes))
-            yield
-        if any(new is not old for new, old in zip(made, tools, strict=True)):
-            changed["tools"] = made
+    if not isinstance(tools, list):
+        return {}
+    made = []
+    for tool in tools:
+        accepted = _tool(tool, notes) if family.refuses.schemas else tool
+        made.append(_named(accepted, names))
+        yield
+    changed = any(new is not old for new, old in zip(made, tools, strict=True))
+    return {"tools": made} if changed else {}
+
+
+def _response_format(request: Json, notes: Notes) -> Json:
     wanted: Any = request.get("response_format")
     for holder in _nested(wanted, "json_schema"):
         schema = _schema(holder.get("schema"), "response_format", notes)
         if schema is not holder.get("schema"):
-            changed["response_format"] = {**wanted, "json_schema": {**holder, "schema": schema}}
-    return changed
+            return {"response_format": {**wanted, "json_schema": {**holder, "schema": schema}}}
+    return {}
+
+
+def _named(holder: Any, names: ToolNames) -> Any:
+    """A tool, or the choice of one, with the name that is sent."""
+    for function in _nested(holder, "function"):
+        given = function.get("name")
+        if isinstance(given, str) and (sent := names.sent(given)) != given:
+            return {**holder, "function": {**function, "name": sent}}
+    return holder
 
 
 def _tool(tool: Any, notes: Notes) -> Any:

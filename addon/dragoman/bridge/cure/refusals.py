@@ -13,7 +13,8 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), advice)
     for pattern, advice in (
         (
-            r"reasoning_content\b.*\b(?:missing|must be passed back)|thinking in the thinking mode",
+            r"reasoning_content\b.*\b(?:missing|must be passed back)|thinking in the thinking mode"
+            r"|missing .?reasoning_content",
             "the client left out the reasoning of earlier calls; turn thinking off, or have it "
             f"put back: {_CURED}",
         ),
@@ -26,7 +27,8 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             f"the model has fixed sampling parameters; take them out of the client: {_CURED}",
         ),
         (
-            r"message at position \d+ .*must not be empty|text content is empty",
+            r"message at position \d+ .*must not be empty|text content is empty"
+            r"|content or tool_calls must be set",
             f"the conversation holds an empty message; leave it out, or begin anew: {_CURED}",
         ),
         (
@@ -40,6 +42,15 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             f"a thinking model cannot be forced to call; set tool_choice to auto: {_CURED}",
         ),
         (
+            r"function name is invalid|function\.name'?: string does not match",
+            f"a tool's name holds what the host does not take; rename or leave out: {_CURED}",
+        ),
+        (
+            r"system message must be at the beginning|invalid chat setting"
+            r"|developer is not one of|role developer\b",
+            f"a message of the system or the developer is refused; move it to the start: {_CURED}",
+        ),
+        (
             r"max of \d+ tools",
             "too many tools; switch off MCP servers or tools of the client",
         ),
@@ -51,6 +62,6 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 
 
-def advice_on(message: str) -> str:
-    """What a user can do about a refusal with this message; empty if it is not a known one."""
-    return next((advice for pattern, advice in _REFUSALS if pattern.search(message)), "")
+def advice_on(error: str) -> str:
+    """What a user can do about a refusal with this in its error; empty if it is not a known one."""
+    return next((advice for pattern, advice in _REFUSALS if pattern.search(error)), "")

@@ -9,40 +9,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...wire.errors import UpstreamError
 from ...wire.json_codec import Json, dumps
 from ...wire.sse import Frame, encode
 from ..responses.dialects import OPENAI
-from ..responses.event_writer import Prose, Writer
-from ..responses.output_items import OpenPart, StreamedPart
+from ..responses.event_writer import Writer
+from ..responses.output_items import TEXT, OpenPart, StreamedPart
 
 
 class AdoptingWriter(Writer):
-    """Continues a response: `items` are those that it has, and `number` that of its next event."""
+    """Continues a response that has `items`; `number` is that of its next event."""
 
     seals = False  # the host takes its own form of it only
 
     def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
         super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
         self._id += "_repaired"  # an id of ours is none of the host's
-        self._told.number = number
+        self.events.number = number
         self.started = True
+
+    def fail(self, error: UpstreamError, usage: Json) -> None:
+        """An output index that the host has left out is none of an item."""
+        self._output[:] = [item for item in self._output if item]
+        super().fail(error, usage)
 
     @property
     def items(self) -> list[Json]:
         """Those of the response as the client knows them, without what is open."""
         return self._output
 
-    def adopt(self, item: Json, kind: Prose, part: StreamedPart, index: int, text: str) -> None:
-        """Take over the last item of the response, in which the last part is open: so much of
-        its `text` was sent."""
-        del self._output[-1]
-        opened = OpenPart(item, len(self._output), part)
-        where = {"item_id": item["id"], "output_index": opened.output_index, part.index: index}
+    def adopt(self, item: Json, place: int, part: StreamedPart, index: int, text: str) -> None:
+        """Take over the item at `place`, in which the last part is open: so much of its `text`
+        was sent."""
+        if place == len(self._output) - 1:
+            del self._output[-1]
+        opened = OpenPart(item, place, part)
+        where = {"item_id": item["id"], "output_index": place, part.index: index}
         opened.where = where
         opened.annotations = item[part.holder][-1].get("annotations") or []
         opened.text.write(text)
-        self._prose[kind] = part
+        self._prose["text" if part is TEXT else "reasoning"] = part
         self._begin(opened)
+
+    def end_early(self, later: list[Json]) -> None:
+        """End the item that was adopted, after which others have begun; `later` are its parts
+        after the one that is open."""
+        opened, self._open = self._open, None
+        if opened is not None:
+            self._close_part(opened)
+            item, place = opened.item, opened.output_index
+            item[opened.part.holder] += later
+            item["status"] = "completed"
+            self.events.add_final("response.output_item.done", output_index=place, item=item)
+            self._output[place] = item
 
     def place(self, item: Json) -> int:
         """The output index of a new item of the host's."""
@@ -53,10 +72,10 @@ class AdoptingWriter(Writer):
     def pass_on(self, event: Json, other_lines: bytes) -> None:
         """An event of the host's."""
         if "sequence_number" in event:
-            event = {**event, "sequence_number": self._told.number}
-            self._told.number += 1
-        self._told.frames.append(encode(dumps(event), other_lines=other_lines))
+            event = {**event, "sequence_number": self.events.number}
+            self.events.number += 1
+        self.events.frames.append(encode(dumps(event), other_lines=other_lines))
 
     def pass_frame(self, frame: Frame) -> None:
         """What is no event of the API."""
-        self._told.frames.append(frame)
+        self.events.frames.append(frame)

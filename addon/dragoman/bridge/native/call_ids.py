@@ -4,10 +4,13 @@ Kimi's template shows a call by its id alone, and K2 reads the tool's name out o
 that makes ids of its own loses the name so, and the model then writes calls that nobody can
 read (seen with vLLM).  So calls in the history get the ids of their model's family, as in a
 bridged request, and their outputs with them; the client keeps the ids that it knows, as these
-are made anew of each request.
+are made anew of each request.  An id that has that form already is the model's own, which may have
+counted otherwise, and stays.
 """
 
 from __future__ import annotations
+
+import itertools
 
 from ...wire.json_codec import Json
 from ...wire.responses import CALL_OUTPUTS, STREAMED_CALLS
@@ -44,6 +47,8 @@ class _Calls:
         self._family = family
         self._count = self._position = 0
         """Calls so far, of the conversation and of the turn."""
+        self._taken: set[str] = set()
+        """The ids that no other call may have: those of the conversation, or of the turn."""
         self._ids: dict[str, str] = {}
         """The latest new id of each that the client knows."""
         self.changed = 0
@@ -52,20 +57,32 @@ class _Calls:
     def renamed(self, item: Json) -> Json:
         kind, known, name = item.get("type"), item.get("call_id"), item.get("name")
         if kind in STREAMED_CALLS and isinstance(known, str) and isinstance(name, str):
-            new = self._ids[known] = self._new_id(name, item.get("namespace"))
+            new = self._ids[known] = self._new_id(known, name, item.get("namespace"))
             self.changed += new != known
-        elif kind in _OUTPUTS and isinstance(known, str):
+            return item if new == known else {**item, "call_id": new}
+        if kind != "reasoning":
+            self._end_turn()
+        if kind in _OUTPUTS and isinstance(known, str):
             new = self._ids.get(known, known)
-            self._position = 0
-        else:
-            if kind != "reasoning":
-                self._position = 0
-            return item
-        return item if new == known else {**item, "call_id": new}
+            return item if new == known else {**item, "call_id": new}
+        return item
 
-    def _new_id(self, name: str, namespace: object) -> str:
+    def _end_turn(self) -> None:
+        self._position = 0
+        if self._family.call_ids == "message":
+            self._taken.clear()
+
+    def _new_id(self, known: str, name: str, namespace: object) -> str:
         within = namespace if isinstance(namespace, str) else None
         shown = upstream_name(name, within, self._family)
-        number, position = self._count, self._position
-        self._count, self._position = number + 1, position + 1
-        return self._family.call_id(shown, number, position)
+        form = self._family.call_id(shown, 0, 0)[:-1]
+        number = known.removeprefix(form)
+        if number == known or not (number.isascii() and number.isdigit()) or known in self._taken:
+            ids = (
+                self._family.call_id(shown, self._count + more, self._position + more)
+                for more in itertools.count()
+            )
+            known = next(each for each in ids if each not in self._taken)
+        self._count, self._position = self._count + 1, self._position + 1
+        self._taken.add(known)
+        return known

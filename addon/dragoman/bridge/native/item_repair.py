@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...notes import Evidence
+from ...notes import REPAIRED, Evidence
 from ...repair.call_namer import LITERAL
 from ...repair.events import Arguments, CallEnd, CallStart, Dropped, LeftAsText, ScanEvent, Text
 from ...repair.pending import Policy, fields_of, note_piece
-from ...repair.scanner import Scanner
 from ...wire.chat_calls import Call
 from ...wire.chat_text import ADDED_REASONING, CONTENT
 from ..reply.call_emitter import CallEmitter
@@ -34,7 +33,7 @@ class ItemRepair:
         """Whether a call was cut off."""
 
     def write(self, pieces: Iterable[ScanEvent], came_in: Prose) -> None:
-        """What came of a text of this kind."""
+        """Write what the scanner made of a text of this kind."""
         for piece in pieces:
             if isinstance(piece, Text):
                 self._text(piece, came_in)
@@ -47,9 +46,9 @@ class ItemRepair:
             elif isinstance(piece, Dropped | LeftAsText):
                 note_piece(self._evidence, piece)
 
-    def end(self, scanner: Scanner) -> None:
-        """The text has ended: a call stays open that has no end."""
-        self.cut = self.cut or scanner.cut_in_header
+    def end(self, *, in_header: bool) -> None:
+        """The text has ended, maybe in a call's header: a call stays open that has no end."""
+        self.cut = self.cut or in_header
         if self._emitter is not None:
             self._end(cut=True)
 
@@ -59,7 +58,7 @@ class ItemRepair:
 
     def _start(self, start: CallStart) -> None:
         self._evidence.call(start.name)
-        self._evidence.note("read", f"{start.name} ({start.format}, {start.form})")
+        self._evidence.note(REPAIRED, f"{start.name} ({start.format}, {start.form})")
         if start.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
         tool = self._names.exactly(start.name) or self._names.meant_by(start.name)

@@ -76,7 +76,7 @@ class KeptFrames:
             begin = end
 
     def _alike(self, passed: bytes, begin: int) -> int:
-        """Where the frames end that fit the pattern, but for the last, which tells the number."""
+        """Where the frames end that match, without the last, which has the number."""
         run = self._run.match(passed, begin) if self._run is not None else None
         return begin if run is None else passed.rfind(b"\n\n", begin, run.end() - 2) + 2
 

@@ -1,4 +1,4 @@
-"""Repair of a reply, whichever API it is of: what its request said of calls tells."""
+"""Repair of a reply of either API: the tools of its request say of which."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tools = DeclaredTools | RequestTools
 
 
 def is_responses_request(request: object) -> bool:
-    """Whether the body of a request is one of the Responses API, as far as it tells."""
+    """Whether the body of a request is one of the Responses API, as far as it shows."""
     return isinstance(request, dict) and "input" in request and "messages" not in request
 
 

@@ -29,10 +29,13 @@ class RequestTools:
 
     declared: DeclaredTools
     names: ToolNames
+    asked: bool
+    """Whether there was a request that could be read; else the response says what it was."""
 
     @classmethod
     def reading(cls, request: object) -> Slices[RequestTools]:
-        """From a request's body, in slices; what is not readable declares nothing."""
+        """From a request's body, or a response, which repeats it; in slices.  What is not
+        readable declares nothing."""
         ask: Mapping[str, Any] = request if isinstance(request, dict) else {}
         toolbox = Toolbox(_ANY_NAME, unsupported="drop", evidence=Evidence())
         called: dict[str, str] = {}
@@ -43,7 +46,7 @@ class RequestTools:
         for item in _items(ask):
             call_id, name = item.get("call_id"), item.get("name")
             if item.get("type") in _CALLS and isinstance(call_id, str) and isinstance(name, str):
-                # An id that two tools share tells nothing.
+                # An id that two tools share means nothing.
                 called[call_id] = name if called.setdefault(call_id, name) == name else ""
             yield
         own = {
@@ -60,7 +63,7 @@ class RequestTools:
             called={call_id: name for call_id, name in called.items() if name},
             declared=index,
         )
-        return cls(declared, ToolNames(toolbox.table))
+        return cls(declared, ToolNames(toolbox.table), isinstance(request, dict))
 
 
 def _spellings(tools: Mapping[str, Tool], schemas: Mapping[str, object]) -> dict[str, object]:

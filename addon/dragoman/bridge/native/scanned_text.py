@@ -21,7 +21,7 @@ class ScannedText:
     sent: int = 0
     """Up to where its frames have left."""
     pieces: list[ScanEvent] = field(default_factory=list)
-    """What came of it since its frames wait."""
+    """What the scanner made of it since its frames wait."""
 
     def take(self, pieces: list[ScanEvent]) -> bool:
         """Returns whether anything has come of it but the very text that was fed."""
@@ -31,6 +31,12 @@ class ScannedText:
                 return True
             self.shown = piece.start + len(piece.text)
         return self.end - self.shown != self.scanner.undecided
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether all that is undecided is white space."""
+        size = self.scanner.undecided
+        return size > 0 and self.text.text.getvalue()[-size:].isspace()
 
     @property
     def sent_text(self) -> str:

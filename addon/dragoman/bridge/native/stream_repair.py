@@ -8,6 +8,10 @@ that may hold a part of a marker waits until that is decided, and all after it.
 From the first leak on `AdoptingWriter` writes.  The item in which it stands is adopted: what
 came of it before is closed, the call is an item of its own, and what follows in it is a new one.
 All other events pass, numbered anew, and the last one lists the items as they were sent.
+
+Items may overlap (llama.cpp ends all of them at the end).  At most one text is undecided at a
+time: what is said of others meanwhile is taken in later.  Text that no delta says is read as if
+deltas had said it, if a call leaked into it (`unstreamed`).
 """
 
 from __future__ import annotations
@@ -22,19 +26,16 @@ from ...repair.events import LeftAsText, ScanEvent
 from ...repair.formats.active import ActiveFormats
 from ...repair.pending import Policy, note_piece
 from ...repair.scanner import Scanner
-from ...wire.errors import failure
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, dumps
 from ...wire.responses import DELTAS, DONES, TERMINALS
-from ...wire.sse import Frame
-from ...wire.usage import usage
-from ..responses.event_writer import ItemStatus
-from .adopting_writer import AdoptingWriter
-from .host_items import HostItems, HostText, place_of
-from .item_repair import ItemRepair
+from ...wire.slices import drained
+from ...wire.sse import Frame, encode
+from .changed_response import ChangedResponse
+from .host_items import HostItems, HostText, Key
 from .kept_frames import KeptFrames, event_of
 from .request_tools import RequestTools
 from .scanned_text import ScannedText
-from .terminal import merged_output, text_of
+from .unstreamed import leaks, unstreamed
 
 MAX_WAITING = 16 * 1024
 """Frames that may wait: as many as what may be a call has characters, four to a frame."""
@@ -42,15 +43,23 @@ _TEXT_ITEMS = ("message", "reasoning")
 End = Callable[[Scanner], list[ScanEvent]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiting:
     """A frame that has not left."""
 
     frame: Frame
     event: Json | None
     """What it says, if that is an event of the API."""
+    taken: bool = False
+    """Whether that has been taken in."""
+    place: int | None = None
+    """The host's index of its item."""
+    channel: ScannedText | None = None
+    """The text that it continues, if that is scanned."""
     end: int = 0
-    """Where the text ends that it continues; 0 for any other frame."""
+    """Where the text ends then."""
+    told: bool = False
+    """Whether the writer has told what it says."""
 
 
 class ResponsesStreamRepair:
@@ -77,21 +86,21 @@ class ResponsesStreamRepair:
         beginning, it may be."""
         self._resting = False
         """Whether a frame in which no marker can stand needs no repair."""
-        self._channel: ScannedText | None = None
+        self._channels: dict[Key, ScannedText] = {}
+        self._held: ScannedText | None = None
+        """The one of these of which something is undecided."""
         self._waiting: deque[_Waiting] = deque()
+        self._later: deque[_Waiting] = deque()
+        """Those that are about others than the text that is undecided."""
         self._number = 0
         """That of the first event that has not left."""
         self._out: list[Frame] = []
-        self._writer: AdoptingWriter | None = None
-        self._places: dict[int, int] = {}
-        """The client's output index of each of the host's."""
-        self._repaired: dict[int, slice] = {}
-        """Where what took the place of an item stands in the output; by the host's index."""
-        self._items: ItemRepair
-        self._adopted: int | None = None
-        """The item of these that is open."""
+        self._repaired: ChangedResponse | None = None
+        """From the first repaired call on."""
         self._changed = False
         """Whether anything has left that did not come so."""
+        self._as_it_came: list[Frame] = []
+        """Until then, what had not left when the first call was found."""
 
     # What is asked
 
@@ -116,24 +125,29 @@ class ResponsesStreamRepair:
         if not asked and self.ignores(frame.raw):
             return [frame]
         self._read_kept()
-        event = event_of(frame)
-        if event is None:
-            self._waiting.append(_Waiting(frame, None))
+        waiting = _Waiting(frame, event_of(frame))
+        self._waiting.append(waiting)
+        if self._has_to_wait(waiting):
+            self._later.append(waiting)
         else:
-            self._take_in(frame, event)
+            self._take_in(waiting)
+            self._take_in_later()
         self._let_out()
         if len(self._waiting) > MAX_WAITING:
             self._evidence.note("gave up repair", "too much to hold back")
-            self._end_channel(Scanner.abandon)
-        idle = self._channel is None or self._channel.scanner.idle
-        writes = self._writer is not None or bool(self._waiting)
-        self._resting = self._named and idle and not (self._begins or writes)
+            self._end_all(Scanner.abandon)
+        self._resting = (
+            self._repaired is None
+            and self._named
+            and not (self._begins or self._waiting)
+            and all(channel.scanner.idle for channel in self._channels.values())
+        )
         return self._leaving()
 
     def close(self) -> list[Frame]:
         """The stream has ended."""
         self._read_kept()
-        self._end_channel(Scanner.close)
+        self._end_all(Scanner.close)
         self._let_out()
         return self._leaving()
 
@@ -141,45 +155,34 @@ class ResponsesStreamRepair:
         """The stream broke off: what is held is text; after a fault, before anything has
         changed: all that has not left, as it came."""
         if self._changed:
-            self._end_channel(Scanner.abandon)
+            self._end_all(Scanner.abandon)
             self._let_out()
             return self._leaving()
-        self._writer = None
-        out = [*self._out, *(waiting.frame for waiting in self._waiting)]
+        came = [*self._out, *(waiting.frame for waiting in self._waiting)]
+        came = came if self._repaired is None else self._as_it_came
+        self._repaired = None
         self._out = []
         self._waiting.clear()
-        return out
+        return came
 
     def end_after_fault(self) -> list[Frame] | None:
         """If anything has changed, the one terminal event: what comes does not fit any more."""
-        if not self._changed or self._writer is None:
+        if not self._changed or self._repaired is None:
             return None
-        if not self._writer.ended:
-            error = failure("server_error", "Dragoman could not repair the upstream's reply.")
-            self._writer.fail(error, usage(None, 0, self._writer.characters)[0])
+        self._repaired.fail()
         return self._leaving()
 
     def rewritten(self, response: Json) -> Json:
         """The host's last snapshot, with the items as they were sent."""
-        self._end_channel(Scanner.close)
-        if self._writer is None:
-            return response
-        self._close_adopted("completed")
-        sent = {place: self._writer.items[where] for place, where in self._repaired.items()}
-        output = merged_output(response.get("output"), self._host.items, sent)
-        response = {**response, "output": output}
-        if isinstance(response.get("output_text"), str):  # other servers
-            response["output_text"] = text_of(output)
-        if self._items.cut and response.get("status") == "completed":
-            cut: Json = {"incomplete_details": {"reason": "max_output_tokens"}}
-            response |= cut | {"status": "incomplete", "completed_at": None}
-        return response
+        self._end_all(Scanner.close)
+        return self._repaired.rewritten(response) if self._repaired is not None else response
 
     def _leaving(self) -> list[Frame]:
         out, self._out = self._out, []
-        if self._writer is not None:
-            out += self._writer.drain()
+        if self._repaired is not None:
+            out += self._repaired.drain()
             self._changed = True
+            self._as_it_came = []
         return out
 
     # Taking a frame in
@@ -187,33 +190,77 @@ class ResponsesStreamRepair:
     def _read_kept(self) -> None:
         """Read the frames that have passed."""
         for text, said in self._kept.read(self._host):
-            if self._channel is not None and text is self._channel.text:
-                self._channel.scanner.passed(said)
-            else:
-                self._channel = None
-        if not self._waiting and self._writer is None:
+            if (channel := self._channels.get(text.key)) is not None:
+                channel.scanner.passed(said)
+        if not self._waiting and self._repaired is None:
             self._number = self._host.number
 
-    def _take_in(self, frame: Frame, event: Json) -> None:
-        if (end := _end_in(event)) is not None:
-            self._end_channel(end)
+    def _has_to_wait(self, waiting: _Waiting) -> bool:
+        """Whether this is about another text or item than the one that is undecided.  Where that
+        is only for white space after a call, the next item ends it."""
+        held, event = self._held, waiting.event
+        place = self._host.place_of(event) if event is not None and held is not None else None
+        if held is None or event is None or place is None:
+            return False
+        if place == held.text.key[0]:
+            said = self._host.key_of(event) if event["type"] in DELTAS else None
+            return said is not None and said[0] != held.text.key
+        return not (event["type"] == "response.output_item.added" and held.is_blank)
+
+    def _take_in_later(self) -> None:
+        while self._later and not self._has_to_wait(self._later[0]):
+            self._take_in(self._later.popleft())
+
+    def _take_in(self, waiting: _Waiting) -> None:
+        if waiting.event is not None:
+            self._read(waiting, waiting.event)
+        waiting.taken = True
+
+    def _read(self, waiting: _Waiting, event: Json) -> None:
+        kind = event["type"]
+        if kind in TERMINALS or kind == "error":
+            abandon = kind in ("error", "response.failed")
+            self._end_all(Scanner.abandon if abandon else Scanner.close)
+        if kind not in DELTAS:
+            if self._formats.may_hold_marker(waiting.frame.raw):
+                self._tell_unstreamed(waiting, event)
+            self._end_texts(event)
         text = self._host.read(event)
         if not self._named and self._host.response is not None:
+            if not self._tools.asked:
+                self._tools = drained(RequestTools.reading(self._host.response))
             self._formats = self._policy.formats.active(self._tools.declared.model, self._model)
         self._named |= text is not None or self._host.response is not None
         self._begins = self._begins_text(event)
         channel = self._channel_of(text, event["delta"]) if text is not None else None
-        place = place_of(event)
+        place = waiting.place = text.key[0] if text is not None else self._host.place_of(event)
+        adopter = self._adopter(place)
+        waiting.told = adopter is not None
         if channel is not None:
             pieces = channel.scanner.feed(event["delta"])
-            if place not in self._repaired:
+            if adopter is None:
                 channel.end += len(event["delta"])
-                self._waiting.append(_Waiting(frame, event, channel.end))
+                waiting.channel, waiting.end = channel, channel.end
             self._take(channel, pieces)
-        elif place in self._repaired:
-            self._tell_adopted(event)
-        else:
-            self._waiting.append(_Waiting(frame, event))
+            self._held = None if channel.scanner.between else channel
+        elif place is not None and adopter is not None:
+            adopter.tell(place, event)
+
+    def _tell_unstreamed(self, waiting: _Waiting, event: Json) -> None:
+        """Have what no delta has said become events before this one, if a call leaked into it."""
+        unsaid = list(unstreamed(event, self._host))
+        if leaks(unsaid, self._scanner):
+            self._change()
+        elif self._held is None:
+            return
+        number = {"sequence_number": 0} if "sequence_number" in event else {}
+        for each in unsaid:
+            frame = encode(dumps(each | number), event=each["type"])
+            before = _Waiting(frame, each | number)
+            self._waiting.insert(self._waiting.index(waiting), before)
+            self._take_in(before)
+            before.told |= self._repaired is None  # this event says it to the client
+            self._let_out()
 
     @property
     def _model(self) -> str:
@@ -229,35 +276,62 @@ class ResponsesStreamRepair:
             return isinstance(item, dict) and item.get("type") in _TEXT_ITEMS
         return kind.endswith("_part.added") or (self._begins and kind not in DELTAS)
 
-    def _channel_of(self, text: HostText, delta: str) -> ScannedText | None:
-        """The channel of a text that this delta continues; None if it is not scanned: a refusal,
-        or one that is not the last."""
-        if self._channel is not None and self._channel.text is text:
-            return self._channel
-        self._end_channel(Scanner.close)
-        if text.kind == "refusal" or not self._host.is_last(text):
-            return None
-        declared = self._tools.declared
-        scanner = Scanner(declared, rules_for(declared, self._model), self._formats)
-        value = text.text.getvalue()
-        if before := value[: len(value) - len(delta)]:
-            scanner.passed(before)
-        self._channel = ScannedText(text, scanner)
-        return self._channel
+    # The texts that are scanned
 
-    def _end_channel(self, end: End) -> None:
-        """The text ends that is scanned."""
-        channel, self._channel = self._channel, None
+    def _scanner(self) -> Scanner:
+        declared = self._tools.declared
+        return Scanner(declared, rules_for(declared, self._model), self._formats)
+
+    def _channel_of(self, text: HostText, delta: str) -> ScannedText | None:
+        """The channel of a text that this delta continues; None for a refusal, which is not
+        scanned."""
+        channel = self._channels.get(text.key)
+        if channel is None and text.kind != "refusal":
+            scanner = self._scanner()
+            value = text.text.getvalue()
+            if before := value[: len(value) - len(delta)]:
+                scanner.passed(before)
+            channel = self._channels[text.key] = ScannedText(text, scanner)
+        return channel
+
+    def _end_texts(self, event: Json) -> None:
+        """End the texts that end with this event of their item, or with the next item."""
+        kind = event["type"]
+        if kind in DONES:
+            found = self._host.key_of(event)
+            ended = [] if found is None else [found[0]]
+        elif kind == "response.output_item.added":
+            ended = list(self._channels)
+        elif "item" in event or kind.endswith("_part.added"):
+            ended = [key for key in self._channels if key[0] == self._host.place_of(event)]
+        else:
+            ended = []
+        for key in ended:
+            self._end_channel(key, Scanner.close)
+
+    def _end_all(self, end: End) -> None:
+        """End all texts, and take in all that waits for one."""
+        while self._channels or self._later:
+            for key in list(self._channels):
+                self._end_channel(key, end)
+            self._take_in_later()
+
+    def _end_channel(self, key: Key, end: End) -> None:
+        channel = self._channels.pop(key, None)
         if channel is not None:
             self._take(channel, end(channel.scanner))
+            self._held = None if self._held is channel else self._held
             self._let_out()
-            if self._writer is not None:
-                self._items.end(channel.scanner)
+            if self._repaired is not None:
+                self._repaired.end_text(in_header=channel.scanner.cut_in_header)
 
     def _take(self, channel: ScannedText, pieces: list[ScanEvent]) -> None:
         """What came of a text."""
-        if channel.text.key[0] in self._repaired:
-            self._items.write(pieces, channel.text.kind)
+        place = channel.text.key[0]
+        adopter = self._adopter(place)
+        if adopter is not None:
+            if pieces:
+                adopter.write(place, pieces, channel.text.kind)
             return
         for piece in pieces:
             if isinstance(piece, LeftAsText):
@@ -270,100 +344,50 @@ class ResponsesStreamRepair:
 
     def _let_out(self) -> None:
         """Let the frames go that are decided."""
-        channel = self._channel
-        while self._waiting and (channel is None or self._waiting[0].end <= channel.shown):
-            waiting = self._waiting.popleft()
-            if channel is not None and waiting.end:
+        held = channel = self._held
+        while self._waiting and (waiting := self._waiting[0]).taken:
+            if waiting.channel is not None and not waiting.told:
+                channel = waiting.channel
+                if channel is held and waiting.end > held.shown:
+                    break
                 channel.sent = waiting.end
-            self._send(waiting)
+            if not waiting.told:
+                self._send(waiting)
+            self._waiting.popleft()
         if channel is not None and not self._waiting:
             channel.pieces.clear()
 
     def _send(self, waiting: _Waiting) -> None:
         event = waiting.event
-        if self._writer is None:
+        if self._repaired is None:
             self._out.append(waiting.frame)
             number = event.get("sequence_number") if event else None
             self._number = number + 1 if type(number) is int else self._number
-        elif event is None:
-            self._writer.pass_frame(waiting.frame)
         else:
-            self._pass_on(self._writer, event, waiting.frame.other_lines)
-
-    def _pass_on(self, writer: AdoptingWriter, event: Json, other_lines: bytes) -> None:
-        """An event of the host's, after something has changed."""
-        kind, place, item = event["type"], place_of(event), event.get("item")
-        if place is not None:
-            if kind == "response.output_item.added" and isinstance(item, dict):
-                self._close_adopted("completed")
-                self._places[place] = writer.place(item)
-            place = self._places.get(place, place)
-            event = {**event, "output_index": place}
-            ends = kind == "response.output_item.done" and place < len(writer.items)
-            if ends and isinstance(item, dict):
-                writer.items[place] = item
-        response = event.get("response")
-        if kind in TERMINALS and isinstance(response, dict):
-            response = self.rewritten(response)
-            event = {**event, "response": response}
-            if kind == "response.completed" and self._items.cut:
-                event["type"] = "response.incomplete"
-                other_lines = other_lines.replace(kind.encode(), b"response.incomplete")
-            writer.ended = True
-        writer.pass_on(event, other_lines)
+            self._repaired.pass_on(waiting.frame, event, waiting.place)
 
     # What has changed
 
+    def _change(self) -> ChangedResponse:
+        """All events are the writer's from now on."""
+        if self._repaired is None:
+            self._as_it_came = [*self._out, *(waiting.frame for waiting in self._waiting)]
+            self._repaired = ChangedResponse(
+                self._host,
+                self._tools.names,
+                self._policy,
+                self._evidence,
+                number=self._number,
+                now=self._now,
+            )
+        return self._repaired
+
+    def _adopter(self, place: int | None) -> ChangedResponse | None:
+        """What tells of an item, if something in it has changed."""
+        repaired = self._repaired
+        return repaired if repaired is not None and repaired.has_adopted(place) else None
+
     def _adopt(self, channel: ScannedText) -> None:
-        """The first change in an item: from now on its events are the writer's."""
-        text = channel.text
-        place, _, index = text.key
-        writer = self._writer
-        if writer is None:
-            response = {**(self._host.response or {})}
-            response["id"] = str(response.get("id") or "resp_0")
-            items = [self._host.items[place] for place in sorted(self._host.items)]
-            writer = AdoptingWriter(response, items, self._number, self._now)
-            self._items = ItemRepair(writer, self._tools.names, self._policy, self._evidence)
-            self._writer = writer
-        writer.adopt(self._host.item_up_to(text), text.kind, text.part, index, channel.sent_text)
-        self._repaired[place] = slice(len(writer.items), None)
-        self._adopted = place
-        self._items.write(channel.unsent, text.kind)
+        self._change().adopt(channel)
         for waiting in self._waiting:
-            if not waiting.end:
-                self._send(waiting)
-        self._waiting.clear()
-
-    def _tell_adopted(self, event: Json) -> None:
-        """Any other event of an item in which something has changed."""
-        assert self._writer is not None
-        kind, item, delta = event["type"], event.get("item"), event.get("delta")
-        if kind == "response.output_item.done":
-            cut = isinstance(item, dict) and item.get("status") == "incomplete"
-            self._close_adopted("incomplete" if cut else "completed")
-        elif kind == "response.refusal.delta" and isinstance(delta, str):
-            self._writer.prose("refusal", delta)
-        elif kind == "response.output_text.annotation.added" and self._writer.in_text:
-            self._writer.annotate(event.get("annotation") or {})
-        elif kind.endswith("_part.added"):
-            self._end_channel(Scanner.close)
-            self._writer.close_item()
-        elif kind in DELTAS:  # its item has ended for the client when another one began
-            self._evidence.note("dropped", "text of an item after the next one")
-
-    def _close_adopted(self, status: ItemStatus) -> None:
-        """The item ends in which something has changed."""
-        if self._adopted is not None and self._writer is not None:
-            self._writer.close_item(status)
-            begin = self._repaired[self._adopted].start
-            self._repaired[self._adopted] = slice(begin, len(self._writer.items))
-            self._adopted = None
-
-
-def _end_in(event: Json) -> End | None:
-    """How the text that is scanned ends with this event; None if it does not."""
-    kind = event["type"]
-    if kind in ("error", "response.failed"):
-        return Scanner.abandon
-    return Scanner.close if kind in TERMINALS or kind in DONES or "item" in event else None
+            waiting.told |= waiting.channel is channel

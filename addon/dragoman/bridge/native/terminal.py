@@ -6,34 +6,54 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...wire.json_codec import Json, NotJson, loads
+from .host_items import id_of
+
+
+def places_of(entries: Sequence[Any], streamed: Mapping[int, Json]) -> list[int | None]:
+    """Which of the `streamed` items, by their indexes, each of `entries` is; None: none of them.
+
+    Some hosts list items under other ids than they streamed them (vLLM), or not all of them
+    (SGLang's router), so one is known by its type, and a call by what it calls, as well."""
+    ids = {id_of(item): place for place, item in streamed.items() if id_of(item)}
+    found = [ids.get(id_of(entry)) if isinstance(entry, dict) else None for entry in entries]
+    left = {place: _kind(streamed[place]) for place in sorted(streamed) if place not in found}
+    for position, entry in enumerate(entries):
+        if found[position] is None and isinstance(entry, dict):
+            kind = _kind(entry)
+            alike = next((place for place, each in left.items() if each == kind), None)
+            found[position] = alike
+            left.pop(-1 if alike is None else alike, None)
+    return found
 
 
 def merged_output(
-    output: object, streamed: Mapping[int, Json], repaired: Mapping[int, Sequence[Json]]
+    output: object,
+    streamed: Mapping[int, Json],
+    places: Mapping[int, int],
+    repaired: Mapping[int, Sequence[tuple[int, Json]]],
 ) -> list[Any]:
     """`output` is the host's; `streamed` are its items as they were streamed, by their indexes,
-    and `repaired` is what took the place of some.
+    `places` the client's indexes of them, and `repaired` is what took the place of some, each with
+    its index.  All stand in the order of these.
 
-    Some hosts list items under other ids than they streamed them (vLLM), so one is known by its
-    place and type as well.  They may also have found the call in the whole text that they had
-    streamed as text: it is not listed twice.  Others list nothing, and that stays so."""
+    Hosts may have found the call in the whole text that they had streamed as text: it is not
+    listed twice.  Others list nothing, and that stays so."""
     entries = output if isinstance(output, list) else []
-    places = {_id(item): place for place, item in streamed.items() if _id(item)}
-    made = [call for items in repaired.values() for item in items if (call := _called(item))]
-    left = dict(repaired)
-    merged: list[Any] = []
-    for position, entry in enumerate(entries):
-        item: Json = entry if isinstance(entry, dict) else {}
-        place = places.get(_id(item))
-        if place is None and streamed.get(position, {}).get("type") == item.get("type"):
-            place = position
-        if place is not None and place in repaired:
-            merged += left.pop(place, ())
-        elif place is not None or _called(item) not in made:
-            merged.append(entry)
+    made = [_kind(item) for items in repaired.values() for _, item in items]
+    merged: list[tuple[int, Any]] = []
+    index = -1
+    for entry, place in zip(entries, places_of(entries, streamed), strict=True):
+        if place is None:
+            if not (isinstance(entry, dict) and _is_call(entry) and _kind(entry) in made):
+                merged.append((index, entry))
+        elif place not in repaired:
+            index = places.get(place, place)
+            merged.append((index, entry))
+        elif repaired[place]:
+            index = repaired[place][0][0]
     if entries:
-        merged += [item for items in left.values() for item in items]
-    return merged
+        merged += [each for items in repaired.values() for each in items]
+    return [item for _, item in sorted(merged, key=lambda each: each[0])]
 
 
 def text_of(output: Sequence[Any]) -> str:
@@ -47,17 +67,16 @@ def text_of(output: Sequence[Any]) -> str:
     return "".join(part.get("text") or "" for part in parts if isinstance(part, dict))
 
 
-def _id(item: Json) -> str:
-    value = item.get("id")
-    return value if isinstance(value, str) else ""
+def _is_call(item: Json) -> bool:
+    return item.get("type") == "function_call" and isinstance(item.get("arguments"), str)
 
 
-def _called(item: Json) -> tuple[str, str, Any] | None:
-    """What a function is called with; None for an item of another kind."""
-    arguments = item.get("arguments")
-    if item.get("type") != "function_call" or not isinstance(arguments, str):
-        return None
+def _kind(item: Json) -> object:
+    """By what an item is known that has another id: what is called with what, or its type."""
+    kind = item.get("type")
+    if not _is_call(item):
+        return kind if isinstance(kind, str) else None
     try:
-        return "", str(item.get("name")), loads(arguments)
+        return str(item.get("name")), loads(item["arguments"])
     except NotJson:
-        return None
+        return str(item.get("name")), item["arguments"]

@@ -1,7 +1,4 @@
-"""What a client gets for a reply that came whole, whatever the client asked for.
-
-It goes through the very same stages as a stream, so the response object is the same.
-"""
+"""The client's reply to an upstream's whole reply, through the same stages as a stream."""
 
 from __future__ import annotations
 
@@ -11,21 +8,21 @@ from ...repair.chat_stream import ChatStreamRepair
 from ...wire.errors import error_json, http_error
 from ...wire.json_slices import writing
 from ...wire.slices import Slices
-from ...wire.sse import Frame
+from ...wire.sse import Frame, joined
 from .converter import ReplyConverter
 from .pipeline import BridgePipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the client gets for an upstream's whole reply."""
+    """The client's reply."""
 
     status: int
     body: bytes
     stream: bool = False
     """Whether the body is an event stream; otherwise it is JSON."""
     retry_after: str = ""
-    """The value of that header of an error; empty for none."""
+    """The header of an error; empty for none."""
 
 
 def answering(
@@ -42,16 +39,12 @@ def answering(
     if not 200 <= status < 300:
         # To follow a redirect, a client would send there what it sent here.
         error = http_error(status, body, retry_after=retry_after)
-        told = error.status if status >= 400 else 502
-        return Answer(told, error.body, retry_after=error.retry_after)
-    raws: list[bytes] = []
-
-    def tell(frames: list[Frame]) -> None:
-        raws.extend(frame.raw for frame in frames)
-
-    yield from BridgePipeline(reply, repair).reading_whole(body, tell if stream else None)
+        sent = error.status if status >= 400 else 502
+        return Answer(sent, error.body, retry_after=error.retry_after)
+    frames: list[Frame] = []
+    yield from BridgePipeline(reply, repair).reading_whole(body, frames.extend if stream else None)
     if stream:
-        return Answer(200, b"".join(raws), stream=True)
+        return Answer(200, joined(frames), stream=True)
     if reply.error is not None:
         return failed(reply.error.message, code=reply.error.code)
     return Answer(200, (yield from writing(reply.response)))

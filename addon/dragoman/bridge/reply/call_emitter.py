@@ -1,14 +1,13 @@
-"""One call on its way to the client, as an item of the kind of its tool.
+"""One call, written as an item of the kind of its tool.
 
 Function arguments pass as they are and custom input is unescaped, both live.  A call
-whose item carries a structure is told at once when its arguments are complete; if they
-do not make that structure it is told by an item of its kind with which nothing can be
-done, so that the failure is seen rather than hidden (as a function call,
-``apply_patch`` is fatal in Codex, and a search is never answered).
+whose item carries a structure is written when its arguments are complete; if they do not
+make that structure, as an item of its kind that runs nothing, so that the failure is seen
+(as a function call, ``apply_patch`` is fatal in Codex, and a search is never answered).
 
-Clients run a tool as soon as its item is done, whatever the turn comes to.  So a call
-that was cut is never done: one that the client knows of is left open, as what it is
-``incomplete``, and one that it does not know of is dropped.
+Clients run a tool as soon as its item is done, whatever becomes of the turn.  So a call
+that was cut is never done: one that the client knows of is left ``incomplete``, and one that
+it does not know of is dropped.
 """
 
 from __future__ import annotations
@@ -23,79 +22,72 @@ from ..turn_context import Tool
 from .custom_input import CustomInputReader
 
 CHECKED = 256 * 1024
-"""Characters of arguments that are read once more at their end, by one call: a millisecond.  Of
-longer ones it counts that their brackets and strings are closed, which is known by then."""
+"""Characters of arguments that are read once more at their end, by one call: a millisecond.
+Longer ones are valid if their brackets and strings are closed, which is known by then."""
 
 
 class CallEmitter:
-    """Tells `call` to `writer`; made when the call's name is known and its turn has come."""
+    """Writes `call`; made when its name is known and no other item is open."""
 
     def __init__(self, call: Call, tool: Tool, writer: Writer) -> None:
         self._call = call
         self._tool = tool
         self._writer = writer
         self._begun = False
-        """Whether the client has got any of the item's text."""
         patch = tool.name == "apply_patch"
         self._input = CustomInputReader(patch=patch) if tool.kind == "custom" else None
         self.opened = tool.kind in ("function", "custom")
         """Whether the client knows of the call."""
         if self.opened:
-            writer.begin_call(tool, call.id, "")
+            writer.begin_call(tool, call.id)
         else:
             writer.close_item()
 
     def pass_on(self) -> None:
-        """Tell what has arrived since the last time."""
+        """Write what has arrived since the last time."""
         if not self.opened:
             return
-        for fragment in self._call.untold():
-            self._tell(self._input.feed(fragment) if self._input else fragment)
+        for fragment in self._call.unsent():
+            self._write(self._input.feed(fragment) if self._input else fragment)
 
-    def _tell(self, text: str) -> None:
-        """Text of the item; blanks before arguments mean nothing, and as the whole of them
-        they break the AI SDK, openai-python's helper and others."""
+    def _write(self, text: str) -> None:
+        """Text of the item; blanks before arguments mean nothing, and arguments that are only
+        blanks break the AI SDK, openai-python's helper and others."""
         if text and (self._begun or self._input is not None or not text.isspace()):
             self._writer.call_delta(text)
             self._begun = True
 
     def end(self, evidence: Evidence, *, cut: bool) -> None:
-        """Tell the end of the call; `cut` if the upstream stopped within its arguments."""
+        """Write the end of the call; `cut` if the upstream stopped within its arguments."""
         if cut:
             done = "left open" if self.opened else "dropped"
             evidence.note(done, f"call of {label(self._tool.name)} that was cut")
             self._writer.close_item("incomplete")
             return
         if self._input is not None:
-            self._end_input(self._input, evidence)
+            self._write(self._input.close())
+            if self._input.odd:
+                evidence.note(self._input.odd, f"of custom tool {label(self._tool.name)}")
         elif self.opened:
-            self._check(evidence)
+            # Before the item is done, as that is when Codex runs the tool.
+            if not _is_object(self._call):
+                evidence.note("invalid arguments", f"of {label(self._tool.name)}")
             if not self._begun:
-                self._tell("{}")
+                self._write("{}")
         else:
-            self._tell_at_once(self._call.arguments, evidence)
+            self._write_whole(self._call.arguments, evidence)
         self._writer.close_item()
 
-    def _end_input(self, reader: CustomInputReader, evidence: Evidence) -> None:
-        self._tell(reader.close())
-        if reader.odd:
-            evidence.note(reader.odd, f"of custom tool {label(self._tool.name)}")
-
-    def _tell_at_once(self, arguments: str, evidence: Evidence) -> None:
+    def _write_whole(self, arguments: str, evidence: Evidence) -> None:
         fields = structured_call(self._tool.kind, arguments)
         if fields is None:
             evidence.note("invalid arguments", f"of {self._tool.kind}")
             fields = unfit_call(self._tool.kind, arguments)
         self._writer.whole_call(fields, self._tool, self._call.id, arguments)
 
-    def _check(self, evidence: Evidence) -> None:
-        """Before the item is done, as that is when Codex runs the tool."""
-        if not _is_object(self._call):
-            evidence.note("invalid arguments", f"of {label(self._tool.name)}")
-
 
 def _is_object(call: Call) -> bool:
-    """Whether the arguments are a JSON object, or nothing, which stands for one."""
+    """Whether the arguments are a JSON object, or empty, which stands for one."""
     arguments = call.arguments
     if len(arguments) > CHECKED:
         return call.only_value and arguments.lstrip().startswith("{")

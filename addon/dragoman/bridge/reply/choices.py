@@ -2,9 +2,8 @@
 
 The bridge asks for one choice.  Hosts that answer in several put parts of one turn in
 them (GitHub Copilot: text in the first, calls in the others).  So calls count in every
-choice, but only one is heard as the answer and one as the reasoning before it: the first
-of all, else the first that has any.  The turn has ended when every choice that is part of
-it has.
+choice, but only one is the answer, and one the reasoning before it: the first of all, else
+the first that has any.  The turn has ended when every choice that is part of it has.
 """
 
 from __future__ import annotations
@@ -18,35 +17,35 @@ from ..request.validation import label
 
 
 class Choices:
-    """What has come of each choice, by its index."""
-
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self._taken: set[int] = set()
         self._finishes: dict[int, Finish] = {}
-        self._heard: dict[str, int] = {}
-        """The choice that is heard, by the kind of text."""
+        self._text_of: dict[str, int] = {}
+        self.all_finished = False
+        """Whether every choice that is part of the turn has its finish reason."""
 
-    def part_of_turn(self, said: dict[str, Any], index: int) -> dict[str, Any]:
-        """What counts of what a choice says."""
+    def part_of_turn(self, delta: dict[str, Any], index: int) -> dict[str, Any]:
+        """What counts of the delta of a choice."""
         for kind, names in FIELDS_OF.items():
-            if not any(said.get(name) for name in names):
+            if not any(delta.get(name) for name in names):
                 continue
             if not index:
-                self._heard[kind] = 0
-            elif self._heard.setdefault(kind, index) != index:
-                said = {name: value for name, value in said.items() if name not in names}
+                self._text_of[kind] = 0
+            elif self._text_of.setdefault(kind, index) != index:
+                delta = {name: value for name, value in delta.items() if name not in names}
                 self._evidence.note("dropped", "further choice")
-        if any(value for name, value in said.items() if name != "role"):
+        if any(value for name, value in delta.items() if name != "role"):
             self._taken.add(index)
-        return said
+            self.all_finished &= index in self._finishes
+        return delta
 
     def answers(self, index: int) -> bool:
         """Whether the text of this choice is the answer."""
-        return self._heard.get("text", index) == index
+        return self._text_of.get("text", index) == index
 
     def finished(self, index: int, reason: Any) -> Finish | Literal["failed"] | None:
-        """Take a choice's finish reason; returns what it means, None if it is none."""
+        """Take a choice's finish reason; returns its meaning, None if there is none."""
         if not (isinstance(reason, str) and reason) or (index and index not in self._taken):
             return None
         finish = FINISHES.get(reason)
@@ -56,15 +55,10 @@ class Choices:
             finish = "completed"
         if finish != "failed":
             self._finishes[index] = finish
+            self.all_finished = self._taken <= self._finishes.keys()
         return finish
 
     @property
     def finish(self) -> Finish | None:
-        """How the turn ends, as far as finish reasons have come."""
         found = self._finishes.values()
         return next((f for f in found if f != "completed"), "completed" if found else None)
-
-    @property
-    def all_finished(self) -> bool:
-        """Whether every choice that is part of the turn has its finish reason."""
-        return bool(self._finishes) and self._taken <= self._finishes.keys()

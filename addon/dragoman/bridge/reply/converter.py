@@ -1,9 +1,7 @@
 """The reply of one bridged turn: upstream chat chunks in, Responses events out.
 
-What a chunk says is passed to the writer in the call that brought it.  Items follow
-one another, so while a call is open whatever comes after it waits in line; a call ends
-when its arguments are complete and something waits, else with the turn.  However the
-upstream ends, the client gets exactly one terminal:
+A chunk is written as events in the call that brought it, but for what has to wait for an open
+call (`sequencer`).  However the upstream ends, the client gets exactly one terminal:
 
 | the upstream                                         | the terminal          |
 |------------------------------------------------------|-----------------------|
@@ -12,7 +10,8 @@ upstream ends, the client gets exactly one terminal:
 |   … but after reasoning alone, or nothing            | `response.failed`     |
 | sent an error, or closed or died before its end      | `response.failed`     |
 | completed a turn in which a call is half written     | `response.failed`     |
-|   (behind the finish reason) or has no name          |                       |
+|   (after the finish reason), has no name, or is of   |                       |
+|   a custom tool and ends within its input            |                       |
 """
 
 from __future__ import annotations
@@ -43,19 +42,20 @@ from .sequencer import PIECE, OutputSequencer
 
 _NOTHING = "The upstream's answer held no part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
+_HALF_INPUT = "The upstream ended the turn within the input of a tool."
 
 MAX_TEXT = 16 * 1024 * 1024
-"""Characters of a reply, told or waiting: four times what a million tokens are.  A string is
-written by one call, and the end of a reply repeats it all three times; that takes 5 ms a megabyte,
-in which no other stream hears anything."""
+"""Characters of a reply, sent or waiting: four times a million tokens.  A string is written by
+one call, and the end of a reply repeats it three times; that takes 5 ms a megabyte, in which all
+other streams wait."""
 MAX_ENTRIES = 24 * 1024 * 1024
-"""Bytes that log probabilities and annotations take, told or waiting.  Both together take up to
-three times as much memory until the turn ends, and its end repeats them, several times: six such
-replies at once leave room on a machine with 4 GB."""
+"""Bytes that log probabilities and annotations take, sent or waiting.  Both together take up to
+three times as much memory until the turn ends, and its end repeats them: six such replies at once
+leave room on a machine with 4 GB."""
 
 
 class ReplyConverter:
-    """One turn's reply.  Every method returns the frames that are to be sent now."""
+    """One turn's reply. The methods return the frames that are to be sent now."""
 
     def __init__(
         self,
@@ -69,140 +69,114 @@ class ReplyConverter:
         prior: Sequence[dict[str, Any]] = (),
     ) -> None:
         """`clock` gives the seconds since the epoch, for ``completed_at``; `prior` are the
-        items of a response that goes on."""
+        items of a response that continues."""
         self._turn = turn
         self._evidence = evidence
         opened = snapshot(turn, response_id, created_at)
-        self._writer = Writer(opened, dialect, clock=clock, prior=prior)
-        self._line = OutputSequencer(turn, self._writer, evidence)
-        self._reader = DeltaReader(self._line, evidence, thinks=turn.thinks)
+        self.writer = Writer(opened, dialect, clock=clock, prior=prior)
+        self._events = self.writer.events
+        self._sequencer = OutputSequencer(turn, self.writer, evidence)
+        self._reader = DeltaReader(self._sequencer, evidence, thinks=turn.thinks)
         self._counts: Counts | None = None
         self._counting: Frame | None = None
         """A later frame with a usage, which has not been read: some hosts count in each."""
         self._choices = Choices(evidence)
-        self._heard = False
+        self._begun = False
+        """Whether a choice has come."""
         self._body_ended = False
-        self._error: UpstreamError | None = None
-        self._patterns: TemplateCache[chat_delta.DeltaText] = TemplateCache()
-
-    @property
-    def finished(self) -> bool:
-        """Whether the terminal event has been given out."""
-        return self._writer.ended
+        self.error: UpstreamError | None = None
+        """Why the turn failed, with the most exact code; None if it did not."""
+        self._templates: TemplateCache[chat_delta.DeltaText] = TemplateCache()
 
     @property
     def settled(self) -> bool:
-        """Whether the turn has its finish reason, and nothing but its usage and the end of the
-        stream can be waited for."""
-        return self._choices.all_finished and not self._writer.ended
+        """Whether the turn has its finish reason, and only its usage and the end of the stream
+        may still come."""
+        return self._choices.all_finished and not self.writer.ended
 
     @property
     def response(self) -> dict[str, Any]:
         """The response object so far; after the terminal, the body of a reply not streamed."""
-        return self._writer.response
-
-    @property
-    def end_frames(self) -> int:
-        """How many of the frames that were given out last tell the end; 0 before it."""
-        return self._writer.end_frames
-
-    @property
-    def cuts(self) -> bytes:
-        """What the response does not say about its events; see `Writer.cuts`."""
-        return self._writer.cuts
-
-    @property
-    def error(self) -> UpstreamError | None:
-        """Why the turn failed, with the code that says most; None if it did not."""
-        return self._error
+        return self.writer.response
 
     def open(self) -> list[Frame]:
-        """The start of the stream, once: it leaves with the upstream's headers."""
-        self._writer.start()
-        return self._writer.drain()
+        """The start of the stream, sent with the upstream's headers."""
+        self.writer.start()
+        return self._events.drain()
 
     def heartbeat(self) -> list[Frame]:
-        """What keeps a client from giving up during a silence; nothing before or after."""
-        self._writer.heartbeat()
-        return self._writer.drain()
+        """An event for a client that waits; none before the start or after the end."""
+        self.writer.heartbeat()
+        return self._events.drain()
 
     def feed(self, frame: Frame) -> list[Frame]:
         """One frame of the upstream's stream."""
         self._take(frame)
-        return self._writer.drain()
+        return self._events.drain()
 
     def feed_repaired(self, repaired: list[Frame], frame: Frame) -> list[Frame]:
-        """What repair made of one frame of the upstream's stream."""
+        """The frames that repair made of one of the upstream's."""
         if len(repaired) > 1 and frame.is_done:
             return self.close(repaired)
         return [out for each in repaired for out in self.feed(each)]
 
     def close(self, held: Sequence[Frame] = ()) -> list[Frame]:
-        """The upstream has ended, or broken off.  `held` is what repair gives out only now; a
-        finish reason in it is repair's, with which it ends a chat stream that has none, and
-        its text ends no call."""
+        """The upstream has ended, or broken off.  `held` are the last frames of repair: a finish
+        reason in them is repair's own, for a stream without one, and their text ends no call."""
         drained(self.closing(held))
-        return self._writer.drain()
+        return self._events.drain()
 
     def fail(self, code: str, message: str) -> list[Frame]:
         """The upstream died, or the bridge is at fault; a turn that was whole stays so."""
-        if not self._writer.ended:
-            self._writer.start()
+        if not self.writer.ended:
+            self.writer.start()
             self._fail(failure(code, message))
-        return self._writer.drain()
+        return self._events.drain()
 
     def cancel(self) -> list[Frame]:
         """The client has asked for no more."""
-        if not self._writer.ended:
-            self._writer.start()
+        if not self.writer.ended:
+            self.writer.start()
             self._evidence.note("cancelled by the client")
-            self._line.abandon()
-            self._writer.cancel(self._usage())
-        return self._writer.drain()
+            self._sequencer.abandon()
+            self.writer.cancel(self._usage())
+        return self._events.drain()
 
-    # A reply that came whole: in slices, between which it is `draining`, or to `forget`.
+    def freeing(self) -> Slices[None]:
+        """Free what the reply holds, in slices: see `emptied`."""
+        yield from self._sequencer.freeing()
+        yield from self.writer.freeing()
 
-    def draining(self) -> Slices[list[Frame]]:
-        """The frames that are to be sent now."""
-        return self._writer.draining()
-
-    def forget(self) -> None:
-        """Nobody wants these frames, only the response."""
-        self._writer.forget()
-
-    def letting_go(self) -> Slices[None]:
-        """Nobody wants any of it any more: all at once takes tenths of a second."""
-        yield from self._line.letting_go()
-        yield from self._writer.letting_go()
+    # A reply that came whole, in slices
 
     def message(self, value: Any) -> Slices[None]:
         """A whole ``chat.completion`` in place of a stream; the reply ends with it."""
-        self._writer.start()
+        self.writer.start()
         citations = value.get("citations") if isinstance(value, dict) else None
         for choice in self._choices_of(value, named=False):
             for run in choice_in_runs(choice.fields):
                 finish = self._said_in(chat_delta.read_choice(run, choice.index))
                 yield
-                if self._writer.ended:  # it says an error, or was cancelled meanwhile
+                if self.writer.ended:  # it says an error, or was cancelled meanwhile
                     return
             yield from self._citing(citations)
             citations = None
             if finish is not None:
                 yield from self._finishing(*finish)
-            if self._writer.ended:
+            if self.writer.ended:
                 return
         yield from self._citing(citations)
-        if not self._writer.ended:
+        if not self.writer.ended:
             yield from self._ending(whole=True)
 
     def _citing(self, citations: Any) -> Slices[None]:
         for run in runs(citations) if isinstance(citations, list) else ():
-            if not self._writer.ended:
+            if not self.writer.ended:
                 self._reader.cite({"citations": run})
             yield
 
     def taking(self, repaired: Sequence[Frame], frame: Frame) -> Slices[None]:
-        """What repair made of one frame, as `feed_repaired`."""
+        """The frames that repair made of one, as `feed_repaired`."""
         if len(repaired) > 1 and frame.is_done:
             yield from self.closing(repaired)
             return
@@ -213,30 +187,30 @@ class ReplyConverter:
     def closing(self, held: Sequence[Frame] = ()) -> Slices[None]:
         """The end of the upstream, as `close`."""
         self._body_ended = True
-        self._line.hold()
+        self._sequencer.hold()
         for frame in held:
-            if not self._writer.ended:
-                self._writer.start()
+            if not self.writer.ended:
+                self.writer.start()
                 self._read(frame)
                 yield
-        if not self._writer.ended:
-            self._writer.start()
+        if not self.writer.ended:
+            self.writer.start()
             yield from self._ending(whole=False)
 
-    # The upstream's frames.
+    # The upstream's frames
 
     def _take(self, frame: Frame) -> None:
-        if not self._writer.ended:
-            if not self._writer.started:
-                self._writer.start()
+        if not self.writer.ended:
+            if not self.writer.started:
+                self.writer.start()
             self._read(frame)
-            long = self._line.size > MAX_TEXT or self._line.entries > MAX_ENTRIES
-            if long and not self._writer.ended:
+            long = self._sequencer.size > MAX_TEXT or self._sequencer.entries > MAX_ENTRIES
+            if long and not self.writer.ended:
                 self._fail(failure("server_error", "The reply is longer than can be kept."))
 
     def _read(self, frame: Frame) -> None:
         """Most frames are like the one before, with another text for the same field."""
-        fitting = self._patterns.match(frame)
+        fitting = self._templates.match(frame)
         if fitting is None:
             self._read_json(frame)
         else:
@@ -261,22 +235,22 @@ class ReplyConverter:
             self._evidence.note("skipped", "event that is not JSON")
             return
         self._chunk(value, named=frame.is_error)
-        if self._patterns.wanted and (said := chat_delta.only_text(value)) is not None:
+        if self._templates.wanted and (said := chat_delta.only_text(value)) is not None:
             said = replace(said, counts=bool(value.get("usage")))
-            self._patterns.learn(frame, said.text, said.times, chat_delta.text_of, said)
+            self._templates.learn(frame, said.text, said.times, chat_delta.text_of, said)
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         for choice in self._choices_of(value, named=named):
-            if self._writer.ended:
+            if self.writer.ended:
                 return
             finish = self._said_in(choice, value)
             if finish is not None:
                 drained(self._finishing(*finish))
-        if isinstance(value, dict) and not self._writer.ended:
+        if isinstance(value, dict) and not self.writer.ended:
             self._reader.cite(value)
 
     def _choices_of(self, value: Any, *, named: bool) -> list[ChoiceDelta]:
-        """The choices of a chunk, all of which but its citations is read here."""
+        """The choices of a chunk; its error and its usage are read here."""
         error = stream_error(value, named=named)
         if error is not None:
             self._fail(error)
@@ -295,14 +269,14 @@ class ReplyConverter:
     def _said_in(
         self, choice: ChoiceDelta, chunk: dict[str, Any] | None = None
     ) -> tuple[Finish | Literal["failed"], Any] | None:
-        """Pass on what a choice says; returns its finish, and the reason as it came."""
-        self._heard = True
+        """Pass on the delta of a choice; returns its finish, and the reason as it came."""
+        self._begun = True
         index, fields = choice.index, choice.fields
         if index:
-            self._line.size += PIECE
-        said = self._choices.part_of_turn(choice.said, index)
+            self._sequencer.size += PIECE
+        said = self._choices.part_of_turn(choice.delta, index)
         if fields.get("logprobs") and self._choices.answers(index):
-            self._line.logprobs(chat_delta.logprobs(fields))
+            self._sequencer.logprobs(chat_delta.logprobs(fields))
         self._reader.delta(said, index, whole=choice.whole)
         if chunk is not None:
             self._reader.cite(chunk)
@@ -313,7 +287,7 @@ class ReplyConverter:
             return finish, reason
         return None
 
-    # The end.
+    # The end
 
     def _finishing(self, finish: Finish | Literal["failed"], reason: Any) -> Slices[None]:
         """A finish reason: the items are complete now; usage may still come."""
@@ -325,54 +299,56 @@ class ReplyConverter:
 
     def _settling(self, *, cut: bool) -> Slices[None]:
         self._reader.end_content()
-        if self._line.nameless(cut=cut):
+        if self._sequencer.nameless(cut=cut):
             self._fail(failure("server_error", _NAMELESS))
-        elif self._line.lacks_summary:
+        elif self._sequencer.half_input and not cut:
+            self._fail(failure("server_error", _HALF_INPUT))
+        elif self._sequencer.lacks_summary:
             self._fail(failure("server_error", "The upstream wrote no summary."))
         else:
-            yield from self._line.settling(cut=cut)
+            yield from self._sequencer.settling(cut=cut)
 
     def _ending(self, *, whole: bool) -> Slices[None]:
         """The upstream has ended; `whole` if it said so itself."""
         self._reader.end_content()
         finish = self._choices.finish
-        ended = self._choices.all_finished or (whole and (finish or self._line.answered))
+        ended = self._choices.all_finished or (whole and (finish or self._sequencer.answered))
         cut = finish not in (None, "completed")
-        if not ended or (self._line.half_written and not cut):
-            self._fail(failure("server_error", EARLY if self._heard else _NOTHING))
+        if not ended or (self._sequencer.half_written and not cut):
+            self._fail(failure("server_error", EARLY if self._begun else _NOTHING))
             return
         if finish is None:
             self._evidence.note("inferred", "finish reason from the end of the stream")
         yield from self._settling(cut=cut)
-        if self._writer.ended:
+        if self.writer.ended:
             return
-        if not self._writer.response["output"]:
+        if not self.writer.response["output"]:
             self._evidence.note("empty turn")
         if finish is None or finish == "completed":
-            self._writer.complete(self._usage())
+            self.writer.complete(self._usage())
         else:
-            self._writer.incomplete(finish, self._usage())
+            self.writer.incomplete(finish, self._usage())
 
     def _fail(self, error: UpstreamError) -> None:
-        """A turn whose finish reason came is whole: all that is lost is its usage."""
-        if self._choices.all_finished and self._line.empty:
+        """A turn whose finish reason came is whole: only its usage is lost."""
+        if self._choices.all_finished and self._sequencer.empty:
             self._evidence.note("ignored", "failure after the finish reason")
             drained(self._ending(whole=True))
             return
         self._evidence.note("failed", error.code)
-        self._error = error
-        self._line.abandon()
-        self._writer.fail(error, self._usage())
+        self.error = error
+        self._sequencer.abandon()
+        self.writer.fail(error, self._usage())
 
     def _count(self) -> None:
-        """Read the usage of what came before."""
+        """Read the usage of the frames before."""
         if self._counting is not None:
             self._counts = counts(loads(self._counting.data or b"null")) or self._counts
             self._counting = None
 
     def _usage(self) -> dict[str, Any]:
         self._count()
-        found, estimated = usage(self._counts, self._turn.estimate, self._writer.characters)
+        found, estimated = usage(self._counts, self._turn.estimate, self.writer.characters)
         if estimated:
             self._evidence.note("estimated", "usage")
         return found

@@ -1,8 +1,8 @@
-"""The input of a custom tool, out of the arguments it travels in, as they arrive.
+"""The input of a custom tool, read from the call's arguments.
 
-A chat upstream calls a custom tool as a function with one string: ``{"input": "…"}``.
-The string is unescaped live; a hold-back is one escape sequence.  Arguments of another
-form are held to the end and then read as what they most likely are.
+A chat upstream calls a custom tool as a function with one string: ``{"input": "…"}``.  The string
+is unescaped live; at most one escape sequence is held back.  Arguments of another form are held
+to the end and then read as what they most likely are.
 """
 
 from __future__ import annotations
@@ -15,16 +15,7 @@ from .patch_text import PatchText, patch_in
 _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _TAIL = re.compile(r"\s*\}\s*")
 _RUN = re.compile(r'[^"\\]+')
-_PLAIN = {
-    '"': '"',
-    "\\": "\\",
-    "/": "/",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-}
+_PLAIN = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 _UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _HEAD_LIMIT = 200
 """Characters in which the head must be found; beyond, the arguments have another form."""
@@ -34,7 +25,6 @@ class CustomInputReader:
     """Argument fragments in, text of the input out."""
 
     def __init__(self, *, patch: bool = False) -> None:
-        """`patch`: the input is one for `apply_patch`."""
         self._patch = PatchText() if patch else None
         self._fragments: list[str] = []
         self._size = 0
@@ -42,7 +32,7 @@ class CustomInputReader:
         self._live = False
         self._ended = False
         self.odd = ""
-        """What was unusual about the form, for the evidence; empty if nothing was."""
+        """What was unusual about the form; empty if nothing was."""
 
     def feed(self, fragment: str) -> str:
         """The text that `fragment` completes."""
@@ -50,7 +40,6 @@ class CustomInputReader:
         return self._patch.feed(text) if self._patch and text else text
 
     def close(self) -> str:
-        """The rest of the input, at the end of the arguments."""
         rest = self._end()
         if self._patch is None:
             return rest

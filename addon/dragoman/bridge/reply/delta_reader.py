@@ -1,8 +1,6 @@
-"""What a delta says, in the order in which it is told: reasoning, text, refusal, calls.
+"""Reads deltas into the sequencer: reasoning, then text, refusal and calls.
 
-A chunk is taken apart here, and each part goes into the line of what the model says
-(`OutputSequencer`).  What is held back is the start of the text alone, until it is known
-whether it is ``<think>``.
+Only the start of the text is held back, until it is known whether it is ``<think>``.
 """
 
 from __future__ import annotations
@@ -18,14 +16,15 @@ from .think_tags import SplitText, ThinkSplitter
 
 
 class DeltaReader:
-    """Reads the deltas of one reply into its line."""
+    """Reads the deltas of one reply."""
 
-    def __init__(self, line: OutputSequencer, evidence: Evidence, *, thinks: bool) -> None:
+    def __init__(self, sequencer: OutputSequencer, evidence: Evidence, *, thinks: bool) -> None:
         """`thinks`: reasoning was asked for."""
-        self._line = line
+        self._sequencer = sequencer
         self._thinks = thinks
         self._evidence = evidence
-        self._think = ThinkSplitter()
+        self._splitter: ThinkSplitter | None = ThinkSplitter()
+        """None from where all content is text."""
         self._moved = False
         self._cited: set[str] = set()
 
@@ -35,15 +34,15 @@ class DeltaReader:
             case "content":
                 self._content(text)
             case "reasoning":
-                self._think_aloud(text)
+                self._reasoning(text)
             case "arguments":
                 self.end_content()
-                if not self._line.more(said.index, text):
-                    self._line.call(CallDelta(said.index, "", "", text), whole=False)
+                if not self._sequencer.more(said.index, text):
+                    self._sequencer.call(CallDelta(said.index, "", "", text), whole=False)
 
     def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
         if thought := reasoning(delta):
-            self._think_aloud(thought)
+            self._reasoning(thought)
         content = delta.get("content")
         if isinstance(content, str):
             if content:
@@ -52,57 +51,56 @@ class DeltaReader:
             self._parts(content)
         if refusal := chat_delta.text(delta.get("refusal")):
             self.end_content()
-            self._line.prose("refusal", refusal)
+            self._sequencer.prose("refusal", refusal)
         if delta.get("annotations"):
-            self._annotate(delta)
+            found, unread = chat_delta.url_annotations(delta)
+            self._cited.update(annotation["url"] for annotation in found)
+            self._sequencer.annotate(found)
+            self._note_if("dropped", "annotation of an unknown form", unread)
         self.cite(delta)
         if calls := elements(delta):
             self._tool_calls(calls, index, whole=whole)
         if chat_delta.unknown_fields(delta):
             self._evidence.note("ignored", "delta in an unknown field")
 
-    def _annotate(self, delta: dict[str, Any]) -> None:
-        found, unread = chat_delta.url_annotations(delta)
-        self._cited.update(annotation["url"] for annotation in found)
-        self._line.annotate(found)
-        self._note_if("dropped", "annotation of an unknown form", unread)
-
     def cite(self, holder: dict[str, Any]) -> None:
         """The sources that Perplexity and xAI list, some again in every chunk."""
         for source in chat_delta.citations(holder) if holder.get("citations") else ():
             if source["url"] not in self._cited:
                 self._cited.add(source["url"])
-                self._line.annotate([source])
+                self._sequencer.annotate([source])
 
-    def _think_aloud(self, thought: str) -> None:
+    def _reasoning(self, thought: str) -> None:
         self.end_content()
-        self._line.drop_logprobs()
-        self._line.prose("reasoning", thought)
+        self._sequencer.drop_logprobs()
+        self._sequencer.prose("reasoning", thought)
 
     def _content(self, content: str, *, whole: bool = False) -> None:
-        if self._think.passive:
-            self._line.text(content)
-        else:
-            think = self._think
-            pieces = think.whole(content, asked=self._thinks) if whole else think.feed(content)
-            if self._think.thinking or any(kind == "reasoning" for kind, _ in pieces):
-                self._line.drop_logprobs()
-            self._pieces(pieces)
+        splitter = self._splitter
+        if splitter is None:
+            self._sequencer.text(content)
+            return
+        pieces = splitter.whole(content, asked=self._thinks) if whole else splitter.feed(content)
+        if splitter.thinking or any(kind == "reasoning" for kind, _ in pieces):
+            self._sequencer.drop_logprobs()
+        self._pieces(splitter, pieces)
 
     def end_content(self) -> None:
-        """Something else than content comes: what its start held back is decided now."""
-        if not self._think.passive:
-            self._pieces(self._think.close())
+        """Something other than content comes: what was held back is decided now."""
+        if self._splitter is not None:
+            self._pieces(self._splitter, self._splitter.close())
 
-    def _pieces(self, pieces: list[SplitText]) -> None:
-        if self._think.stray:
-            self._think.stray = False
+    def _pieces(self, splitter: ThinkSplitter, pieces: list[SplitText]) -> None:
+        if splitter.stray:
+            splitter.stray = False
             self._evidence.note("dropped", "a closing tag of reasoning that was not opened")
+        if splitter.passive:
+            self._splitter = None
         for kind, piece in pieces:
             if kind == "text":
-                self._line.text(piece)
+                self._sequencer.text(piece)
             else:
-                self._line.prose("reasoning", piece)
+                self._sequencer.prose("reasoning", piece)
                 if not self._moved:
                     self._evidence.note("moved", "inline <think> to reasoning")
                 self._moved = True
@@ -115,8 +113,8 @@ class DeltaReader:
             else:
                 self.end_content()
                 if kind == "reasoning":
-                    self._line.drop_logprobs()
-                self._line.prose(kind, piece)
+                    self._sequencer.drop_logprobs()
+                self._sequencer.prose(kind, piece)
         self._note_if("dropped", "content part that is no text", others)
 
     def _tool_calls(self, calls: list[Any], index: int, *, whole: bool) -> None:
@@ -126,7 +124,7 @@ class DeltaReader:
             if delta is None or delta.silent:
                 self._evidence.note("skipped", "tool call delta that says nothing")
             else:
-                self._line.call(delta, whole=whole, choice=index)
+                self._sequencer.call(delta, whole=whole, choice=index)
 
     def _note_if(self, what: str, detail: str, count: int) -> None:
         if count:

@@ -1,7 +1,7 @@
-"""A long message, cut into runs that say the same one after the other.
+"""Cuts a long message into runs with the same content.
 
-What a message lists may be long: parts of text, log probabilities, annotations, calls.  Each
-list is cut, and what is read before it (see `ReplyConverter`) comes before it.
+A message may hold long lists: parts of text, log probabilities, annotations, calls.  Each list is
+cut, and what `ReplyConverter` reads before it comes before it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _FIELDS = (
     *("role", "name", *FIELDS_OF["reasoning"], *FIELDS_OF["text"]),
     *("annotations", "citations", "tool_calls", "function_call"),
 )
-"""Those of a message that are read, in that order."""
+"""The fields that are read, in that order."""
 
 
 def is_long(value: Any) -> TypeGuard[list[Any]]:
-    """Whether a value is a list that is not read by one call."""
+    """Whether a list is too long to be read by one call."""
     return isinstance(value, list) and len(value) > RUN
 
 
@@ -34,7 +34,7 @@ def runs(members: list[Any]) -> Iterator[list[Any]]:
 
 
 def message_in_runs(message: Json) -> Iterator[Json]:
-    """A message, or a delta; one that is short as it is."""
+    """Of a message or a delta; a short one as it is."""
     if len(message) <= RUN and not any(map(is_long, message.values())):
         yield message
         return
@@ -55,7 +55,7 @@ def message_in_runs(message: Json) -> Iterator[Json]:
 
 
 def choice_in_runs(choice: Json) -> Iterator[Json]:
-    """What a choice of a whole reply says; all that it has beside that in the last run."""
+    """Of a choice of a whole reply; its other fields in the last run."""
     name = "delta" if isinstance(choice.get("delta"), dict) else "message"
     said, logprobs = choice.get(name), choice.get("logprobs")
     where = {"index": choice["index"]} if "index" in choice else {}

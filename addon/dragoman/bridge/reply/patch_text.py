@@ -1,9 +1,8 @@
-"""The patch in what a model sends to `apply_patch`.
+"""Finds the patch in what a model sends to `apply_patch`.
 
-The tool takes the patch as it is, from ``*** Begin Patch`` to ``*** End Patch``.  Models have
-learned other ways from other tools: a command with arguments, a heredoc for a shell, a code
-fence, a word before it.  All that the tool refuses, so it is taken away.  It is only looked for
-at the start; a patch that begins at once passes as it comes.
+The tool takes only the patch, from ``*** Begin Patch`` to ``*** End Patch``.  Models have learned
+other ways from other tools: a command with arguments, a heredoc, a code fence, a word before it.
+That is taken away, if it is found at the start; a patch that begins at once passes as it comes.
 """
 
 from __future__ import annotations
@@ -21,15 +20,20 @@ _WRAPPER_LIMIT = 300
 class PatchText:
     """Text of the input in, text of the patch out."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quoted: bool = True) -> None:
+        """`quoted`: the patch may be in a string of JSON."""
+        self._may_be_quoted = quoted
         self._held = ""
         self._begun = False
+        self._quoted: list[str] | None = None
+        """The pieces of an input that is JSON with the patch in it."""
         self.wrapped = False
-        """Whether something was taken away."""
         self._ended = False
 
     def feed(self, text: str) -> str:
-        """What is certain now."""
+        if self._quoted is not None:
+            self._quoted.append(text)
+            return ""
         if self._begun:
             return self._patch(text)
         self._held += text
@@ -39,7 +43,8 @@ class PatchText:
         return self._begin(at)
 
     def close(self) -> str:
-        """What was held."""
+        if self._quoted is not None:
+            return _unquoted("".join(self._quoted))
         held, self._held = self._held, ""
         return held
 
@@ -49,11 +54,14 @@ class PatchText:
         wrapper = held[: max(at, 0)]
         if wrapper.strip() and at <= _WRAPPER_LIMIT:
             self.wrapped = True
+            if self._may_be_quoted and wrapper.lstrip()[0] in '{["':
+                self._quoted = [held]
+                return ""
             held = held[at:]
         return self._patch(held)
 
     def _patch(self, text: str) -> str:
-        """Nothing that follows the end belongs to a patch that was wrapped."""
+        """After a wrapped patch the rest is dropped."""
         if not self.wrapped:
             return text
         if self._ended:
@@ -67,6 +75,13 @@ class PatchText:
         kept = max(n for n in range(len(END)) if n == 0 or text.endswith(END[:n]))
         self._held = text[len(text) - kept :]
         return text[: len(text) - kept]
+
+
+def _unquoted(text: str) -> str:
+    """The patch in an input that is JSON, or was to be."""
+    found = patch_in(text) or text
+    patch = PatchText(quoted=found != text)
+    return patch.feed(found) + patch.close()
 
 
 def patch_in(arguments: str) -> str | None:

@@ -1,10 +1,9 @@
-"""What the model says, in line: items are told one after another.
+"""Puts what the model sends in sequence: one output item after another.
 
 Chat upstreams mix what Responses clients must get apart: text between the deltas of a
-call, the deltas of two calls.  The head of the line is a call that is being told; what
-comes after it waits.  A call ends when its arguments are complete and something waits
-behind it, else with the turn; so nothing that could still come to it is cut off, and
-nothing waits without a call to wait for.
+call, the deltas of two calls.  While a call is open, everything after it waits.  The call ends
+when its arguments are complete and something waits, else with the turn; so no delta of it
+is cut off, and nothing waits without an open call.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ ITEM = 1024
 
 @dataclass(slots=True)
 class _WaitingText:
-    """Prose that came behind an open call."""
+    """Text that came after an open call."""
 
     kind: Prose
     texts: list[str]
 
 
 class OutputSequencer:
-    """Between the reader of chunks and the writer of events."""
+    """Calls the writer, in sequence."""
 
     def __init__(self, turn: TurnContext, writer: Writer, evidence: Evidence) -> None:
         self._tools = ToolNames(turn.tools)
@@ -52,7 +51,8 @@ class OutputSequencer:
         self._waiting: deque[Call | _WaitingText] = deque()
         self._calls = {0: CallAssembler(self._names)}
         """By the choice in which they come: each numbers its own."""
-        self._delivery: CallEmitter | None = None
+        self._emitter: CallEmitter | None = None
+        """Of the first that waits, once its name is known."""
         self._kind: Prose | None = None
         """Of the prose that was written last."""
         self._called = False
@@ -84,13 +84,21 @@ class OutputSequencer:
         return any(not call.name and (call.whole or not cut) for call in calls)
 
     @property
+    def half_input(self) -> bool:
+        """Whether the input of a custom tool, which clients run as it is, has no end."""
+        calls = (piece for piece in self._waiting if isinstance(piece, Call) and piece.in_string)
+        names = (call.name for call in calls)
+        tools = (self._tools.exactly(name) or self._tools.meant_by(name) for name in names)
+        return any(tool is not None and tool.kind == "custom" for tool in tools)
+
+    @property
     def lacks_summary(self) -> bool:
         """Whether a summary was asked for and there is none."""
         return self._summary is not None and not "".join(self._summary).strip()
 
     def text(self, text: str) -> None:
-        """Text for the reader.  Blanks that would open a message wait for what follows:
-        hosts send a line end before a call, which is no message."""
+        """Text of the answer.  Blanks that would open a message wait for what follows: hosts
+        send a line end before a call, which is no message."""
         if not text.isspace() or (self._writer.in_text and not self._waiting):
             if self._blank:
                 text = "".join(self._blank) + text
@@ -122,17 +130,17 @@ class OutputSequencer:
         self._logprobs += logprobs
 
     def drop_logprobs(self) -> None:
-        """Those that came were of something else than text."""
+        """The log probabilities so far were not of the answer's text."""
         self._logprobs.clear()
 
     def annotate(self, annotations: list[dict[str, Any]]) -> None:
-        """Annotations of the text; they wait until a text is open that they can belong to."""
+        """Annotations of the text; they wait until a text is open."""
         self.entries += _size(annotations)
         self._annotations += annotations
         self._write_annotations()
 
     def call(self, delta: CallDelta, *, whole: bool, choice: int = 0) -> None:
-        """A delta of a call; `whole` if it is all of one."""
+        """A delta of a call, or if `whole` all of one."""
         if self._summary is not None:
             self._evidence.note("dropped", "a call beside a summary")
             return
@@ -152,22 +160,22 @@ class OutputSequencer:
         self._advance()
 
     def more(self, index: int | None, arguments: str) -> bool:
-        """The short way of `call` for more arguments of the call of an index, if that is the
-        one being told and nothing waits behind it; else False, and nothing is done."""
+        """The short way of `call` for more arguments of the open call, if that has this index
+        and nothing waits after it; else False, and nothing is done."""
         call = self._waiting[0] if len(self._waiting) == 1 else None
-        if self._delivery is None or call is None or call is not self._calls[0].at(index):
+        if self._emitter is None or call is None or call is not self._calls[0].at(index):
             return False
         self.size += len(arguments)
         call.add(arguments)
-        self._delivery.pass_on()
+        self._emitter.pass_on()
         return True
 
     def hold(self) -> None:
-        """Whatever still comes ends no call: how the turn ends decides over those."""
+        """From now on nothing but the end of the turn ends a call."""
         self._held = True
 
     def settling(self, *, cut: bool) -> Slices[None]:
-        """The turn is over: everything is told and closed; `cut` if it was cut short."""
+        """The turn is over: everything is written and closed; `cut` if it was cut short."""
         while self._waiting and self._step(final=True, cut=cut):
             yield
         if repeated := sum(calls.take_repeated() for calls in self._calls.values()):
@@ -185,49 +193,44 @@ class OutputSequencer:
             self._summary = None
         self._writer.close_item("incomplete" if cut else "completed")
 
-    def letting_go(self) -> Slices[None]:
-        """The calls are needed no more: see `emptied`."""
+    def freeing(self) -> Slices[None]:
+        """Free the calls: see `emptied`."""
         for calls in self._calls.values():
-            yield from calls.letting_go()
+            yield from calls.freeing()
 
     def abandon(self) -> None:
-        """The turn has failed: what waits is dropped, what is open is the writer's to close."""
-        told = 1 if self._delivery is not None and self._delivery.opened else 0
-        if len(self._waiting) > told:
-            self._evidence.note("dropped", "what waited in line", len(self._waiting) - told)
+        """The turn has failed: what waits is dropped; the writer closes what is open."""
+        opened = 1 if self._emitter is not None and self._emitter.opened else 0
+        if len(self._waiting) > opened:
+            self._evidence.note("dropped", "what waited in line", len(self._waiting) - opened)
         self._waiting.clear()
         self._blank.clear()
         self._logprobs.clear()
         self._annotations.clear()
 
     def _advance(self) -> None:
-        """Tell the head what it has; while it may end, end it and go on with the next."""
         while self._waiting and self._step():
             pass
 
     def _step(self, *, final: bool = False, cut: bool = False) -> bool:
-        """Tell the head, and end it if it may end; returns whether it has.  A call without a
-        name may not: it comes yet, or the turn fails."""
-        head = self._waiting[0]
-        if isinstance(head, _WaitingText):
-            self._write(head.kind, "".join(head.texts))
+        """Write the first that waits, and end it if it may end; returns whether it has ended.  A
+        call without a name may not: the name comes yet, or the turn fails."""
+        first = self._waiting[0]
+        if isinstance(first, _WaitingText):
+            self._write(first.kind, "".join(first.texts))
         else:
-            self._tell(head)
-            may_end = len(self._waiting) > 1 and not self._held and head.name and head.whole
+            if self._emitter is None and self._is_named(first):
+                self._emitter = self._emitter_of(first)
+            if self._emitter is not None:
+                self._emitter.pass_on()
+            may_end = len(self._waiting) > 1 and not self._held and first.name and first.whole
             if not (final or may_end):
                 return False
-            self._end(head, cut=cut)
+            self._end(first, cut=cut)
         self._waiting.popleft()
         return True
 
-    def _tell(self, call: Call) -> None:
-        """Nothing can be told of a call before its name is certain."""
-        if self._delivery is None and self._named(call):
-            self._delivery = CallEmitter(call, self._tool(call.name), self._writer)
-        if self._delivery is not None:
-            self._delivery.pass_on()
-
-    def _named(self, call: Call) -> bool:
+    def _is_named(self, call: Call) -> bool:
         """Whether no more of its name can come: hosts cut names, before any arguments."""
         name = call.name
         if call.fragments or name not in self._names:
@@ -237,26 +240,25 @@ class OutputSequencer:
     def _end(self, call: Call, *, cut: bool) -> None:
         cut = cut and not call.whole
         call.closed = True
-        if self._delivery is None and cut:
+        if self._emitter is None and cut:
             self._evidence.note("dropped", f"call of {label(call.name) or 'no name'} that was cut")
             return
-        if self._delivery is None:
-            self._delivery = CallEmitter(call, self._tool(call.name), self._writer)
-            self._delivery.pass_on()
-        self._delivery.end(self._evidence, cut=cut)
-        self._delivery = None
+        if self._emitter is None:
+            self._emitter = self._emitter_of(call)
+            self._emitter.pass_on()
+        self._emitter.end(self._evidence, cut=cut)
+        self._emitter = None
         call.forget()
 
-    def _tool(self, name: str) -> Tool:
+    def _emitter_of(self, call: Call) -> CallEmitter:
+        name = call.name
         tool = self._tools.exactly(name)
-        if tool is not None:
-            return tool
-        if (meant := self._tools.meant_by(name)) is not None:
-            what = "namespace" if meant.name == name else "spelling"
+        if tool is None and (tool := self._tools.meant_by(name)) is not None:
+            what = "namespace" if tool.name == name else "spelling"
             self._evidence.note("inferred", f"{what} of tool {label(name)}")
-            return meant
-        self._evidence.note("called", f"undeclared tool {label(name)}")
-        return Tool("function", name)
+        elif tool is None:
+            self._evidence.note("called", f"undeclared tool {label(name)}")
+        return CallEmitter(call, tool or Tool("function", name), self._writer)
 
     def _write(self, kind: Prose, text: str) -> None:
         if self._summary is not None:

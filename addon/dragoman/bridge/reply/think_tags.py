@@ -1,12 +1,10 @@
-"""Reasoning that an upstream leaves in the text: ``<think>…</think>`` at its start.
+"""Splits off reasoning that an upstream leaves in the text: ``<think>…</think>`` at its start.
 
-The opening tag counts at the very start of a turn's content alone.  Held back is at most one tag
-and the blanks around it, which are no part of either side.  If the closing tag never comes, all
-of it was reasoning.
-
-A template may have written the opening tag itself, so that only the closing one is seen: the first
-tag of the text, at its start or at the end of a line.  It is taken out.  What stands before it was
-reasoning, if that was asked for; in a stream it has been sent as text by then.
+The opening tag counts only at the very start of a turn's content.  At most one tag is held back,
+and the blanks around it, which belong to neither side.  Without a closing tag, all of it was
+reasoning.  Where the model's template has written the opening tag, only the closing one is seen:
+the first tag of the text, at its start or at the end of a line.  It is taken out.  The text
+before it was reasoning, if that was asked for; in a stream it has been sent as text by then.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _TAGS = (_OPEN, "<thinking>", *_CLOSES)
 _TAG = re.compile("|".join(_TAGS))
 _STRAY = re.compile(r"(?<!`)</think(?:ing)?>(?=[ \t\r]*(?:\n|\Z))")
 _BLANK_LIMIT = 1000
-"""Blanks at the start after which no tag is expected any more."""
+"""Blanks at the start after which no tag is expected."""
 
 SplitText = tuple[Literal["text", "reasoning"], str]
 
@@ -50,12 +48,11 @@ class ThinkSplitter:
 
     @property
     def passive(self) -> bool:
-        """Whether everything from now on is text."""
         return self._at is _At.TEXT_ALONE
 
     @property
     def thinking(self) -> bool:
-        """Whether a tag was found, and nothing yet of the text behind the closing one."""
+        """Whether a tag was found, and no text after the closing one yet."""
         return self._at in (_At.THINKING, _At.THINKING_BLANK, _At.TEXT_BLANK)
 
     def whole(self, text: str, *, asked: bool) -> list[SplitText]:
@@ -79,7 +76,7 @@ class ThinkSplitter:
         return pieces
 
     def close(self) -> list[SplitText]:
-        """What was held, at the end of the content or where it turned out to be text."""
+        """What was held, at the end of the content."""
         held, self._held = self._held, ""
         blank = self._at in (_At.THINKING_BLANK, _At.TEXT_BLANK)
         thinking = self._at in (_At.THINKING, _At.THINKING_BLANK)
@@ -92,7 +89,7 @@ class ThinkSplitter:
         return [("reasoning" if thinking else "text", held)]
 
     def _step(self, pieces: list[SplitText]) -> bool:
-        """Take what is certain off the held text; returns whether to look again."""
+        """Take what is certain from the held text; returns whether to look again."""
         match self._at:
             case _At.START:
                 return self._start()
@@ -112,14 +109,14 @@ class ThinkSplitter:
         return False
 
     def _plain(self, text: str) -> bool:
-        """Whether no tag is in a text, or between it and what is held."""
+        """Whether no tag can be in the text."""
         if self._held or "<" in text:
             return False
         self._before = text[-1:] or self._before
         return True
 
     def _text(self, pieces: list[SplitText]) -> None:
-        """Text in which the first tag has not come."""
+        """Text before the first tag."""
         text = self._held
         tag = _TAG.search(text)
         if tag is None:
@@ -172,11 +169,11 @@ class ThinkSplitter:
 
 
 def _open_line(text: str) -> bool:
-    """Whether a line that has this after its tag may still end."""
+    """Whether a line with this after its tag may still end."""
     return not text.strip(" \t\r") and len(text) <= _BLANK_LIMIT
 
 
 def _begun(text: str, *tags: str) -> int:
-    """How many characters at the end of `text` may be the start of one of the tags."""
+    """How many characters at the end of `text` may begin one of the tags."""
     at = text.rfind("<")
     return len(text) - at if at >= 0 and any(tag.startswith(text[at:]) for tag in tags) else 0

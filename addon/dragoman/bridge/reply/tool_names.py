@@ -1,9 +1,8 @@
 """Which tool a model means by a name.
 
-A model is sent one name for each tool, and answers with what it makes of it: without
-the namespace or with another joint (``.``, ``/``, ``_``), with ``functions.`` in front,
-in another case, with ``-`` for ``_``.  A name is understood if exactly one declared tool
-can be meant by it; among several nothing is guessed.
+A model is sent one name for each tool, and may answer without the namespace or with another joint
+(``.``, ``/``, ``_``), with ``functions.`` before it, in another case, with ``-`` for ``_``.  A
+name is understood if it can mean exactly one declared tool.
 """
 
 from __future__ import annotations
@@ -15,26 +14,24 @@ from ..turn_context import Tool
 
 _JOINTS = re.compile(r"[\W_]+")
 _COUNTER = re.compile(r":\d+$")
-"""Kimi's models count their calls in the name's place, too: ``functions.bash:0``."""
+"""Kimi's models count their calls in the name, too: ``functions.bash:0``."""
 _PREFIXES = ("functions", "function", "tools")
-"""What stands in front of a name as if it were its namespace."""
+"""These may precede a name like a namespace."""
 
 
 class ToolNames:
-    """The tools of a turn, by what a model may call them."""
-
     def __init__(self, tools: Mapping[str, Tool]) -> None:
         """`tools` by the name they have upstream."""
         self._tools = tools
         self._spellings: dict[tuple[str, ...], set[str]] | None = None
-        """The upstream names by the words of each spelling; made when first needed."""
+        """Made when first needed."""
 
     def exactly(self, name: str) -> Tool | None:
         """The tool that was sent under this name."""
         return self._tools.get(name)
 
     def meant_by(self, name: str) -> Tool | None:
-        """The one tool that can be meant by a name under which none was sent."""
+        """The one tool that an undeclared name can mean."""
         bare = [tool for tool in self._tools.values() if tool.name == name]
         if len(bare) == 1:
             return bare[0]
@@ -56,7 +53,7 @@ class ToolNames:
 
 
 def _spellings(upstream: str, tool: Tool) -> Iterator[tuple[str, ...]]:
-    """Its words: as it was sent, alone, and behind the namespace or the end of it."""
+    """Its words: as it was sent, alone, and after the namespace or the end of it."""
     yield _words(upstream)
     name, namespace = _words(tool.name), _words(tool.namespace or "")
     for start in range(len(namespace) + 1):

@@ -1,7 +1,7 @@
-"""A reply that came as one document, as the stream that says the same.
+"""A whole reply as the stream with the same content.
 
-A message that repair may have to do with is cut into the chunks of a stream for that: a
-repaired message could not say what of its text stood before a call and what after it.
+A message that repair may change is cut into chunks for that: a repaired message could not say
+what of its text stood before a call and what after it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
 
 
 def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The texts of a message, each marker at the start of an event, then the rest of it."""
+    """The texts of a message, each marker at the start of an event, then the rest."""
     rest = dict(message)
     for passage in passages(message):
         for name in passage.fields:

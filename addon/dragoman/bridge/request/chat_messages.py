@@ -11,10 +11,6 @@ client asks for the next reply where a segment ends, and the reply begins the ne
 the messages of one turn begin with those of the turn before, and a provider's prefix
 cache holds.  For the same reason a call whose output is missing when its segment ends
 gets a stand-in for good, and an output that comes later is told by the user.
-
-Where a model takes one system message at the start only, what the system or the
-developer says later is sent in its place by the user, with a remark that says whose it
-is: moved to the start, it would change the messages of all turns before.
 """
 
 from __future__ import annotations
@@ -25,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...notes import Evidence
+from ...wire.errors import Refused
 from ...wire.json_codec import dumps
 from ...wire.slices import Slices
 from ..conversation import (
@@ -50,8 +47,8 @@ _AnswerKey = tuple[str, str, bytes]
 
 _SEE_BELOW = "The output is in the next user message."
 _BREAK = "\n\n"
-"""Stands between reasoning of several items in one message, and between what the system
-says in several at the start.  The texts around a call were one text upstream."""
+"""Stands between reasoning of several items in one message.  The texts around a call were one
+text upstream."""
 
 
 def messages(
@@ -82,7 +79,9 @@ def messages(
         raise missing(request.at("input"))
     else:
         raise wrong_type(value, "a string or an array", request.at("input"))
-    return (yield from thread.close())
+    if messages := (yield from thread.close()):
+        return messages
+    raise Refused("'input' says nothing.", param="input")
 
 
 def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[str, Any]]:
@@ -134,9 +133,9 @@ class _Segment:
     answered: set[_AnswerKey] = field(default_factory=set)
     """The calls and the outputs so far, to know one that is sent twice."""
     others: list[Message] = field(default_factory=list)
-    """Messages to stand behind the outputs."""
-    heard: bool = False
-    """Whether anyone but the assistant has been heard since."""
+    """Messages to stand after the outputs."""
+    answered_by_others: bool = False
+    """Whether the user, the system or a tool has spoken since."""
 
     @property
     def content(self) -> str:
@@ -150,7 +149,7 @@ class _Segment:
         calls were made, whose outputs must follow at once.
         """
         said_all = bool(self.texts) and not self.calls and not isinstance(piece, ToolCall)
-        return self.heard or said_all
+        return self.answered_by_others or said_all
 
 
 class _Thread:
@@ -161,10 +160,6 @@ class _Thread:
         self._evidence = evidence
         self._messages: list[Message] = []
         self._segment = _Segment()
-        self._opening: list[str] = []
-        self._opened = False
-        """What the system says at the start, where that is one message; and whether the
-        start is over."""
         self._calls_before = 0
         self._told: dict[str, tuple[str, ToolOutput | None]] = {}
         """The calls that are past by the client's id: name, and the answer passed on."""
@@ -179,7 +174,6 @@ class _Thread:
             case AssistantText("") | Reasoning(""):
                 pass
             case _:
-                self._opened = True
                 if self._segment.ends_before(piece):
                     yield from self._end_segment()
                 self._speak(piece)
@@ -187,9 +181,6 @@ class _Thread:
     def close(self) -> Slices[list[Message]]:
         """End the last segment; returns all messages."""
         yield from self._end_segment()
-        if self._opening:
-            opening = {"role": "system", "content": _BREAK.join(self._opening)}
-            return [opening, *self._messages]
         return self._messages
 
     def _speak(self, piece: AssistantText | Remark | Reasoning | ToolCall) -> None:
@@ -219,27 +210,10 @@ class _Thread:
         if not content:  # Moonshot refuses such a message
             self._evidence.note("dropped", f"an empty {role} message")
             return
-        if role == "user":
-            self._opened = True
-        elif self._family.system_messages == "start" and isinstance(content, str):
-            self._instruct(role, content)
-            return
-        self._append("user" if role == "user" else "system", content)
-
-    def _instruct(self, role: Role, content: str) -> None:
-        """What the system or the developer says to a model that takes one system message."""
-        if self._opened:
-            self._evidence.note("sent as a user message", f"a {role} message")
-            remark = _remark(f"Message of the {role}:")
-            self._append("user", merged([remark, {"type": "text", "text": content}]))
-            return
-        if self._opening:
-            self._evidence.note("joined to the one at the start", f"a {role} message")
-        self._opening.append(content)
-
-    def _append(self, role: str, content: str | list[ContentPart]) -> None:
+        if role == "developer" and self._family.system_messages == "anywhere":
+            role = "system"  # else the cure says whose it is
         self._segment.others.append({"role": role, "content": content})
-        self._segment.heard = True
+        self._segment.answered_by_others = True
 
     def _answer(self, answer: ToolOutput) -> None:
         """Give it to the first call it fits that waits; else it has lost its call."""
@@ -249,7 +223,7 @@ class _Thread:
         if waiting is not None:
             waiting.answer = answer
             segment.answered.add(_answer_key(answer))
-            segment.heard = True
+            segment.answered_by_others = True
             if segment.others:
                 self._evidence.note("moved behind the tool outputs", "a message")
             return

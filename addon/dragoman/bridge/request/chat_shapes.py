@@ -24,16 +24,18 @@ _FIELDS: Mapping[str, str] = {
     "max_completion_tokens": "max_output_tokens",
 }
 """Fields of a chat request by the one that means the same."""
+_OF_THE_USER = (
+    "input_text",
+    "text",
+    "input_image",
+    "image_url",
+    "input_file",
+    "file",
+    "input_audio",
+)
 _PARTS: Mapping[str, str] = {
-    "input_text": "user",
-    "text": "user",
-    "input_image": "user",
-    "image_url": "user",
-    "input_file": "user",
-    "file": "user",
-    "input_audio": "user",
-    "output_text": "assistant",
-    "refusal": "assistant",
+    **dict.fromkeys(_OF_THE_USER, "user"),
+    **dict.fromkeys(("output_text", "refusal"), "assistant"),
 }
 """Whose message a content part is that stands where an item belongs."""
 _NESTED = ("function", "custom")

@@ -29,7 +29,7 @@ _TEXT_FIELDS = {
 """The parts that are text, and the field it stands in."""
 ENCRYPTED = "[This part is encrypted for another provider, and cannot be read here.]"
 NO_AUDIO = "[Audio was left out: it cannot be sent from here.]"
-_TEXTS = ("text", "content", "output", "summary", "message", "refusal")
+_TEXTS = ("text", "content", "output", "summary", "message", "refusal", "transcript")
 """The fields in which an item or a part may have its text."""
 _DEEPEST = 3
 """Text further inside an unknown item is not looked for: an item, its parts, theirs."""
@@ -51,9 +51,7 @@ def text_content(value: object, path: str, evidence: Evidence, *, joint: str) ->
     for part in _parts(value, path):
         text = stand_in(part, evidence)
         text = _text(part) if text is None else text
-        if text is None:
-            evidence.note("dropped", f"part {label(part.get('type'))} of a text-only message")
-        else:
+        if text is not None or (text := _found(part, evidence, " of a text-only message")):
             texts.append(text)
     return joint.join(texts)
 
@@ -72,8 +70,8 @@ def system_content(value: object, path: str, evidence: Evidence) -> tuple[str, l
             texts.append(text)
         elif isinstance(read := text_or_media(part), dict):
             media.append(read)
-        else:
-            evidence.note("dropped", f"part {label(part.get('type'))} of a text-only message")
+        elif text := _found(part, evidence, " of a text-only message"):
+            texts.append(text)
     return "\n".join(texts), media
 
 
@@ -117,10 +115,18 @@ def _chat_part(part: RequestObject, evidence: Evidence) -> ContentPart | None:
     if text is None and (media := _media(part)) is not None:
         return media
     if text is None:
-        text = text_of(part.values)
-        done = "sent as text" if text else "dropped"
-        evidence.note(done, f"part {label(part.get('type'))}")
+        text = _found(part, evidence)
     return {"type": "text", "text": text} if text else None
+
+
+def _found(part: RequestObject, evidence: Evidence, where: str = "") -> str:
+    """The text in a part of a kind that has no place here; empty for one that is dropped."""
+    kind = f"part {label(part.get('type'))}"
+    if text := text_of(part.values):
+        evidence.note("sent as text", kind)
+    else:
+        evidence.note("dropped", kind + where)
+    return text
 
 
 def stand_in(part: RequestObject, evidence: Evidence) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire.errors import Refused
+from ...wire.responses import refers
 from ...wire.slices import Slices, drained
 from ...wire.usage import estimating
 from ..cure.chat_request import SAMPLING, curing
@@ -41,6 +42,11 @@ class Conversion:
     """The chat completions body, in the order in which it is to be written."""
     turn: TurnContext
     """The request as its reply needs it."""
+
+    @property
+    def declaring(self) -> dict[str, Any]:
+        """What says which calls the reply may hold: a choice of none is not sent without tools."""
+        return {**self.chat, "tool_choice": self.turn.request.get("tool_choice")}
 
 
 def convert(
@@ -71,46 +77,58 @@ def converting(
     if not isinstance(body, dict):
         raise Refused("The request body must be a JSON object.", code="invalid_type")
     request = RequestObject(body)
-    model = request.required_string("model")
-    if not model:
-        raise missing("model")
-    _refuse_unservable(request, stores=earlier is not None)
-    _check_sizes(request)
+    model = _checked_model(request, stores=earlier is not None)
     family = family_of(model)
     toolbox = Toolbox(family, unsupported=unsupported, evidence=evidence)
     for tool in request.array("tools"):
         toolbox.declare([tool])
         yield
     messages = yield from chat_messages.messages(request, toolbox, evidence, earlier or ())
-    if not messages:
-        raise Refused("'input' says nothing.", param="input")
-    stream = request.boolean("stream") or False
+    stream, summary = request.boolean("stream") or False, asks_for_summary(request)
     chat: dict[str, Any] = {"model": model, "messages": messages}
-    if summary := asks_for_summary(request):
+    if summary:
         evidence.note("asked for a summary", "instead of the turn")
         messages.append({"role": "user", "content": SUMMARY_PROMPT})
     else:
-        chat |= _tools(request, toolbox, evidence)
-        chat |= _text(request)
-    asked = effort(request, earlier or ())
-    chat |= _limits_and_reasoning(request, asked, family, evidence)
-    chat |= _settings(request)
+        chat |= _tools(request, toolbox, evidence) | _text(request)
+    asked = yield from effort(request, earlier or ())
+    chat |= _limits_and_reasoning(request, asked, family, evidence) | _settings(request)
     if stream:
         chat |= {"stream": True, "stream_options": {"include_usage": True}}
     accepted = yield from curing(chat, family)
-    chat = accepted.request
     for note in accepted.notes:
         evidence.note(*note)
     _record_ignored(request, evidence)
     echoed = {name: value for name, value in body.items() if name != "input"}
-    size = yield from estimating(chat)
+    size = yield from estimating(accepted.request)
     thinks = asked != "none" and (asked is not None or request.get("reasoning") is not None)
     turn = TurnContext(echoed, model, stream, toolbox.table, thinks, size, summary)
-    return Conversion(chat, turn)
+    return Conversion(accepted.request, turn)
 
 
-def _check_sizes(request: RequestObject) -> None:
-    """More tools or items than are converted."""
+def without_stored(body: object) -> object:
+    """A request that was converted when a store had a part of it, without that part: what is
+    left still says what its reply becomes."""
+    if not isinstance(body, dict):
+        return body
+    items = body.get("input")
+    own = [item for item in items if not refers(item)] if isinstance(items, list) else items
+    return body | {"input": own or "(of the store)"}
+
+
+def _checked_model(request: RequestObject, *, stores: bool) -> str:
+    """The model.  Refuses a request without, what only a provider that stores and schedules
+    responses can do, and more tools or items than are converted."""
+    model = request.required_string("model")
+    if not model:
+        raise missing("model")
+    if request.boolean("background"):
+        raise _unservable("background", "Responses cannot run in the background here.")
+    for name, reason in _NEEDS_A_STORE.items():
+        if request.get(name) is not None:
+            raise _unservable(name, reason)
+    if (previous := request.string("previous_response_id")) and not stores:
+        raise previous_not_found(previous)
     for name, limit in (("tools", MAX_TOOLS), ("input", MAX_ITEMS)):
         value = request.get(name)
         if isinstance(value, list) and len(value) > limit:
@@ -120,17 +138,7 @@ def _check_sizes(request: RequestObject) -> None:
                 param=name,
                 code="array_above_max_length",
             )
-
-
-def _refuse_unservable(request: RequestObject, *, stores: bool) -> None:
-    """What only a provider that stores and schedules responses can do."""
-    if request.boolean("background"):
-        raise _unservable("background", "Responses cannot run in the background here.")
-    for name, reason in _NEEDS_A_STORE.items():
-        if request.get(name) is not None:
-            raise _unservable(name, reason)
-    if (previous := request.string("previous_response_id")) and not stores:
-        raise previous_not_found(previous)
+    return model
 
 
 _NEEDS_A_STORE = {

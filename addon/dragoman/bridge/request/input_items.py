@@ -268,8 +268,12 @@ def _compaction(reader: Reader, item: RequestObject) -> ConversationItem:
     summary = open_sealed(item.get("encrypted_content"))
     if summary is not None:
         return InputMessage("user", f"[Summary of the conversation so far:]\n{summary}")
-    reader.evidence.note("lost", f"context in item {label(item.get('type'))}")
-    return InputMessage("user", text_of(item.get("summary")) or LOST_CONTEXT)
+    kind = f"item {label(item.get('type'))}"
+    if text := text_of(item.get("summary")):
+        reader.evidence.note("sent as text", kind)
+        return InputMessage("user", text)
+    reader.evidence.note("lost", f"context in {kind}")
+    return InputMessage("user", LOST_CONTEXT)
 
 
 def _hosted(reader: Reader, item: RequestObject, kind: str) -> ConversationItem | None:

@@ -12,18 +12,10 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.errors import Refused
-from ..turn_context import ToolKind
-from .toolbox import Toolbox
+from .toolbox import KINDS, NAMED, Toolbox
 from .validation import RequestObject, label, wrong_type
 
 _MODES = ("auto", "none", "required")
-_BY_NAME: dict[str, ToolKind] = {"function": "function", "custom": "custom"}
-_BY_KIND: dict[str, ToolKind] = {
-    "local_shell": "local_shell",
-    "shell": "shell",
-    "apply_patch": "apply_patch",
-    "tool_search": "tool_search",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +76,16 @@ def _named(choice: RequestObject, toolbox: Toolbox) -> list[str]:
         if names := toolbox.members(namespace):
             return names
         raise _undeclared(namespace, choice.path)
-    if kind in _BY_NAME:
-        name = choice.required_string("name")
-        found = toolbox.find(_BY_NAME[kind], name, choice.string("namespace"))
-    elif kind in _BY_KIND:
-        name = kind
-        found = toolbox.find(_BY_KIND[kind], name, None)
-    else:
+    known = KINDS.get(kind)
+    if known is None:
         toolbox.cannot_serve(kind, choice.at("type"))
         return []
+    if known in NAMED:
+        name = choice.required_string("name")
+        found = toolbox.find(known, name, choice.string("namespace"))
+    else:
+        name = kind
+        found = toolbox.find(known, name, None)
     if found is None:
         raise _undeclared(name, choice.path)
     return [found]

@@ -2,8 +2,8 @@
 
 The Responses API has a string or a list of parts here.  Clients also send what their
 tool gave them: an object, a result of the Model Context Protocol, or any of these as a
-JSON string.  Such a string is taken apart only where it holds an image; all other
-strings are the tool's own text and stay as they are, to the byte.
+JSON string.  Such a string is taken apart only where it holds an image or audio; all
+other strings are the tool's own text and stay as they are, to the byte.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from .images import image_url, is_image, without_data, without_media
 from .validation import RequestObject
 
 _OPENAI_IMAGES = ("input_image", "image_url")
-_MARKS = ('"image', '"input_image', '"data:image')
-"""One of these is in the JSON text of every image; other strings need not be read."""
+_AUDIO = ("audio", "input_audio")
+_MARKS = ('"image', '"input_image', '"data:image', '"audio"', '"input_audio"')
+"""One of these is in the JSON text of all media; other strings need not be read."""
 
 
 def output_content(value: object, evidence: Evidence) -> tuple[str, list[ContentPart]]:
@@ -48,7 +49,7 @@ def shell_output(value: object, evidence: Evidence) -> tuple[str, list[ContentPa
 
 
 def _structure(text: str) -> object:
-    """The value that a string holds, if there is an image in it; else the string."""
+    """The value that a string holds, if there are media in it; else the string."""
     stripped = text.strip()
     if is_image(stripped):
         return {"type": "input_image", "image_url": stripped}
@@ -59,21 +60,21 @@ def _structure(text: str) -> object:
     except NotJson:
         return text
     elements = value if isinstance(value, list) else _parts(value)
-    return value if elements and any(map(_is_image, elements)) else text
+    return value if elements and any(map(_is_media, elements)) else text
 
 
 def _parts(value: object) -> list[Any] | None:
     """The parts of an output; None for a value that has none."""
     if isinstance(value, list):
         described = all(isinstance(part, dict) for part in value)
-        return value if described or any(map(_is_image, value)) else None
+        return value if described or any(map(_is_media, value)) else None
     if not isinstance(value, dict):
         return None
-    if _is_image(value) or text_or_media(RequestObject(value)) is not None:
+    if _is_media(value) or text_or_media(RequestObject(value)) is not None:
         return [value]
     content = value.get("content")
     parts = content if isinstance(content, list) else [content]
-    if not any(map(_is_image, parts)):
+    if not any(map(_is_media, parts)):
         return None
     rest = {name: said for name, said in value.items() if name not in _WRAPPING and said}
     return [*parts, rest] if rest else parts
@@ -83,9 +84,11 @@ _WRAPPING = ("content", "type", "_meta")
 """The fields of a result that say nothing beside its parts."""
 
 
-def _is_image(part: object) -> bool:
+def _is_media(part: object) -> bool:
     if not isinstance(part, dict):
         return False
+    if part.get("type") in _AUDIO:
+        return any(part.get(name) for name in ("data", "audio_url", "input_audio"))
     if part.get("type") in _OPENAI_IMAGES:
         return isinstance(text_or_media(RequestObject(part)), dict)
     return image_url(part) is not None

@@ -8,8 +8,6 @@ The price is that two tools can meet in one name; that is refused, naming both.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
@@ -20,28 +18,17 @@ from ..turn_context import Tool, ToolKind
 from .tool_schemas import FUNCTIONS, Function, without_encrypted
 from .validation import RequestObject, label
 
-_KINDS: Final[Mapping[str, ToolKind]] = {kind: kind for kind in get_args(ToolKind)}
-_NAMED: Final = ("function", "custom")
+KINDS: Final[Mapping[str, ToolKind]] = {kind: kind for kind in get_args(ToolKind)}
+NAMED: Final = ("function", "custom")
 """Kinds whose tools have names; the others are called what their kind is called."""
 _DEFAULT_NAMESPACE: Final = "functions"
 """Codex treats a call in it and a call in no namespace as the same call."""
-_LONGEST_NAME: Final = 64
 
 
 def upstream_name(name: str, namespace: str | None, family: Family) -> str:
-    """The function name of a tool upstream: ``<namespace>__<name>``, or `name` alone.
-
-    What the model's family would refuse (characters, length) is replaced, and a hash
-    of the whole name appended, so that different names stay different.
-    """
-    joined = _joined(name, namespace)
-    if family.tool_name.fullmatch(joined):
-        return joined
-    digest = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    clean = re.sub(r"[^a-zA-Z0-9_-]", "_", joined)
-    # The end is kept: the function's own name stands there.
-    stem = clean[-(_LONGEST_NAME - len(digest) - 2) :]
-    return f"{stem}_{digest}" if stem[:1].isalpha() else f"_{stem}_{digest}"
+    """The function name of a tool upstream: ``<namespace>__<name>``, or `name` alone, as the
+    model's family takes it."""
+    return family.tool_called(_joined(name, namespace))
 
 
 def _joined(name: str, namespace: str | None) -> str:
@@ -140,11 +127,11 @@ class Toolbox:
         namespace: str | None = None,
         about: str | None = None,
     ) -> list[str]:
-        known = _KINDS.get(kind)
+        known = KINDS.get(kind)
         if (
             known is None
             or _runs_at_provider(known, tool)
-            or (namespace is not None and known not in _NAMED)
+            or (namespace is not None and known not in NAMED)
         ):
             self.cannot_serve(kind, tool.at("type"))
             return []
@@ -156,7 +143,7 @@ class Toolbox:
             remark = f"(About all {namespace} tools: {about})"
             function = {"description": "", **function}
             function["description"] = f"{function['description']}\n\n{remark}".lstrip()
-        name = tool.required_string("name") if known in _NAMED else known
+        name = tool.required_string("name") if known in NAMED else known
         if tool.boolean("defer_loading"):
             self._evidence.note("loaded at once", "tools with defer_loading")
         if encrypted:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from ...wire.slices import Slices
 from .validation import RequestObject, wrong_type
 
 SUMMARY_PROMPT = (
@@ -27,10 +28,11 @@ def asks_for_summary(request: RequestObject) -> bool:
     return isinstance(items, list) and bool(items) and _type(items[-1]) == "compaction_trigger"
 
 
-def effort(request: RequestObject, earlier: Sequence[Any]) -> str | None:
+def effort(request: RequestObject, earlier: Sequence[Any]) -> Slices[str | None]:
     """The reasoning effort that the client asks for: as it said last.  Codex has numbers, too."""
     items = request.get("input")
     for item in chain(reversed(items if isinstance(items, list) else ()), reversed(earlier)):
+        yield
         if _type(item) == "configuration_update":
             reasoning = item.get("reasoning")
             value = reasoning.get("effort") if isinstance(reasoning, dict) else None

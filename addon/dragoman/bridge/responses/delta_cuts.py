@@ -1,7 +1,5 @@
-"""Where a text was cut into deltas, and what else was told among them.
-
-It is kept as numbers: the lengths of the deltas, and of the rest the ones below.
-"""
+"""Where a text was cut into deltas, and what came between them, as numbers: the lengths of the
+deltas, or one of the ones below."""
 
 from __future__ import annotations
 
@@ -9,12 +7,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 ANNOTATION, HEARTBEAT, LOGPROBS = -1, -2, -2
-"""An annotation; a ping; so many less than `LOGPROBS`, the log probabilities of a delta."""
+"""An annotation; a ping; `LOGPROBS` less n: n log probabilities of the delta before."""
 
 
 class DeltaCuts:
-    """Those of one text."""
-
     __slots__ = ("_numbers",)
 
     def __init__(self) -> None:
@@ -27,8 +23,8 @@ class DeltaCuts:
             self._numbers = array("i", [*self._numbers, number])
 
     def of(self, text: str) -> Sequence[int | str]:
-        """To be kept with the whole text; the deltas themselves if that has lone surrogates: JSON
-        makes one character of two that meet, and lengths would mean something else."""
+        """To be kept with the whole text; the deltas themselves if it has lone surrogates: JSON
+        joins two that meet, and the lengths would be wrong."""
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -37,7 +33,7 @@ class DeltaCuts:
 
 
 def pieces(text: str, cuts: Sequence[int | str]) -> Iterator[int | str]:
-    """The deltas of a text, and as numbers what was told among them."""
+    """The deltas of a text, and as numbers what came between them."""
     at = 0
     for cut in cuts:
         if isinstance(cut, int) and cut >= 0:

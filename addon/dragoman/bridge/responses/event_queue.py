@@ -1,8 +1,8 @@
-"""The events that were told and not handed over yet, numbered in their order.
+"""The events that are written and not sent yet, numbered in their order.
 
-They are bytes as soon as they are told, so nothing that happens later changes them; but for
-those that end something, which nothing changes any more.  Such a one may be long, and is written
-when it is handed over: at once, or in slices.
+An event is made bytes at once, so nothing that happens later changes it.  One that ends an
+item or the response may be long, and its fields change no more: it is made bytes when it is
+sent, at once or in slices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .long_texts import LongTexts
 
 @dataclass(frozen=True, slots=True)
 class _Unwritten:
-    """An event that nothing changes any more."""
+    """An event whose fields change no more."""
 
     body: Json
 
@@ -36,7 +36,7 @@ class EventQueue:
         self._unwritten = False
         self.long = LongTexts()
 
-    def tell(self, event: str, **fields: Any) -> Frame:
+    def add(self, event: str, **fields: Any) -> Frame:
         """One event; ``event:`` equals ``type``."""
         body = self._numbered(event, fields)
         data = drained(self.long.writing(body)) if self.long else dumps(body)
@@ -44,8 +44,8 @@ class EventQueue:
         self.frames.append(frame)
         return frame
 
-    def tell_end(self, event: str, **fields: Any) -> None:
-        """The same for one whose fields nothing changes any more."""
+    def add_final(self, event: str, **fields: Any) -> None:
+        """The same for one whose fields change no more."""
         self.frames.append(_Unwritten(self._numbered(event, fields)))
         self._unwritten = True
 
@@ -55,7 +55,7 @@ class EventQueue:
         return body
 
     def drain(self) -> list[Frame]:
-        """Those since the last call."""
+        """The frames since the last call."""
         if self._unwritten:
             return drained(self.draining())
         frames, self.frames = self.frames, []
@@ -75,7 +75,7 @@ class EventQueue:
                 written.append(frame)
         return written
 
-    def forget(self) -> None:
-        """Nobody wants those since the last call."""
+    def clear(self) -> None:
+        """The frames since the last call are not wanted."""
         self.frames.clear()
         self._unwritten = False

@@ -1,8 +1,7 @@
-"""The events of a response that has ended, told once more by the writer.
+"""The events of a response that has ended, written once more.
 
-The response has all that was said; how often, and where its texts were cut, is in
-`Writer.cuts`.  From both come the same events with the same sequence numbers, so that a client
-can go on after any of them.
+The response has all texts; where they were cut into deltas is in `Writer.cuts`.  Both give the
+same events with the same sequence numbers, so that a client can continue after any of them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PROSE: dict[str, Prose] = {
     "reasoning_text": "reasoning",
 }
 _AT_ONCE = 500
-"""Deltas that are told in one step, of about a millisecond."""
+"""Deltas that are written in one step, of about a millisecond."""
 
 
 def replaying_events(response: Json, cuts: bytes) -> Slices[list[Frame]]:
@@ -68,7 +67,7 @@ def replaying_events(response: Json, cuts: bytes) -> Slices[list[Frame]]:
         else:
             yield from _call(writer, item, cut)
     _end(writer, response, how["error"], item)
-    return writer.drain()
+    return writer.events.drain()
 
 
 def _parts(output: Sequence[Json]) -> Iterator[tuple[Json, Json | None]]:
@@ -90,8 +89,8 @@ def _prose(writer: Writer, part: Json, cuts: Sequence[int | str]) -> Slices[None
     kind = _PROSE[part["type"]]
     annotations = iter(part.get("annotations", ()))
     logprobs, known = part.get("logprobs", []), 0
-    told = pieces(part["refusal" if kind == "refusal" else "text"], cuts)
-    for number, (piece, following) in enumerate(pairwise([*told, ""])):
+    deltas = pieces(part["refusal" if kind == "refusal" else "text"], cuts)
+    for number, (piece, following) in enumerate(pairwise([*deltas, ""])):
         if isinstance(piece, str):
             more = LOGPROBS - following if isinstance(following, int) else 0
             writer.prose(kind, piece, logprobs[known : known + max(0, more)])
@@ -110,7 +109,7 @@ def _call(writer: Writer, item: Json, cuts: Sequence[int | str]) -> Slices[None]
     kind: ToolKind = "custom" if custom else "function"
     encrypted = "encrypted_function_args" in item
     tool = Tool(kind, holder["name"], item.get("namespace"), encrypted)
-    writer.begin_call(tool, item["call_id"], "")
+    writer.begin_call(tool, item["call_id"])
     for number, piece in enumerate(pieces(holder["input" if custom else "arguments"], cuts)):
         if isinstance(piece, str):
             writer.call_delta(piece)
@@ -125,8 +124,8 @@ def _end(writer: Writer, response: Json, error: Json | None, item: Json) -> None
     if error is None or not error["open"]:
         _close(writer, item)
     if error is not None:
-        told = (error[name] for name in ("message", "type", "code", "param"))
-        writer.fail(UpstreamError(*told), usage)
+        fields = (error[name] for name in ("message", "type", "code", "param"))
+        writer.fail(UpstreamError(*fields), usage)
     elif response["status"] == "cancelled":
         writer.cancel(usage)
     elif response["incomplete_details"]:

@@ -1,23 +1,21 @@
 """The one class that builds Responses events.
 
-It owns the sequence numbers, the output indexes, the ids of the items and what is
-open.  Its callers say what there is to tell, never which event tells it: text belongs
-into a text part, so what is open and in the way is closed, and what is missing is
-opened (`output_items.StreamedPart` is the table of what lies in what).  So an illegal order cannot
-be expressed:
+It owns the output indexes, the ids of the items and what is open.  Its callers name the content,
+never the event: text belongs into a text part, so what is open and in the way is closed, and what
+is missing is opened (`output_items.StreamedPart` is the table of what lies in what).  So an
+illegal order cannot be expressed:
 
-- a response is new, then open, then ended; nothing is told before `response.created`
+- a response is new, then open, then ended; there is no event before `response.created`
   or after the one terminal event;
 - at most one item is open, and an open item has exactly one open part;
 - clients run or keep an item the moment it is done.  So what a failure cuts, and a call
-  that anything cuts, is left: no event tells its end, and from then on the response's
+  that anything cuts, is left: it gets no event of its end, and from then on the response's
   ``output`` lists it as ``incomplete``;
 - the terminal's ``output`` is the list of the items that were closed or left, and by
   then all are.
 
-Nothing that happens later changes an event that was told, see `told`.
-The text of a part is kept in pieces, and a delta costs no more than its own length.
-From the response and its `Writer.cuts` the same events can be told again: `event_replay`.
+A delta costs no more than its own length.  From the response and its `Writer.cuts` the same
+events can be made again: `event_replay`.
 """
 
 from __future__ import annotations
@@ -27,7 +25,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ...wire.chat_end import IncompleteReason
-from ...wire.errors import UpstreamError, official_code
+from ...wire.error_codes import official_code
+from ...wire.errors import UpstreamError
 from ...wire.json_codec import Json, dumps, quoted
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
@@ -38,16 +37,7 @@ from . import output_items as items
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS
 from .dialects import Dialect
 from .event_queue import EventQueue
-from .output_items import (
-    ARGUMENTS,
-    INPUT,
-    REASONING,
-    REFUSAL,
-    SUMMARY,
-    TEXT,
-    OpenPart,
-    StreamedPart,
-)
+from .output_items import ARGUMENTS, TEXT, OpenPart, StreamedPart
 
 Prose = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
@@ -60,10 +50,10 @@ LARGE = 64 * 1024
 
 
 class Writer:
-    """Tells one response as events; `drain` hands over those told since the last time."""
+    """Writes one response as `events`."""
 
     seals = True
-    """Whether reasoning is also sent in a form in which it comes back with the next request."""
+    """Whether reasoning is also sent in a form that comes back with the next request."""
 
     def __init__(
         self,
@@ -74,7 +64,7 @@ class Writer:
         prior: Sequence[Json] = (),
     ) -> None:
         """`response` is its `snapshot` before anything has come, `prior` are the items that it
-        has already, if it goes on."""
+        has already, if it continues."""
         self._dialect = dialect
         self._clock = clock
         self._response = response
@@ -83,89 +73,78 @@ class Writer:
         self._prior = len(prior)
         self._id = response["id"].removeprefix("resp_")
         self.started = self.ended = False
-        """Whether the first event has been told, and whether the terminal one has."""
-        self._told = EventQueue()
+        """Whether the first event has been written, and the terminal one."""
+        self.events = EventQueue()
         self.characters = 0
-        """How much text the client has been told, for an estimate of its tokens."""
+        """How much text has been written, for an estimate of its tokens."""
         self._snapshot_size = 0
         """Bytes of the event that opened the response."""
         self._open: OpenPart | None = None
         self._cuts: list[Any] = []
-        """Those of each text; a structured call's name and arguments; heartbeats in between."""
+        """Of each text; a structured call's name and arguments; heartbeats in between."""
         self._error: Json | None = None
-        self.end_frames = 0  # the last of all; who has got any of them may ask for the response
+        self.end_frames = 0
+        """How many frames are the end: a client that has any of them may ask for the response."""
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
         self._prose: dict[Prose, StreamedPart] = {
             "text": TEXT,
-            "refusal": REFUSAL,
-            "reasoning": SUMMARY if dialect.reasoning_summary else REASONING,
+            "refusal": items.REFUSAL,
+            "reasoning": items.SUMMARY if dialect.reasoning_summary else items.REASONING,
         }
 
     @property
     def response(self) -> Json:
-        """The response object as it stands; its ``output`` holds the items that have ended."""
+        """The response object; its ``output`` holds the items that have ended."""
         return self._response | {"output": list(self._output)}
 
     @property
     def cuts(self) -> bytes:
-        """What `event_replay` has to know beside the `response`, once that has ended: JSON."""
-        told = {"dialect": self._dialect.name, "prior": self._prior, "error": self._error}
-        return dumps(told | {"cuts": [[*x] if isinstance(x, array) else x for x in self._cuts]})
+        """What `event_replay` needs beside the `response`, once that has ended: JSON."""
+        how = {"dialect": self._dialect.name, "prior": self._prior, "error": self._error}
+        return dumps(how | {"cuts": [[*x] if isinstance(x, array) else x for x in self._cuts]})
 
     @property
     def in_text(self) -> bool:
         """Whether a text part is open."""
         return self._open is not None and self._open.part is TEXT
 
-    def drain(self) -> list[Frame]:
-        """The frames told since the last call."""
-        return self._told.drain()
-
-    def draining(self) -> Slices[list[Frame]]:
-        """The same in slices."""
-        return self._told.draining()
-
-    def forget(self) -> None:
-        """Nobody wants the frames told since the last call."""
-        self._told.forget()
-
-    def letting_go(self) -> Slices[None]:
-        """Nobody wants any of it any more: see `emptied`."""
+    def freeing(self) -> Slices[None]:
+        """Free the items: see `emptied`."""
         for item in self._output:
             for part in item["content"] if item["type"] == "message" else ():
                 yield from emptied(part.get("logprobs", []))
         yield from emptied(self._output)
         yield from emptied(self._required)
 
-    # The life of the response.
+    # The response
 
     def start(self) -> None:
         """`response.created` and `response.in_progress`, the first time."""
         if not self.started:
             self.started = True
-            created = self._told.tell("response.created", response=self._response)
+            created = self.events.add("response.created", response=self._response)
             self._snapshot_size = len(created.raw)
-            self._told.tell("response.in_progress", response=self._response)
+            self.events.add("response.in_progress", response=self._response)
 
     def heartbeat(self) -> None:
-        """An event that says nothing new; nothing before the start or after the end.  What the
-        client sent, and may be megabytes of tools, comes back with the terminal."""
+        """An event without news; none before the start or after the end.  Fields of the request
+        that may be megabytes of tools are not repeated."""
         if self.ended or not self.started:
             return
         if self._dialect.ping or self._open is None:
             self._open.cuts.add(HEARTBEAT) if self._open else self._cuts.append(HEARTBEAT)
         if self._dialect.ping:
-            self._told.tell("ping")
+            self.events.add("ping")
         elif self._open is not None:
             self._delta(self._open, "", [])
         else:
             large = self._snapshot_size + self.characters > LARGE
             without: Json = {"tools": [], "instructions": None} if large else {}
-            self._told.tell("response.in_progress", response=self._response | without)
+            self.events.add("response.in_progress", response=self._response | without)
 
     def complete(self, usage: Json) -> None:
-        """The turn is whole.  A dialect may want to hear that its calls are waited for."""
+        """The turn is whole; see `Dialect.required_action`."""
         self.close_item()
         if not (self._dialect.required_action and self._required):
             self._response["completed_at"] = int(self._clock())
@@ -174,9 +153,8 @@ class Writer:
         submit = {"tool_calls": self._required}
         action = {"type": "submit_tool_outputs", "submit_tool_outputs": submit}
         self._response |= {"status": "incomplete", "usage": usage, "required_action": action}
-        self._told.tell_end(
-            "response.required_action", response=self._response, required_action=action
-        )
+        required = "response.required_action"
+        self.events.add_final(required, response=self._response, required_action=action)
         self._end("response.completed", "incomplete", usage)
 
     def incomplete(self, reason: IncompleteReason, usage: Json) -> None:
@@ -186,30 +164,30 @@ class Writer:
         self._end("response.incomplete", "incomplete", usage)
 
     def cancel(self, usage: Json) -> None:
-        """The client wants no more of it.  No event is made for that; clients stop at any
+        """The client has cancelled it.  The API has no event for that; clients stop at any
         terminal, and the status says why."""
         self.close_item("incomplete")
         self._end("response.incomplete", "cancelled", usage)
 
     def fail(self, error: UpstreamError, usage: Json) -> None:
         """The turn failed: an `error` event in both shapes clients read, then the terminal."""
-        told = {"code": error.code, "message": error.message, "param": error.param}
-        self._error = {"type": error.type, **told, "open": self._open is not None}
+        fields = {"code": error.code, "message": error.message, "param": error.param}
+        self._error = {"type": error.type, **fields, "open": self._open is not None}
         self._leave_item()
-        self._told.tell("error", **told, error={"type": error.type, **told})
+        self.events.add("error", **fields, error={"type": error.type, **fields})
         code = error.code if self._dialect.every_error_code else official_code(error.code)
         self._response["error"] = {"code": code, "message": error.message}
         self._end("response.failed", "failed", usage)
 
     def _end(self, event: str, status: str, usage: Json) -> None:
         self._response |= {"status": status, "usage": usage}
-        self._told.tell_end(event, response=self._response)
+        self.events.add_final(event, response=self._response)
         if self._dialect.done_marker:
-            self._told.frames.append(DONE)
+            self.events.frames.append(DONE)
         self.end_frames = 1 + self._dialect.done_marker + ("required_action" in self._response)
         self.ended = True
 
-    # What the model says.
+    # Text
 
     def prose(self, kind: Prose, delta: str, logprobs: list[Json] | None = None) -> None:
         """Text for the reader, a refusal, or reasoning; `logprobs` only with text."""
@@ -222,7 +200,7 @@ class Writer:
     def annotate(self, annotation: Json) -> None:
         """An annotation of the text in the open text part."""
         assert self._open is not None and self._open.part is TEXT
-        self._told.tell(
+        self.events.add(
             "response.output_text.annotation.added",
             **self._open.where,
             annotation_index=len(self._open.annotations),
@@ -240,17 +218,14 @@ class Writer:
         fields = items.reasoning(part) if part.item == "reasoning" else items.message()
         return self._open_part(self._add_item(fields), part)
 
-    # What the model calls.
+    # Calls
 
-    def begin_call(self, tool: Tool, wanted_id: str, delta: str) -> None:
-        """Open the item of a function or custom call, with the first of its text if that is
-        there; the rest comes by `call_delta`."""
+    def begin_call(self, tool: Tool, wanted_id: str) -> None:
+        """Open the item of a function or custom call; its text comes by `call_delta`."""
         self.close_item()
         call_id = self._call_id(wanted_id)
         item = self._add_item(items.text_call(tool, call_id, self._dialect))
-        opened = self._open_part(item, INPUT if tool.kind == "custom" else ARGUMENTS)
-        if delta:
-            self._delta(opened, delta, [])
+        self._open_part(item, items.INPUT if tool.kind == "custom" else ARGUMENTS)
 
     def call_delta(self, delta: str) -> None:
         """More of the arguments, or of the custom input, of the open call."""
@@ -258,8 +233,8 @@ class Writer:
         self._delta(self._open, delta, [])
 
     def whole_call(self, fields: Json, tool: Tool, wanted_id: str, arguments: str) -> None:
-        """A call whose item carries a structure: told at once, as it has no text to stream.
-        It is completed unless `fields` has another status."""
+        """A call whose item carries a structure, and no text to stream.  It is completed unless
+        `fields` has another status."""
         self.close_item()
         call_id = self._call_id(wanted_id)
         status = fields.get("status", "completed")
@@ -270,7 +245,7 @@ class Writer:
         self._item_done(item, status)
 
     def compaction(self, summary: str) -> None:
-        """The summary that the conversation goes on from, as an item that only we can open."""
+        """The summary from which the conversation continues, sealed in an item."""
         self.close_item()
         self.characters += len(summary)
         self._cuts.append({"compaction": len(summary)})
@@ -285,7 +260,7 @@ class Writer:
         self._call_ids.add(call_id)
         return call_id
 
-    # Items and parts.
+    # Items and parts
 
     def close_item(self, status: ItemStatus = "completed") -> None:
         """Close the open item, if there is one; a call that is ``incomplete`` is left."""
@@ -316,12 +291,14 @@ class Writer:
         kind = fields["type"]
         own_id = fields["call_id"] if kind == "tool_call" else item_id(kind, f"{self._id}_{index}")
         item = {"id": own_id, "type": kind, "status": "in_progress", **fields}
-        self._told.tell("response.output_item.added", output_index=index, item=item)
+        self.events.add("response.output_item.added", output_index=index, item=item)
         return item
 
     def _item_done(self, item: Json, status: ItemStatus) -> None:
         item["status"] = status
-        self._told.tell_end("response.output_item.done", output_index=len(self._output), item=item)
+        self.events.add_final(
+            "response.output_item.done", output_index=len(self._output), item=item
+        )
         self._output.append(item)
 
     def _open_part(self, item: Json, part: StreamedPart) -> OpenPart:
@@ -331,11 +308,10 @@ class Writer:
             opened.where[part.index] = len(item[part.holder])
             item[part.holder].append(part.empty())
             if part.added:
-                self._told.tell(part.added, **opened.where, part=part.empty())
+                self.events.add(part.added, **opened.where, part=part.empty())
         return self._begin(opened)
 
     def _begin(self, opened: OpenPart) -> OpenPart:
-        """This part is open from now on."""
         self._open = opened
         self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
         part = opened.part
@@ -349,41 +325,40 @@ class Writer:
         """The path of nearly every event: one frame from prepared bytes, nothing else."""
         opened.text.write(delta)
         opened.cuts.add(len(delta))
-        after = opened.after
+        events, after = self.events, opened.after
         if logprobs:
             opened.logprobs += logprobs
             opened.cuts.add(LOGPROBS - len(logprobs))
             if len(logprobs) > MANY:
                 event = opened.part.text.delta
-                self._told.tell_end(event, **opened.where, delta=delta, logprobs=logprobs)
+                events.add_final(event, **opened.where, delta=delta, logprobs=logprobs)
                 return
             after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
-        told = self._told
-        number = b"%d" % told.number
-        told.number += 1
+        number = b"%d" % events.number
+        events.number += 1
         raw = b"".join((opened.before, number, opened.between, quoted(delta), after))
-        told.frames.append(Frame(raw))
+        events.frames.append(Frame(raw))
 
     def _close_part(self, opened: OpenPart) -> str:
-        """Tell the end of the part; returns its whole text."""
+        """The events of the part's end; returns its whole text."""
         part, text = opened.part, self._fill(opened)
         done: Json = {part.text.field: text}
         if part is TEXT:
             done["logprobs"] = opened.logprobs
         elif part is ARGUMENTS:
             done["name"] = _name(opened.item)
-        self._told.tell_end(part.text.done, **opened.where, **done)
+        self.events.add_final(part.text.done, **opened.where, **done)
         if part.done:
             whole = opened.item[part.holder][-1]
-            self._told.tell_end(part.done, **opened.where, part=whole)
+            self.events.add_final(part.done, **opened.where, part=whole)
         return text
 
     def _fill(self, opened: OpenPart) -> str:
-        """Put what was told of the part into its item; returns its whole text."""
+        """Put the text that was written into the item; returns it."""
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
         self._cuts[-1] = opened.cuts.of(text)
-        self._told.long.add(text)
+        self.events.long.add(text)
         if part.holder:
             whole = opened.item[part.holder][-1] | {part.text.field: text}
             if part is TEXT:

@@ -1,7 +1,7 @@
-"""Events in which long texts lie, written without writing these again.
+"""Writes events with long texts, each text only once.
 
 The end of a reply repeats a text three times: by itself, in its item, and in the response.  To
-write a string takes several milliseconds a megabyte, to copy what was written a fraction.
+write a string takes several milliseconds a megabyte, to copy the result a fraction.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from ...wire.json_slices import writing
 from ...wire.slices import Slices
 
 LONG = 64 * 1024
-"""Characters of a text that is not written again."""
 _HOLDERS = frozenset({"response", "output", "item", "content", "summary", "part", "function"})
-"""The fields below which the texts of a reply lie."""
+"""The fields that lead to the texts of a reply."""
 
 
 class LongTexts:
-    """Those of one response, and what is written for each.  A text is known by its identity, so
-    it is held: once it were gone, another could have the same."""
+    """The long texts of one response. A text is known by its identity, so it is held: else another
+    object could get the same."""
 
     def __init__(self) -> None:
         self._written: dict[int, tuple[str, bytes]] = {}
@@ -30,13 +29,13 @@ class LongTexts:
         return bool(self._written)
 
     def add(self, text: str) -> None:
-        """One that will be told, if it is long."""
+        """Remember a text, if it is long."""
         if len(text) > LONG:
             self._written[id(text)] = text, quoted(text)
 
     def writing(self, value: Any) -> Slices[bytes]:
-        """What `dumps` writes for a value, in slices.  A lone surrogate is escaped where it
-        stands, and `dumps` then escapes all else that is not ASCII as well."""
+        """What `dumps` writes for a value, in slices; but only the string with a lone surrogate is
+        escaped, where `dumps` escapes all that is not ASCII."""
         if not self:
             return (yield from writing(value))
         out: list[bytes] = []
@@ -69,7 +68,7 @@ class LongTexts:
         yield
 
     def _is_in(self, member: Any) -> bool:
-        """Whether a long text lies in an item or a part; a response may have thousands."""
+        """Whether an item or a part holds a long text; a response may have thousands."""
         if not isinstance(member, dict):
             return False
         return any(

@@ -1,11 +1,9 @@
 """The output items of a response: their shapes, and the texts that are streamed in them.
 
-The parts are a table: it says what may lie in what and by which events it is told,
-and the writer can open nothing that is not in it.
-
-A tool call comes back as the item of its own kind.  Function and custom calls carry
-one text, which is streamed; the others carry a structure, made here from the complete
-arguments, which are the fields of that structure (see `tool_schemas`).
+The parts are a table of what may lie in what, and by which events it is sent; the writer can open
+nothing else.  A tool call comes back as the item of its own kind.  Function and custom calls have
+one text, which is streamed; the others carry a structure made from the complete arguments (see
+`tool_schemas`).
 """
 
 from __future__ import annotations
@@ -25,12 +23,12 @@ from .dialects import Dialect
 
 @dataclass(frozen=True, slots=True)
 class StreamedPart:
-    """A text that is streamed: where it lies, and by which events it is told."""
+    """A text that is streamed: its place, and its events."""
 
     item: str
     """The kind of item that holds it: ``message``, ``reasoning`` or ``call``."""
     text: TextEvents
-    """The events that tell it, and the field in which it lies."""
+    """Its events, and its field."""
     type: str = ""
     """The type of the part; empty for a text that is a field of the item itself."""
     holder: str = ""
@@ -47,12 +45,7 @@ class StreamedPart:
         return {"type": self.type, self.text.field: "", **lists}
 
 
-_CONTENT = (
-    "content",
-    "response.content_part.added",
-    "response.content_part.done",
-    "content_index",
-)
+_CONTENT = ("content", "response.content_part.added", "response.content_part.done", "content_index")
 _SUMMARIES = (
     "summary",
     "response.reasoning_summary_part.added",
@@ -76,13 +69,13 @@ class OpenPart:
     output_index: int
     part: StreamedPart
     where: Json = field(default_factory=dict)
-    """The fields by which events name this part."""
+    """Of each event of this part."""
     before: bytes = b""
     between: bytes = b""
     after: bytes = b""
     """A delta event is ``before`` number ``between`` delta ``after``."""
     text: StringIO = field(default_factory=lambda: StringIO(newline=""))
-    """What was told.  As a list of deltas it would take ten times as much memory."""
+    """The text so far; a list of deltas would take ten times as much memory."""
     cuts: DeltaCuts = field(default_factory=DeltaCuts)
     logprobs: list[Json] = field(default_factory=list)
     annotations: list[Json] = field(default_factory=list)
@@ -112,10 +105,8 @@ def text_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
 
 
 def structured_call(kind: ToolKind, arguments: str) -> Json | None:
-    """The fields of a call item made of complete arguments, without ids and status.
-
-    None if the arguments do not fit the kind.
-    """
+    """The fields of a call item made from complete arguments, without ids and status; None if they
+    do not fit the kind."""
     try:
         values = loads(arguments.strip() or "{}")
     except NotJson:
@@ -124,11 +115,9 @@ def structured_call(kind: ToolKind, arguments: str) -> Json | None:
 
 
 def unfit_call(kind: ToolKind, arguments: str) -> Json:
-    """The fields of a call item whose arguments do not fit: one that runs nothing.
-
-    A search is tried with the arguments as its words.  The others name no command or no
-    file, which their tools report as a failure; ``incomplete`` is no status of a patch.
-    """
+    """The fields of a call item whose arguments do not fit: one that runs nothing. A search is
+    tried with the arguments as its words. The others name no command or no file, which their tools
+    report as a failure; ``incomplete`` is no status of a patch."""
     match kind:
         case "tool_search":
             return _tool_search({"query": arguments.strip()})

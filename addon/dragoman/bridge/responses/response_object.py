@@ -1,9 +1,9 @@
 """The response object: 31 fields, in every snapshot of every stream.
 
-The Open Responses schema requires all of them in each `response.*` event; the AI SDK
-refuses an object without ``id``, ``created_at`` and ``model``.  What the client asked
-for is echoed where it has the type the field must have, else the API's default
-stands; the writer changes only the six fields that a turn changes.
+The Open Responses schema requires all of them in each `response.*` event; the AI SDK refuses an
+object without ``id``, ``created_at`` and ``model``.  A field of the request is echoed if it has
+the right type, else the API's default stands; the writer changes only the six fields that a turn
+changes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ def snapshot(turn: TurnContext, response_id: str, created_at: int) -> Json:
         "incomplete_details": None,
         "model": turn.model,
         "previous_response_id": _string(ask, "previous_response_id"),
-        "instructions": _instructions(ask),
+        "instructions": ask.get("instructions")
+        if isinstance(ask.get("instructions"), str | list)
+        else None,
         "output": [],
         "error": None,
         "tools": _tools(ask),
         "tool_choice": _tool_choice(ask),
         "truncation": "auto" if ask.get("truncation") == "auto" else "disabled",
         "parallel_tool_calls": _flag(ask, "parallel_tool_calls", default=True),
-        "text": _text(ask),
+        "text": {"format": {"type": "text"}} | _present(_object(ask, "text")),
         "top_p": _number(ask, "top_p", 1.0),
         "presence_penalty": _number(ask, "presence_penalty", 0.0),
         "frequency_penalty": _number(ask, "frequency_penalty", 0.0),
@@ -50,8 +52,8 @@ def snapshot(turn: TurnContext, response_id: str, created_at: int) -> Json:
         "max_tool_calls": _integer(ask, "max_tool_calls"),
         "store": _flag(ask, "store", default=True),
         "background": False,
-        "service_tier": _service_tier(ask),
-        "metadata": _metadata(ask),
+        "service_tier": tier if (tier := ask.get("service_tier")) in _SERVICE_TIERS else "default",
+        "metadata": {k: v for k, v in _object(ask, "metadata").items() if isinstance(v, str)},
         "safety_identifier": _string(ask, "safety_identifier"),
         "prompt_cache_key": _string(ask, "prompt_cache_key"),
     }
@@ -74,11 +76,6 @@ def _number(ask: Mapping[str, Any], name: str, default: float) -> float:
     return value if isinstance(value, int) or math.isfinite(value) else default
 
 
-def _service_tier(ask: Mapping[str, Any]) -> str:
-    tier = _string(ask, "service_tier")
-    return tier if tier in _SERVICE_TIERS else "default"
-
-
 def _flag(ask: Mapping[str, Any], name: str, *, default: bool) -> bool:
     value = ask.get(name)
     return value if isinstance(value, bool) else default
@@ -89,23 +86,17 @@ def _object(ask: Mapping[str, Any], name: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _instructions(ask: Mapping[str, Any]) -> str | list[Any] | None:
-    value = ask.get("instructions")
-    return value if isinstance(value, str | list) else None
-
-
 def _tools(ask: Mapping[str, Any]) -> list[Json]:
     """The declared tools; of a function all four fields, null where the client had none."""
     tools = ask.get("tools")
     if not isinstance(tools, list):
         return []
-    return [_function(tool) | tool for tool in tools if isinstance(tool, dict)]
-
-
-def _function(tool: Json) -> Json:
-    if tool.get("type") != "function":
-        return {}
-    return {"type": "function", "description": None, "parameters": None, "strict": None}
+    function = {"type": "function", "description": None, "parameters": None, "strict": None}
+    return [
+        function | tool if tool.get("type") == "function" else tool
+        for tool in tools
+        if isinstance(tool, dict)
+    ]
 
 
 def _tool_choice(ask: Mapping[str, Any]) -> str | Json:
@@ -113,21 +104,13 @@ def _tool_choice(ask: Mapping[str, Any]) -> str | Json:
     return value if isinstance(value, str | dict) and value else "auto"
 
 
-def _text(ask: Mapping[str, Any]) -> Json:
-    return {"format": {"type": "text"}} | _present(_object(ask, "text"))
-
-
 def _reasoning(ask: Mapping[str, Any]) -> Json:
-    """Both keys always: clients of the published descriptions look for them, even null.  They
-    know of no effort that is a number, as Codex has it."""
+    """Always both keys, even null: clients of the published descriptions look for them. They know
+    no effort that is a number, as Codex has it."""
     reasoning = _object(ask, "reasoning")
     if not isinstance(reasoning.get("effort"), str):
         reasoning = reasoning | {"effort": None}
     return {"effort": None, "summary": None} | _present(reasoning)
-
-
-def _metadata(ask: Mapping[str, Any]) -> Json:
-    return {key: text for key, text in _object(ask, "metadata").items() if isinstance(text, str)}
 
 
 def _present(value: Json) -> Json:

@@ -1,8 +1,7 @@
-"""The page of both sides of a reply, frame by frame: what the upstream sent and what the
-client received in its place.
+"""The page of both sides of a reply, frame by frame.
 
-``-`` is a frame only of the upstream, ``+`` one only of the client; frames that carry the
-same text stand side by side, or are counted where the bridge did nothing but reword them.
+``-`` is a frame only of the upstream, ``+`` one only of the client; frames with the same text
+stand side by side, or are counted where the bridge only reworded them.
 """
 
 from __future__ import annotations
@@ -22,27 +21,24 @@ from .frame_text import carried, line_text, short
 from .page import Line, Page, Style, clean, count, joined, nothing, size
 
 MAX_COMPARED = 1_000
-"""Frames, or lines, of each side, behind those that both begin with: `difflib` takes half a
-second for them where every other one differs, and four times as long for twice as many."""
+"""Frames, or lines, of each side that are compared after their common beginning: `difflib` takes
+half a second where every other one differs, and four times as long for twice as many."""
 MAX_LINES = 40_000
-"""Of each side of a reply that is not streamed."""
 MAX_JSON = 1024 * 1024
-"""Bytes of a reply that is laid out."""
 MAX_LINE = 300
-"""Characters of a frame that are shown behind what it says."""
+"""Characters of a frame that are shown."""
 MAX_TEXT_LINE = 2_000
-"""Characters of a line of a reply that is not streamed."""
 _CONTEXT = 3
 MAX_PAGE_LINES = 12_000
 
 
 def diff_page(exchange: Exchange) -> Page:
-    """What became of each frame, or of each line of a reply that is not streamed."""
+    """Frames, or lines of a reply that is not streamed."""
     return _page(exchange, reworded=exchange.job != "bridge")
 
 
 def full_diff_page(exchange: Exchange) -> Page:
-    """The same with the frames that the bridge only reworded."""
+    """With the frames that the bridge only reworded."""
     return _page(exchange, reworded=True)
 
 
@@ -68,10 +64,8 @@ def _page(exchange: Exchange, *, reworded: bool) -> Page:
 
 
 class _FrameDiff:
-    """Both sides of a stream."""
-
     def __init__(self, exchange: Exchange, *, reworded: bool) -> None:
-        """`reworded`: whether frames are shown that carry the same text in other words."""
+        """`reworded`: whether to show frames with the same text in other words."""
         self._exchange = exchange
         self._reworded = reworded
         self._gaps = {
@@ -97,8 +91,8 @@ class _FrameDiff:
         return page
 
     def _compared(self, left: list[NumberedFrame], right: list[NumberedFrame]) -> Page:
-        """Frames of both sides, those that carry the same text side by side; what the client
-        received before one of its own stands behind the upstream's that it came with."""
+        """Frames of both sides, those with the same text side by side; what the client received
+        before one of its own stands after the upstream's."""
         page: Page = []
         came: Page = []
         matcher = SequenceMatcher(None, [_key(x) for x in left], [_key(x) for x in right])
@@ -119,7 +113,7 @@ class _FrameDiff:
         return page + came
 
     def _frame(self, sign: str, placed: NumberedFrame) -> Line:
-        """A frame: its number, its time, what it says, and its first characters."""
+        """A frame: number, time, summary and first characters."""
         side: Side = "upstream" if sign == "-" else "client"
         gap_ends, shift = self._gaps[side]
         end = placed.end + (shift if placed.end > gap_ends else 0)
@@ -134,7 +128,6 @@ class _FrameDiff:
 
 
 def _common(left: Sequence[object], right: Sequence[object]) -> int:
-    """How many elements both begin with."""
     pairs = zip(left, right, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
 
@@ -190,7 +183,7 @@ def _line(sign: str, text: str, style: Style = "text") -> Line:
 
 
 def _laid_out(body: bytes) -> list[str]:
-    """A body as lines: JSON with one member a line, else as it is."""
+    """JSON with one member a line, else as it is."""
     text = body.decode("utf-8", "replace")
     if len(body) <= MAX_JSON:
         with suppress(NotJson, RecursionError, ValueError):

@@ -1,4 +1,4 @@
-"""A frame in one line: what it says in a few words, then its text."""
+"""A frame in one line: a summary, then its text."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from ..parse.values import string
 from .page import clean, one_line
 
 MAX_LINE = 8_000
-"""Characters of a line that are shown."""
 SAYS = 34
-"""Characters of what a frame says: with number and time, half of a window has room for it."""
+"""Characters of the summary: with number and time, it fits half of a window."""
 
 
 def short(value: object) -> str:
-    """What a chunk or an event says, in the width of its column."""
+    """A chunk or an event, in the width of its column."""
     says = one_line(", ".join(_says(value)) if isinstance(value, dict) else "", SAYS)
     return f"{says:<{SAYS}}"
 
 
 def _says(value: Json) -> Iterator[str]:
-    """What a chunk or an event says, phrase by phrase."""
     if (kind := string(value.get("type"))) and not value.get("delta"):
         yield kind.removeprefix("response.")
     choices = chat_delta.choices(value)
     for choice in choices:
-        calls = map(read_delta, elements(choice.said))
+        calls = map(read_delta, elements(choice.delta))
         yield from (f"call {call.name}" for call in calls if call and call.name)
     if text := carried(value):
         yield json.dumps(text[:SAYS], ensure_ascii=False)
@@ -42,12 +40,12 @@ def _says(value: Json) -> Iterator[str]:
 
 
 def carried(value: object) -> str:
-    """The text that a chunk or an event adds: words, or arguments of calls."""
+    """The text of a chunk or an event: words, or arguments of calls."""
     if not isinstance(value, dict):
         return ""
     if string(value.get("type")) in DELTAS:
         return string(value.get("delta"))
-    return "".join(_carried_by_delta(choice.said) for choice in chat_delta.choices(value))
+    return "".join(_carried_by_delta(choice.delta) for choice in chat_delta.choices(value))
 
 
 def _carried_by_delta(delta: Json) -> str:
@@ -57,7 +55,6 @@ def _carried_by_delta(delta: Json) -> str:
 
 
 def line_text(line: bytes, limit: int = MAX_LINE) -> str:
-    """A line of a frame as text, cut if it is long."""
     text = line[: 4 * limit].decode("utf-8", "replace")
     left_out = len(line) - 4 * limit if len(line) > 4 * limit else len(text) - limit
     more = f" … and {left_out:,} more" if left_out > 0 else ""

@@ -1,8 +1,8 @@
-"""Lines of text for a person: cleaned, cut to a bearable length, each with a style.
+"""Lines of text for a person.
 
-What the models, hosts and clients wrote may hold anything.  `clean` makes what would
-steer a terminal, hide or reorder text visible, and `cut` leaves the middle out of what
-nobody reads to its end, saying how much.  Styles are names of mitmproxy's palette.
+Models, hosts and clients may write anything. `clean` makes visible what would steer a terminal,
+hide or reorder text, and `cut` leaves out the middle of long texts.  Styles are names of
+mitmproxy's palette.
 """
 
 from __future__ import annotations
@@ -15,19 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...wire.json_codec import NotJson, loads
-from ..stats import aligned
 
 Style = Literal["text", "header", "highlight", "error", "key"]
 
 WIDTH = 76
-"""Columns of headings and of wrapped prose."""
 MAX_TEXT = 64 * 1024
-"""Characters of one text that are shown."""
 MAX_PRETTY = 512 * 1024
-"""Characters of a JSON text that is laid out."""
 
 _NAME = 13
-"""Columns of the name of a figure."""
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -47,8 +42,7 @@ Page = list[Line]
 
 
 def clean(text: str) -> str:
-    """The text with every character that is not to be printed shown as its code, and LF
-    line ends."""
+    """Shows unprintable characters as their codes; line ends become LF."""
     if text.isascii() and text.isprintable():
         return text
     return _UNSAFE.sub(_code, _LINE_END.sub("\n", text))
@@ -60,7 +54,7 @@ def _code(match: re.Match[str]) -> str:
 
 
 def cut(text: str, limit: int = MAX_TEXT) -> str:
-    """The text, or three quarters of the limit from its start and one from its end."""
+    """A long text without its middle: three quarters of the limit are its start."""
     if len(text) <= limit:
         return text
     tail = limit // 4
@@ -69,18 +63,16 @@ def cut(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def one_line(text: str, limit: int = 80) -> str:
-    """A name or a message within a line."""
     short = " ".join(clean(text[: 4 * limit]).split())
     return short if len(short) <= limit else f"{short[: limit - 1]}…"
 
 
 def heading(title: str, style: Style = "header") -> Line:
-    """The line above a section."""
     return Line(f"── {title} ".ljust(WIDTH, "─"), style)
 
 
 def nothing(missing: int, whose: str) -> Line:
-    """In place of a body that is not there."""
+    """In place of a missing body."""
     if missing:
         return Line(
             f"{size(missing)} of {whose} were not kept: see the option dragoman_keep.", "key"
@@ -89,13 +81,13 @@ def nothing(missing: int, whose: str) -> Line:
 
 
 def block(text: str, limit: int = MAX_TEXT, *, mark: str = "  ", style: Style = "text") -> Page:
-    """The lines of a text behind a mark each, which tells them from the page's own."""
+    """The lines of a text, each after a mark that sets it off from the page's own."""
     lines = clean(cut(text, limit)).rstrip("\n").split("\n")
     return [Line(f"{mark}{line}".rstrip(), style) for line in lines]
 
 
 def prose(text: str, mark: str, limit: int = MAX_TEXT) -> Page:
-    """Text that is nothing but words: its long lines are wrapped."""
+    """Text with long lines wrapped."""
     lines = clean(cut(text, limit)).rstrip("\n").split("\n")
     return [Line(f"{mark}{piece}".rstrip()) for line in lines for piece in _wrapped(line)]
 
@@ -107,7 +99,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def pretty(text: str, limit: int = MAX_TEXT) -> Page:
-    """A JSON text laid out; as it is if it is none, or too large."""
+    """A JSON text laid out; other or too large texts as they are."""
     if len(text) <= MAX_PRETTY:
         with suppress(NotJson, RecursionError, ValueError):
             return list(_laid_out(loads(text), limit))
@@ -115,7 +107,6 @@ def pretty(text: str, limit: int = MAX_TEXT) -> Page:
 
 
 def pretty_value(value: Any, limit: int = MAX_TEXT) -> Page:
-    """A JSON value laid out."""
     try:
         return list(_laid_out(value, limit))
     except (RecursionError, ValueError):
@@ -123,8 +114,8 @@ def pretty_value(value: Any, limit: int = MAX_TEXT) -> Page:
 
 
 def _laid_out(value: Any, limit: int) -> Iterator[Line]:
-    """JSON with two spaces; the members of an object that are texts of several lines (a
-    script, a patch) as those lines, since escaped in one line nobody can read them."""
+    """Indented JSON; string members with several lines (a script, a patch) as those lines, since
+    nobody can read them escaped."""
     if not (isinstance(value, dict) and any(map(_is_long_text, value.values()))):
         yield from block(json.dumps(value, indent=2, ensure_ascii=False), limit)
         return
@@ -152,24 +143,23 @@ def size(number: int) -> str:
 
 
 def figures(name: str, *phrases: str) -> Page:
-    """The phrases that say something, behind a name: in as many lines as it takes."""
-    page: Page = []
-    text = ""
+    """The non-empty phrases after a name, in as many lines as needed."""
+    lines = filled(WIDTH - _NAME, *phrases)
+    return [Line(f"  {'' if n else name:<{_NAME - 2}}{text}") for n, text in enumerate(lines)]
+
+
+def filled(width: int, *phrases: str) -> list[str]:
+    """The phrases that say something, in as many lines of a width as it takes."""
+    lines: list[str] = []
     for phrase in filter(None, phrases):
-        more = joined(text, phrase)
-        if text and len(more) > WIDTH - _NAME:
-            page.append(_figure("" if page else name, text))
-            more = phrase
-        text = more
-    return [*page, _figure("" if page else name, text)] if text else []
-
-
-def _figure(name: str, text: str) -> Line:
-    return Line(f"  {name:<{_NAME - 2}}{text}")
+        if lines and len(more := joined(lines[-1], phrase)) <= width:
+            lines[-1] = more
+        else:
+            lines.append(phrase)
+    return lines
 
 
 def notes(lines: Iterable[str]) -> Page:
-    """What was done, one line of evidence after another."""
     page: Page = []
     for line in lines:
         first, *more = _wrapped(one_line(line, 200))
@@ -178,15 +168,22 @@ def notes(lines: Iterable[str]) -> Page:
 
 
 def stats_page(rows: list[list[str]]) -> Page:
-    """The table of all flows so far."""
-    return [Line(line) for line in aligned(rows).split("\n")]
+    """The table of all flows so far: a count stands before what it counts, as names are long."""
+    page: Page = []
+    for name, value in rows:
+        line = f"{value:>10}  {name}" if value.isdecimal() else f"{'':12}{name}: {value}"
+        if len(line) <= WIDTH:
+            page.append(Line(line))
+        else:
+            phrases = filled(WIDTH - 2, *value.split(" · "))
+            page += [Line(), heading(name), *(Line(f"  {text}") for text in phrases)]
+    return page
 
 
 def seconds(value: float) -> str:
-    """A duration."""
     return f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
 
 
 def joined(*phrases: str) -> str:
-    """The phrases that say something, in a line."""
+    """The non-empty phrases in a line."""
     return " · ".join(filter(None, phrases))

@@ -1,8 +1,7 @@
 """The page of a request: the conversation role by role, the tools by name, the rest.
 
-For a bridged flow it shows what could not be taken over, the request as the client sent
-it, and the chat request that went upstream; for a cured one the changes, and what they
-changed.
+A bridged flow shows what could not be converted, the client's request, and the chat request; a
+cured one the changes.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from .page import (
     Page,
     block,
     count,
+    filled,
     heading,
     joined,
     notes,
@@ -31,25 +31,25 @@ from .page import (
 
 MAX_FIRST = 4
 MAX_LAST = 60
-"""Messages that are shown: the first ones and the last ones."""
+"""The first and the last messages that are shown."""
 MAX_MESSAGE = 2_000
 MAX_LAST_MESSAGE = 8_000
-"""Characters of a message that are shown, and of the last one."""
+"""Characters that are shown."""
 MAX_TOOLS = 400
-_LIST_WIDTH = 74
+_LIST_WIDTH = 60
 
 
 def request_page(exchange: Exchange) -> Page:
-    """What was asked: of a bridged flow first by the client, then of the upstream."""
+    """The client's request, if it is another, then the upstream's."""
     bridged = exchange.job == "bridge"
     sent = parse_request(exchange.upstream_request)
     if sent is None:
         return _unread(exchange.upstream_request)
-    cured = not bridged and exchange.client_request != exchange.upstream_request
-    if not (bridged or cured):
-        return [_headline(sent), *_asked(sent)]
+    if exchange.client_request == exchange.upstream_request:
+        refused = _client(exchange, sent) if bridged else []
+        return [*_headline(sent), *refused, *_asked(sent)]
     asked = parse_request(exchange.client_request)
-    page = [_headline(sent, ", converted" if bridged else ", cured")]
+    page = _headline(sent, ", converted" if bridged else ", cured")
     if bridged:
         page += _client(exchange, asked)
     else:
@@ -68,7 +68,7 @@ def _asked(sent: ParsedRequest) -> Page:
 
 
 def _what_differs(asked: ParsedRequest, sent: ParsedRequest) -> ParsedRequest:
-    """Of a client's request, what is not the same in another."""
+    """The parts of a request that are not in another."""
     entries = set(sent.entries)
     settings = {
         name: value
@@ -79,19 +79,20 @@ def _what_differs(asked: ParsedRequest, sent: ParsedRequest) -> ParsedRequest:
     return replace(asked, entries=changed, tools=[], settings=settings)
 
 
-def _headline(sent: ParsedRequest, changed: str = "") -> Line:
-    phrases = (
+def _headline(sent: ParsedRequest, changed: str = "") -> Page:
+    lines = filled(
+        WIDTH,
         one_line(sent.model, 50) or "(no model)",
         count(len(sent.entries), "message" if sent.shape == "chat" else "item"),
         count(len(sent.tools), "tool"),
         "streamed" if sent.stream else "not streamed",
         f"{sent.shape} request{changed}",
     )
-    return Line(joined(*phrases), "highlight")
+    return [Line(line, "highlight") for line in lines]
 
 
 def _client(exchange: Exchange, asked: ParsedRequest | None) -> Page:
-    """What a client asked for that speaks Responses, and what became of it, in short."""
+    """A Responses client's request in short, and what was not converted."""
     page = [Line(), heading("The client asked")]
     if asked is None:
         page.append(Line("  (its request cannot be read)", "error"))
@@ -111,7 +112,6 @@ def _client(exchange: Exchange, asked: ParsedRequest | None) -> Page:
 
 
 def _list(names: list[str]) -> str:
-    """As many of the names as a line holds."""
     shown, width = 0, 0
     for name in names:
         width += len(one_line(name, 40)) + 2
@@ -152,7 +152,6 @@ def _entry(entry: Entry, number: int, limit: int) -> Page:
 
 
 def _tools(sent: ParsedRequest) -> Page:
-    """The names, as many in a line as it holds."""
     if not sent.tools:
         return []
     lines = [""]

@@ -1,7 +1,7 @@
-"""The page of a turn: what a person opens to understand it in five seconds.
+"""The page of a turn: how it ended, what was repaired or converted, what the model thought, said
+and called, what it cost and how long it took.
 
-How it ended, what was repaired or converted, then what the model thought, said and
-called, at last what it cost and how long it took.  It shows the client's side.
+It shows the client's side.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from ..parse.frames import moment
 from ..parse.reply import first_token, parse_reply
 from ..parse.request import parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
-from ..summary import summarizing_both
+from ..summary import model_asked, summarizing_both
 from .page import (
+    WIDTH,
     Line,
     Page,
     block,
     count,
     figures,
+    filled,
     heading,
     joined,
     notes,
@@ -34,19 +36,18 @@ from .page import (
 )
 
 MAX_CALLS = 200
-"""Calls and other parts of a choice that are shown."""
 MAX_BEFORE_CALLS = 1_500
-"""Characters of a text that stands before the calls that came after it."""
+"""Characters of a text that is shown before calls that came after it."""
 _JOBS = {"watch": "watched", "repair": "watched", "bridge": "bridged"}
 MIN_SPENT = 0.1
-"""Seconds from the first token to the end below which nobody saw tokens come at a rate."""
+"""Seconds from the first token to the end below which a rate means nothing."""
 _NO_FINISH = "no finish reason"
 
 
 def turn_page(exchange: Exchange) -> Page:
-    """The turn as the client received it, as far as it has come."""
+    """As far as the reply has come."""
     reading = parse_reply(exchange.client_reply)
-    page = [_headline(exchange, reading), *_done(exchange), *_error(exchange, reading)]
+    page = [*_headline(exchange, reading), *_error(exchange, reading), *_done(exchange)]
     for choice in reading.choices:
         page += _choice(choice, alone=len(reading.choices) == 1)
     if not reading.shape:
@@ -54,27 +55,26 @@ def turn_page(exchange: Exchange) -> Page:
     return page + _response(exchange, reading) + _costs(exchange, reading)
 
 
-def _headline(exchange: Exchange, reading: ParsedReply) -> Line:
+def _headline(exchange: Exchange, reading: ParsedReply) -> Page:
     outcome = _outcome(exchange)
     finishes = sorted({choice.finish or _NO_FINISH for choice in reading.choices})
     running = outcome.ending == "running"
-    return Line(
-        joined(
-            one_line(str(outcome), 60),
-            one_line(reading.model, 50) or "LLM",
-            f"HTTP {exchange.status}" if exchange.status >= 400 else "",
-            f"{len(reading.choices)} choices" if len(reading.choices) > 1 else "",
-            ", ".join(one_line(f, 40) for f in finishes) if not running else "",
-            seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
-            "repaired" if exchange.calls else "",
-            _JOBS[exchange.job] if exchange.job == "bridge" or not exchange.calls else "",
-        ),
-        "error" if outcome.ending == "failed" else "highlight",
+    lines = filled(
+        WIDTH,
+        one_line(str(outcome), 60),
+        one_line(reading.model or model_asked(exchange.client_request), 50),
+        f"HTTP {exchange.status}" if exchange.status >= 400 else "",
+        f"{len(reading.choices)} choices" if len(reading.choices) > 1 else "",
+        ", ".join(one_line(f, 40) for f in finishes) if not running else "",
+        seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
+        "repaired" if exchange.calls else "",
+        _JOBS[exchange.job] if exchange.job == "bridge" or not exchange.calls else "",
     )
+    return [Line(line, "error" if outcome.ending == "failed" else "highlight") for line in lines]
 
 
 def _outcome(exchange: Exchange) -> Outcome:
-    """How it ended; an earlier Dragoman did not record that."""
+    """An earlier Dragoman did not record it."""
     if exchange.outcome is not None:
         return exchange.outcome
     sides = (exchange.upstream_reply, b""), (exchange.client_reply, b"")
@@ -84,7 +84,7 @@ def _outcome(exchange: Exchange) -> Outcome:
 
 
 def _done(exchange: Exchange) -> Page:
-    """What was done to the turn, and why: to the reply first."""
+    """What was done, to the reply first."""
     names = [
         one_line(str(name)) + (f" ×{times}" if times != 1 else "")
         for name, times in exchange.calls.items()
@@ -163,7 +163,7 @@ def _not_understood(exchange: Exchange) -> Page:
 
 
 def _response(exchange: Exchange, reading: ParsedReply) -> Page:
-    """What the response is called, and the one that it continues."""
+    """The ids of the response and of the one that it continues."""
     asked = parse_request(exchange.client_request)
     previous = asked.settings.get("previous_response_id") if asked else None
     lines = figures("id", one_line(reading.id))
@@ -197,7 +197,6 @@ def _tokens(usage: Counts | None, speed: str) -> tuple[str, ...]:
 
 
 def _speed(timing: Timing | None, token: float | None, usage: Counts | None) -> str:
-    """Tokens a second, from the first one to the end."""
     if timing is None or token is None or usage is None or not usage.output:
         return ""
     spent = timing.ended - token
@@ -216,7 +215,7 @@ def _times(timing: Timing | None, token: float | None) -> tuple[str, ...]:
 
 
 def _first_token(exchange: Exchange) -> float | None:
-    """When the upstream's first token came: by its own bytes where they were kept."""
+    """When the upstream's first token came: by its own bytes if they were kept."""
     timing = exchange.timing
     if timing is None:
         return None

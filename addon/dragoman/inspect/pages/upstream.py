@@ -1,8 +1,5 @@
-"""The page of what the upstream sent, as it was: frames, numbered, with their times.
-
-Beside each stands what it says in a few words.  What is not streamed is shown as its
-original text.
-"""
+"""The page of what the upstream sent: numbered frames with their times and a summary; a whole reply
+as its text."""
 
 from __future__ import annotations
 
@@ -16,15 +13,12 @@ from .frame_text import SAYS, line_text, short
 from .page import Line, Page, count, joined, nothing, pretty, size
 
 MAX_SHOWN = 8_000
-"""Frames at the start that are shown."""
 MAX_PAGE = 4 * 1024 * 1024
-"""Bytes of frames that are shown, at the least those of one."""
 _EOL = re.compile(rb"\r\n|\n|\r")
 _MARGIN = 18 + SAYS + 2
 
 
 def upstream_page(exchange: Exchange) -> Page:
-    """The upstream's reply before anything was done to it."""
     body, missing = exchange.upstream_reply, exchange.upstream_missing
     if not body:
         return [nothing(missing, "the upstream's reply")]
@@ -48,7 +42,6 @@ def upstream_page(exchange: Exchange) -> Page:
 
 
 def _within(placed: list[NumberedFrame]) -> list[NumberedFrame]:
-    """The frames that begin within the size of a page."""
     kept, total = 0, 0
     for each in placed:
         if total > MAX_PAGE:
@@ -59,7 +52,7 @@ def _within(placed: list[NumberedFrame]) -> list[NumberedFrame]:
 
 
 def _frame(placed: NumberedFrame, exchange: Exchange, shift: int) -> Page:
-    """The frame's lines; the first has its number and the time of its last byte, which stood
+    """The frame's lines; the first with its number and the time of its last byte, which stood
     `shift` bytes further in the whole."""
     at = moment(exchange.timing, placed.end + shift, "upstream")
     time = f"{at:.3f} s" if at is not None else ""

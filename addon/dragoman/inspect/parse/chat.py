@@ -1,7 +1,6 @@
-"""A chat reply read: chunks of a stream, or one message.
+"""Reads a chat reply: chunks of a stream, or one message, which has the fields of a delta.
 
-A message has the fields of a delta.  Which delta belongs to which call is decided as
-the bridge decides it (`wire.chat_calls`).
+Deltas belong to calls as in the bridge (`wire.chat_calls`).
 """
 
 from __future__ import annotations
@@ -17,20 +16,16 @@ from .values import ParsedCall, ParsedChoice, Prose, ProseKind, objects, string
 
 @dataclass(slots=True)
 class _ProseRun:
-    """Words of one kind that followed one another."""
-
     kind: ProseKind
     fragments: list[str]
 
 
 @dataclass(slots=True)
 class _ChoiceSoFar:
-    """What one choice has said so far."""
-
     parts: list[_ProseRun | Call] = field(default_factory=list)
     calls: CallAssembler = field(default_factory=CallAssembler)
     custom: set[int] = field(default_factory=set)
-    """The places in `parts` of calls of custom tools."""
+    """Places in `parts`."""
     finish: str = ""
 
     def prose(self, kind: ProseKind, text: str) -> None:
@@ -41,7 +36,7 @@ class _ChoiceSoFar:
             self.parts.append(_ProseRun(kind, [text]))
 
     def call(self, element: Json, *, whole: bool) -> bool:
-        """An element of ``tool_calls``; returns whether it says anything."""
+        """Returns whether the element says anything."""
         delta = read_delta(element)
         if delta is None or delta.silent:
             return False
@@ -64,7 +59,7 @@ class _ChoiceSoFar:
 
 
 class ChatReader:
-    """Reads chunks, or a whole ``chat.completion``, one object after another."""
+    """Reads chunks, or a whole ``chat.completion``."""
 
     def __init__(self) -> None:
         self._said: dict[int, _ChoiceSoFar] = {}
@@ -82,12 +77,11 @@ class ChatReader:
 
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:
-        """What has been said, by index."""
         return tuple(said.choice(index) for index, said in sorted(self._said.items()))
 
     def _choice(self, choice: chat_delta.ChoiceDelta) -> bool:
         said = self._said.setdefault(choice.index, _ChoiceSoFar())
-        carried = _delta(said, choice.said, whole=choice.whole)
+        carried = _delta(said, choice.delta, whole=choice.whole)
         said.finish = string(choice.fields.get("finish_reason")) or said.finish
         return carried
 

@@ -1,7 +1,7 @@
-"""The frames of a body that was kept: numbered, placed, and when they came.
+"""The frames of a kept body with their numbers, places and times.
 
-A person may open a stream of any size, so the work has a bound: the frames at the
-start up to a limit, and those at the end, where a stream says how it went.
+A stream may have any size, so only the frames at the start up to a limit are read, and those at
+the end, where a stream says how it went.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from ..exchange import Timing
 
 MAX_FRAMES = 30_000
 MAX_BYTES = 12 * 1024 * 1024
-"""Of the frames at the start that are looked at."""
 _TAIL = 48 * 1024
-"""Bytes at the end that are looked at when the limit was reached before."""
+"""Bytes at the end of a longer body that are read."""
 _SLICE = 256 * 1024
 Side = Literal["upstream", "client"]
 
@@ -32,12 +31,12 @@ class NumberedFrame:
     number: int
     """From 1."""
     end: int
-    """The offset in the body behind its last byte."""
+    """The offset after its last byte."""
     frame: Frame
 
     @property
     def value(self) -> Any:
-        """The JSON it carries; None if none can be read."""
+        """Its JSON value; None if it has none."""
         data = self.frame.data if self.frame.whole else None
         if not data:
             return None
@@ -49,8 +48,6 @@ class NumberedFrame:
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """What is looked at of a stream."""
-
     head: list[NumberedFrame]
     tail: list[NumberedFrame]
     """Empty if the head is all."""
@@ -64,7 +61,7 @@ class Frames:
 
 
 def frames(body: bytes, start: int = 0, number: int = 1) -> Iterator[NumberedFrame]:
-    """The frames of a stream, found one after another; the last may be unfinished."""
+    """The frames of a stream; the last may be unfinished."""
     splitter = FrameSplitter()
     end = at = start
     while at < len(body):
@@ -82,7 +79,7 @@ def frames(body: bytes, start: int = 0, number: int = 1) -> Iterator[NumberedFra
 
 
 def head_and_tail(body: bytes, limit: int = MAX_FRAMES) -> Frames:
-    """The frames at the start, up to a number and a size, and those at the end."""
+    """The frames at the start, within the limits, and those at the end."""
     head = []
     for placed in islice(frames(body), limit):
         head.append(placed)

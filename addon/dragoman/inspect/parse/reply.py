@@ -1,12 +1,13 @@
-"""A reply's body, of whatever shape and however far it has come, as a `ParsedReply`.
+"""Parses a reply's body of any shape, even unfinished: chat and Responses, streamed and not, and
+errors; the bytes show which.
 
-Chat and Responses, streamed and not, and errors in place of either; the bytes alone
-tell which it is.  Reads any bytes and raises nothing.
+Raises nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -21,16 +22,15 @@ from .responses import ResponsesReader
 from .values import ParsedChoice, ParsedReply, Shape
 
 MAX_WHOLE = 24 * 1024 * 1024
-"""Bytes of a body that is not streamed, to be read at all."""
+"""Bytes of a body that is not streamed, to be parsed."""
 
 
 def parse_reply(body: bytes) -> ParsedReply:
-    """What a reply says so far."""
     return _stream(body) if is_event_stream(body) else _whole(body)
 
 
 def first_token(body: bytes) -> int | None:
-    """The offset behind the first frame of a stream that carries a token."""
+    """The offset after the first frame of a stream with a token."""
     reader = ObjectReader()
     for placed in islice(frames(body), MAX_FRAMES) if is_event_stream(body) else ():
         value = unlisted(placed.value)
@@ -40,7 +40,7 @@ def first_token(body: bytes) -> int | None:
 
 
 class ObjectReader:
-    """Reads the JSON objects of a stream, one after another; the first tells its kind."""
+    """Reads the JSON objects of a stream; the first shows its API."""
 
     def __init__(self) -> None:
         self._reader: ChatReader | ResponsesReader | None = None
@@ -54,20 +54,6 @@ class ObjectReader:
         return isinstance(self._reader, kind) and self._reader.feed(value)
 
     @property
-    def shape(self) -> Shape:
-        if self._reader is None:
-            return ""
-        return "chat stream" if isinstance(self._reader, ChatReader) else "Responses stream"
-
-    @property
-    def model(self) -> str:
-        return self._reader.model if self._reader else ""
-
-    @property
-    def id(self) -> str:
-        return self._reader.id if self._reader else ""
-
-    @property
     def choices(self) -> tuple[ParsedChoice, ...]:
         return self._reader.choices if self._reader else ()
 
@@ -75,14 +61,22 @@ class ObjectReader:
     def usage(self) -> Counts | None:
         return self._reader.usage if self._reader else None
 
-    @property
-    def error(self) -> ErrorObject | None:
-        told = self._reader.error if isinstance(self._reader, ResponsesReader) else None
-        return told or self._error
+    def parsed(self) -> ParsedReply:
+        """The stream as far as it was read."""
+        reader = self._reader
+        if reader is None:
+            return ParsedReply(error=self._error)
+        if isinstance(reader, ChatReader):
+            return _parsed(reader, "chat stream", self._error)
+        return _parsed(reader, "Responses stream", reader.error or self._error)
 
-    @property
-    def ended(self) -> bool:
-        return self._reader is not None and self._reader.ended
+
+def _parsed(
+    reader: ChatReader | ResponsesReader, shape: Shape, error: ErrorObject | None
+) -> ParsedReply:
+    return ParsedReply(
+        shape, reader.model, reader.id, reader.choices, reader.usage, error, reader.ended
+    )
 
 
 def _stream(body: bytes) -> ParsedReply:
@@ -97,14 +91,10 @@ def _stream(body: bytes) -> ParsedReply:
             reader.feed(value)
         else:
             unread += 1
-    return ParsedReply(
-        shape=reader.shape,
-        model=reader.model,
-        id=reader.id,
-        choices=reader.choices,
-        usage=reader.usage,
-        error=reader.error,
-        ended=bool(reader.shape) and (done or reader.ended),
+    reply = reader.parsed()
+    return replace(
+        reply,
+        ended=reply.ended or (done and bool(reply.shape)),
         frames=looked.total,
         unread=unread,
         skipped=looked.skipped_bytes,
@@ -112,7 +102,7 @@ def _stream(body: bytes) -> ParsedReply:
 
 
 def _values(placed: list[NumberedFrame]) -> Iterable[tuple[NumberedFrame, Any]]:
-    """The frames that carry data, with the JSON they carry."""
+    """The frames with data, and their JSON."""
     return ((each, unlisted(each.value)) for each in placed if each.frame.data is not None)
 
 
@@ -124,32 +114,16 @@ def _whole(body: bytes) -> ParsedReply:
 
 
 def parse_whole(value: object) -> ParsedReply:
-    """What a reply says that is not streamed, from its JSON value."""
+    """Parses a reply that is not streamed, from its JSON value."""
     value = unlisted(value)
     if not isinstance(value, dict):
         return ParsedReply()
     if value.get("object") == "response" or isinstance(value.get("output"), list):
         responses = ResponsesReader()
         responses.snapshot(value)
-        return ParsedReply(
-            shape="Responses reply",
-            model=responses.model,
-            id=responses.id,
-            choices=responses.choices,
-            usage=responses.usage,
-            error=responses.error,
-            ended=True,
-        )
-    chat = ChatReader()
-    chat.feed(value)
-    error = read_error(value)
-    shape = bool(chat.choices or error)
-    return ParsedReply(
-        shape="chat reply" if shape else "",
-        model=chat.model,
-        id=chat.id,
-        choices=chat.choices,
-        usage=chat.usage,
-        error=error,
-        ended=True,
-    )
+        reply = _parsed(responses, "Responses reply", responses.error)
+    else:
+        chat, error = ChatReader(), read_error(value)
+        chat.feed(value)
+        reply = _parsed(chat, "chat reply" if chat.choices or error else "", error)
+    return replace(reply, ended=True)

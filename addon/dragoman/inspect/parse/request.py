@@ -1,6 +1,6 @@
-"""A request read for a person: the conversation, the tools and the settings of either API.
+"""Parses a request of either API, to be shown.
 
-Reads any JSON: what has not the type it should have is left out or shown as JSON.
+Values of unexpected types are left out or shown as JSON.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from ...wire.json_codec import Json, NotJson, dumps, loads
 from .values import objects, string
 
 MAX_REQUEST = 24 * 1024 * 1024
-"""Bytes of a request, to be read at all."""
-_NOT_SETTINGS = frozenset({"model", "messages", "input", "instructions", "tools", "stream"})
+_CONVERSATIONS = ("messages", "input", "tool_outputs")
+"""Of a chat request, of a Responses request, and of what is submitted to a response."""
+_NOT_SETTINGS = frozenset({"model", *_CONVERSATIONS, "instructions", "tools", "stream"})
 _ROLE_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "type", "id"})
 _TEXT_NAMES = ("text", "thinking", "refusal")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message, or an item that is none."""
+    """A message, or another item."""
 
     role: str
     """The role, or the type of the item."""
@@ -35,8 +36,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """A request as it was understood."""
-
     shape: Literal["chat", "Responses"]
     model: str
     stream: bool
@@ -46,12 +45,12 @@ class ParsedRequest:
 
 
 def parse_request(body: bytes) -> ParsedRequest | None:
-    """What a request asks; None if it is no request of an LLM."""
+    """None if it is no request of an LLM."""
     try:
         value = loads(body) if len(body) <= MAX_REQUEST else None
     except NotJson:
         return None
-    if not isinstance(value, dict) or not ("messages" in value or "input" in value):
+    if not isinstance(value, dict) or value.keys().isdisjoint(_CONVERSATIONS):
         return None
     chat = "messages" in value
     return ParsedRequest(
@@ -88,7 +87,8 @@ def _call(value: Json) -> tuple[str, str]:
 
 
 def _items(value: Json) -> list[Entry]:
-    instructions, items = _text(value.get("instructions")), value.get("input")
+    instructions = _text(value.get("instructions"))
+    items = value.get("input", value.get("tool_outputs"))
     first = [Entry("instructions", instructions)] if instructions else []
     if isinstance(items, list):
         return first + [_item(item) for item in items]
@@ -108,14 +108,15 @@ def _item(value: object) -> Entry:
         arguments = value.get("arguments", value.get("input", value.get("action")))
         name = string(value.get("name")) or kind
         return Entry(kind, calls=((name, _text(arguments)),), about=call_id)
-    if kind.endswith("_output"):
-        return Entry(kind, _text(value.get("output")), about=call_id)
+    if kind.endswith("_output") or (not kind and "output" in value):
+        about = call_id or string(value.get("tool_call_id"))
+        return Entry(kind or "tool output", _text(value.get("output")), about=about)
     rest = {name: member for name, member in value.items() if name not in _ROLE_FIELDS}
     return Entry(kind or "(no type)", _text(rest))
 
 
 def _text(value: object) -> str:
-    """Content as text: parts one after another, what is no text named with its size."""
+    """Content as text; other parts are named with their size."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(part, dict) for part in value):
@@ -134,7 +135,7 @@ def _part(part: Json) -> str:
 
 
 def _tool(value: Json) -> list[str]:
-    """The names of a declared tool; a namespace holds several."""
+    """A namespace has several names."""
     inner = value.get("function", value.get("custom"))
     name = string((inner if isinstance(inner, dict) else value).get("name"))
     if within := objects(value.get("tools")):

@@ -1,8 +1,7 @@
-"""A Responses reply read: the events of a stream in any dialect, or one response object.
+"""Reads a Responses reply: the events of a stream in any dialect, or one response object.
 
-Some servers tell an item by deltas, some by its end, some only by the last snapshot.
-Each is taken down by output index; an item that was told whole counts as it was told,
-one that was not as its deltas say.
+Some servers send an item as deltas, some only its end, some only the last snapshot.  Items are
+kept by output index; a whole item counts before its deltas.
 """
 
 from __future__ import annotations
@@ -25,17 +24,15 @@ _NO_ARGUMENTS = frozenset(
 
 @dataclass(slots=True)
 class _Item:
-    """An output item as far as it was told."""
-
     told: Json = field(default_factory=dict)
-    """The item itself, from the latest event that held it."""
+    """From the latest event that held it."""
     whole: bool = False
     texts: dict[tuple[TextKind, int], list[str]] = field(default_factory=dict)
-    """The text of each of its parts, in pieces."""
+    """Of each of its parts, in pieces."""
 
 
 class ResponsesReader:
-    """Reads events, or a whole ``response``, one object after another."""
+    """Reads events, or a whole ``response``."""
 
     def __init__(self) -> None:
         self._items: dict[int | str, _Item] = {}
@@ -65,7 +62,7 @@ class ResponsesReader:
         return False
 
     def snapshot(self, response: Json) -> None:
-        """A response object; its output counts for what was not told by events."""
+        """A response object; its output counts for items without events."""
         self.model = string(response.get("model")) or self.model
         self.id = string(response.get("id")) or self.id
         self.usage = counts(response) or self.usage
@@ -81,12 +78,11 @@ class ResponsesReader:
 
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:
-        """The one choice, if anything was told."""
         parts = tuple(part for item in self._items.values() for part in _parts(item))
         return (ParsedChoice(0, parts, self.finish),) if parts or self.finish else ()
 
     def _at(self, event: Json) -> _Item:
-        """The item that an event is about: by index, by id, or the latest."""
+        """The item of an event: by index, by id, or the latest."""
         index, item_id = event.get("output_index"), string(event.get("item_id"))
         if type(index) is int:
             key: int | str = index
@@ -113,7 +109,6 @@ class ResponsesReader:
         return string(told.get("type")).endswith("call")
 
     def _done(self, event: Json) -> None:
-        """The end of a text, with all of it."""
         told = DONES.get(string(event.get("type")))
         if told and (text := string(event.get(told.field))):
             self._fragments(event, told)[:] = [text]
@@ -131,7 +126,6 @@ def _finish(response: Json) -> str:
 
 
 def _parts(item: _Item) -> list[Prose | ParsedCall]:
-    """What an item says."""
     told = item.told
     kind = string(told.get("type"))
     if kind.endswith("_call") or any(part == "call" for part, _ in item.texts):
@@ -160,7 +154,7 @@ def _message(item: Json) -> list[Prose]:
 
 
 def _reasoning(item: Json) -> list[Prose]:
-    """The summary, and the reasoning itself if it is told and another text."""
+    """The summary, and the reasoning itself if that is another text."""
     texts: list[str] = []
     for holder in (item.get("summary"), item.get("content")):
         found = [string(part.get("text")) for part in objects(holder)]

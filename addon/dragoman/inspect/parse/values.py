@@ -1,9 +1,5 @@
-"""What a reply says, whatever its shape: the values that reading one comes to.
-
-The same turn gives the same parts from a chat stream, a chat message, a Responses
-stream and a Responses object (`reader` reads them), so what is shown of a turn does
-not depend on how it was sent.
-"""
+"""The values that a reply is parsed into, the same for a chat stream, a chat message, a Responses
+stream and a Responses object."""
 
 from __future__ import annotations
 
@@ -28,12 +24,10 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class ParsedCall:
-    """A tool call, as far as it has come."""
-
     name: str
     id: str
     arguments: str
-    """JSON text; of a custom tool its input, which is any text."""
+    """JSON text; a custom tool's input is any text."""
     kind: str = "function"
     """``function``, ``custom``, or the kind of the call item (``shell``, ``web_search``)."""
     namespace: str = ""
@@ -41,13 +35,10 @@ class ParsedCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedChoice:
-    """One answer; more than one only if the client asked for n > 1."""
-
     index: int = 0
     parts: tuple[Prose | ParsedCall, ...] = ()
-    """In the order in which they began."""
     finish: str = ""
-    """The finish reason, or the status of a response; empty if none came."""
+    """The finish reason, or the status of a response."""
 
     def prose(self, kind: ProseKind) -> str:
         """All of one kind."""
@@ -68,32 +59,29 @@ class ParsedChoice:
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply as it was understood."""
-
     shape: Shape = ""
-    """Empty if nothing in it was understood."""
+    """Empty if nothing was understood."""
     model: str = ""
     id: str = ""
     choices: tuple[ParsedChoice, ...] = ()
     usage: Counts | None = None
     error: ErrorObject | None = None
     ended: bool = False
-    """Whether the reply said that it was at its end."""
+    """Whether the reply has its end."""
     frames: int = 0
     """Of a stream."""
     unread: int = 0
-    """Frames that carry something which is no JSON object; a last one may be unfinished."""
+    """Frames without a JSON object; a last one may be unfinished."""
     skipped: int = 0
-    """Bytes in the middle that were not looked at, as there is too much."""
+    """Bytes in the middle of a large body that were not read."""
 
     @property
     def calls(self) -> tuple[ParsedCall, ...]:
-        """The calls of all choices."""
         return tuple(call for choice in self.choices for call in choice.calls)
 
 
 def string(value: object) -> str:
-    """The value if it is a string, else nothing."""
+    """The value if it is a string, else ""."""
     return value if isinstance(value, str) else ""
 
 

@@ -1,4 +1,4 @@
-"""What happens to a flow that is bridged, from its request to the end of its reply."""
+"""A bridged flow, from its request to the end of its reply."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
+from ...bridge.reply.answer import Answer, answering, failed
+from ...bridge.reply.converter import ReplyConverter
+from ...inspect.outcome import REFUSED, Ending, Outcome
 from ...notes import Evidence
 from ...stored.save_context import SaveContext
 from ...stored.store import NotOpened, StoreError
 from ...stored.stored_response import StoredResponse
 from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
-from ...wire.slices import emptied
-from ..content_decoding import is_unreadable
+from ...wire.slices import Slices, emptied
+from ..content_decoding import DecodingError, decoder_for, is_unreadable
+from ..error_responses import error_response, refusal
 from ..http_headers import (
     EVENT_STREAM,
     encoding_of,
     media_type,
+    reading_body,
     set_event_stream,
     set_stream_framing,
 )
 from ..observe.monitor import FlowMonitor, name_of
-from ..observe.recorder import ClientRequest
+from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
 from ..routes import ResponsesRoute, is_replayed
 from ..run_slices import ClientLeft, in_slices
@@ -33,19 +38,19 @@ from ..stored.async_store import AsyncStore
 from ..stored.endpoints import StoredEndpoints
 from ..stored.running_responses import Running
 from .bridge_stream import BridgeStream
-from .bridge_turn import BridgedTurn, give_whole, replaying, send_as_chat
+from .bridge_turn import BridgedTurn, replaying, send_as_chat
 
 logger = logging.getLogger(__name__)
 
-TOLD_HEADER = "x-dragoman"
+MISSED_HEADER = "x-dragoman"
 """Of a bridged reply: what the client asked for and did not get."""
-MAX_TOLD = 2000
+MAX_MISSED = 2000
 """Characters of its value: clients take 8 kB of all headers at least."""
-_NOT_TAKEN_OVER = ("dropped ", "downgraded ", "changed ", "ignored ", "lost ")
+_MISSED = ("dropped ", "downgraded ", "changed ", "ignored ", "lost ")
 """How notes begin that say so."""
 
-# Of the module, so that a script that is loaded anew finds what still runs, and a store
-# that is open.  It is closed when the process ends, after the last stream.
+# Of the module, so that a script that is loaded anew finds what still runs, and the open
+# store, which is closed when the process ends, after the last stream.
 _archive = AsyncStore()
 _running = Running()
 atexit.register(_archive.close)
@@ -53,13 +58,11 @@ _bridged: WeakKeyDictionary[http.HTTPFlow, BridgedTurn] = WeakKeyDictionary()
 
 
 class BridgeFlow:
-    """Bridges flows, and keeps their responses in `archive`."""
-
-    def __init__(self, witness: FlowMonitor, *, holds: bool) -> None:
+    def __init__(self, monitor: FlowMonitor, *, holds: bool) -> None:
         """`holds`: whether the end of a stream can be held until its response is kept."""
         self.archive = _archive
-        self.recall = StoredEndpoints(_archive, _running)
-        self._witness = witness
+        self.endpoints = StoredEndpoints(_archive, _running)
+        self._monitor = monitor
         self._holds = holds
 
     def __contains__(self, flow: http.HTTPFlow) -> bool:
@@ -74,8 +77,8 @@ class BridgeFlow:
         dialect: str,
         why: str,
     ) -> None:
-        """Send the request as a chat completions request, or have it refused.  `why` says in
-        words why it is bridged."""
+        """Send the request as a chat completions request, or refuse it.  `why` says in words
+        why it is bridged."""
         evidence = Evidence()
         evidence.note("bridged:", why)
         try:
@@ -90,20 +93,37 @@ class BridgeFlow:
                 running=_running,
             )
         except ClientLeft:
-            logger.info("%s: the client has left before its request was read", name_of(flow))
-            if flow.killable:
-                flow.kill()
+            _end_unanswered(flow, "its request was read")
             return
-        if bridged is None:
-            self._witness.open(flow, "bridge", evidence).answered_here = True
+        except (NotJson, Refused, StoreError) as error:
+            flow.response, reason = refusal(error), str(error)
+        except Exception:
+            logger.exception("%s: the request could not be converted", flow.request.pretty_host)
+            reason, message = "it could not be converted", "Dragoman could not convert the request."
+            flow.response = error_response(500, message)
+        else:
+            self._begin(flow, bridged)
             return
-        self._begin(flow, bridged)
+        evidence.note(REFUSED, reason)
+        evidence.request_left()
+        self._monitor.open(flow, "bridge", evidence).answered_here = True
+
+    async def answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> None:
+        """Answer from the stored responses."""
+        try:
+            flow.response = await self.endpoints.answer(flow, address)
+        except ClientLeft:
+            _end_unanswered(flow, "its answer was there")
+            return
+        ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
+        outcome = Outcome(ending, "answered from the stored responses")
+        flow.comment = flow.comment or str(outcome)
 
     async def convert_again(
         self, flow: http.HTTPFlow, asked: ClientRequest, settings: Settings, dialect: str
     ) -> bool:
-        """Have the reply to a replayed flow, whose request was converted when it ran, converted
-        once more; False if that cannot be.  `dialect`: that of the replay's own header."""
+        """Have the reply to a replayed flow, whose request was converted when it first ran,
+        converted again; False if that is impossible. `dialect`: of the replay's own header."""
         evidence = Evidence()
         evidence.note("bridged:", "it was when it ran first")
         if dialect:
@@ -117,27 +137,26 @@ class BridgeFlow:
         return True
 
     def _begin(self, flow: http.HTTPFlow, bridged: BridgedTurn) -> None:
-        """The request of a flow has been converted."""
         _bridged[flow] = bridged
         evidence, model = bridged.evidence, bridged.turn.model
         evidence.request_left()
         asked = bridged.client_request
-        record = self._witness.open(flow, "bridge", evidence, model=model, client_request=asked)
+        record = self._monitor.open(flow, "bridge", evidence, model=model, client_request=asked)
         record.tools = bridged.tools
 
     def begin_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """The upstream's headers have come: stream what can be streamed."""
+        """The upstream's headers have come: stream the reply if it can be streamed."""
         bridged = _bridged[flow]
         response.stream = False
         test = bridged.settings.repair
         bridged = replace(bridged, repair=test is None or test(flow))
         _bridged[flow] = bridged
-        record = self._witness.of(flow, "bridge")
+        record = self._monitor.of(flow, "bridge")
         record.upstream_status = response.status_code
         dialect = bridged.dialect.name
         record.options = bridged.settings.in_words(repair=bridged.repair, dialect=dialect)
-        if missed := _not_taken_over(bridged.evidence):
-            response.headers[TOLD_HEADER] = missed
+        if missed := _missed(bridged.evidence):
+            response.headers[MISSED_HEADER] = missed
         if bridged.turn.stream and 200 <= response.status_code < 300:
             self._stream(flow, response, bridged)
 
@@ -147,17 +166,26 @@ class BridgeFlow:
             logger.warning("%s: cannot decode %r on the way", name_of(flow), encoding)
             return
         try:
-            record = self._witness.of(flow, "bridge")
-            labelled = media_type(response) == EVENT_STREAM
+            record = self._monitor.of(flow, "bridge")
             holds = self._holds and not is_replayed(flow)
-            stream = bridged.stream(encoding, name_of(flow), record, labelled=labelled, holds=holds)
+            stream = BridgeStream(
+                bridged.reply(),
+                bridged.chunk_repair(),
+                decoder_for(encoding),
+                name=name_of(flow),
+                record=record,
+                heartbeat=bridged.settings.heartbeat,
+                labelled=media_type(response) == EVENT_STREAM,
+                keeps=holds and bridged.keeping is not None,
+                waits=holds,
+            )
         except Exception:  # the reply is then converted when it is whole, or refused
             logger.exception("%s: the bridge failed", name_of(flow))
             return
         response.stream = stream
         if bridged.keeping is not None:
             _running.began(flow, bridged.keeping.asker, stream)
-        self._witness.streams(flow, record)
+        self._monitor.streams(flow, record)
         set_event_stream(response)
         set_stream_framing(flow.request, response)
 
@@ -166,12 +194,12 @@ class BridgeFlow:
         stream = flow.response.stream if flow.response else None
         bridged = _bridged.get(flow)
         if bridged is not None and bridged.keeping is not None and isinstance(stream, BridgeStream):
-            kept = bridged.keeping.kept(stream.response, stream.cuts)
+            kept = bridged.keeping.kept(stream.reply.response, stream.reply.writer.cuts)
             await self._keep(flow, bridged.keeping, kept)
-            _running.ended(flow)  # before the client hears of its end, and goes on from it
+            _running.ended(flow)  # before the client receives its end, and continues it
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """The upstream's reply has ended: convert and keep what was not streamed."""
+        """The upstream's reply has ended: convert and keep it if it was not streamed."""
         bridged = _bridged[flow]
         if not response.stream:
             await self._give_whole(flow, response, bridged)
@@ -182,17 +210,28 @@ class BridgeFlow:
     async def _give_whole(
         self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn
     ) -> None:
-        reply, kept = bridged.reply(), None
+        """Convert a reply that was received whole, whatever the client asked for."""
+        reply, record = bridged.reply(), self._monitor.of(flow, "bridge")
         try:
-            record = self._witness.of(flow, "bridge")
-            kept = await give_whole(bridged, reply, response, flow, record)
+            answer = await in_slices(_answer(bridged, reply, response, record), flow)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
-        if bridged.keeping is not None:
+            await in_slices(reply.freeing(), None)
+            return
+        except DecodingError as error:
+            logger.error("%s: the upstream's body is unusable: %s", name_of(flow), error)
+            answer = failed(f"The upstream's body is unusable: {error}.")
+        except Exception:
+            logger.exception("%s: the bridge failed", name_of(flow))
+            answer = failed("Dragoman could not convert the upstream's reply.")
+        _send(answer, response)
+        if bridged.keeping is not None and reply.writer.ended and answer.status < 400:
+            cuts = reply.writer.cuts if answer.stream else b""
+            kept = bridged.keeping.kept(reply.response, cuts)
             await self._keep(flow, bridged.keeping, kept)
-        if kept is not None:
-            await in_slices(emptied(kept.response["output"]), None)
-        await in_slices(reply.letting_go(), None)
+            if kept is not None:
+                await in_slices(emptied(kept.response["output"]), None)
+        await in_slices(reply.freeing(), None)
 
     async def _keep(
         self, flow: http.HTTPFlow, keeping: SaveContext, kept: StoredResponse | None
@@ -208,13 +247,50 @@ class BridgeFlow:
             logger.exception("%s: this response is not kept", name_of(flow))
 
     def forget(self, flow: http.HTTPFlow) -> None:
-        """The flow is not bridged any more, if it was."""
+        """The flow is no longer bridged, if it was."""
         _running.ended(flow)
         _bridged.pop(flow, None)
 
 
-def _not_taken_over(evidence: Evidence) -> str:
+def _end_unanswered(flow: http.HTTPFlow, what: str) -> None:
+    logger.info("%s: the client has left before %s", name_of(flow), what)
+    if flow.killable:
+        flow.kill()
+
+
+def _answer(
+    bridged: BridgedTurn, reply: ReplyConverter, response: http.Response, record: FlowRecorder
+) -> Slices[Answer]:
+    """Raises `DecodingError`."""
+    body = yield from reading_body(response)
+    record.came(body)
+    return (
+        yield from answering(
+            reply,
+            body,
+            status=response.status_code,
+            stream=bridged.turn.stream,
+            retry_after=response.headers.get("retry-after", ""),
+            repair=bridged.chunk_repair(),
+        )
+    )
+
+
+def _send(answer: Answer, response: http.Response) -> None:
+    response.status_code = answer.status
+    if answer.retry_after:
+        response.headers["retry-after"] = answer.retry_after
+    for header in ("content-encoding", "location"):
+        response.headers.pop(header, None)
+    if answer.stream:
+        set_event_stream(response)
+    else:
+        response.headers["content-type"] = "application/json"
+    response.content = answer.body
+
+
+def _missed(evidence: Evidence) -> str:
     """What of the request could not be had, as the value of a header."""
-    lines = (line for line in evidence.request_lines() if line.startswith(_NOT_TAKEN_OVER))
+    lines = (line for line in evidence.request_lines() if line.startswith(_MISSED))
     text = "; ".join(lines).replace("×", "x")
-    return text.encode("ascii", "replace").decode()[:MAX_TOLD]
+    return text.encode("ascii", "replace").decode()[:MAX_MISSED]

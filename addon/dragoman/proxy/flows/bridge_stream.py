@@ -1,8 +1,8 @@
 """The stream of a bridged reply: ``bytes -> (decoding) -> repair -> bridge -> bytes``.
 
-The stages are composed in `bridge.reply.pipeline`; here are what surrounds them (decoding,
-the record, the log, the time) and their safety net: after a fault the client gets its one
-terminal, `response.failed`, and whatever still comes from the upstream is passed over.
+The stages are composed in `bridge.reply.pipeline`; here is what surrounds them: decoding, the
+record, the log and the clock.  After a fault the client gets its one terminal,
+`response.failed`, and whatever still comes from the upstream is ignored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.reply.pipeline import BridgePipeline
@@ -49,142 +48,38 @@ class BridgeStream(LiveStream):
         waits: bool,
     ) -> None:
         """`labelled`: whether the upstream says that it sends an event stream.  `keeps`: the
-        reply is to be kept, and before the client hears of its end.  `waits`: its end waits
+        reply has to be kept before the client receives its end.  `waits`: its end waits
         until a document has been read (`LiveStream.reading`)."""
-        super().__init__(name, record, heartbeat)
-        self._waits = waits
-        self._document: bytes | None = None
-        self._read: list[Frame] = []
-        """What came of the document."""
+        super().__init__(name, record, heartbeat, decoder)
+        self.reply = reply
         self._keeps = keeps
-        self._held = b""
-        self._cancelled = False
+        self._waits = waits
+        self._read: list[Frame] = []
+        """The frames made of the document."""
         self._over = False
-        self._ends_at: float | None = None
-        self._reply = reply
         self._pipeline = BridgePipeline(reply, repair, labelled=labelled, max_document=MAX_REPLY)
-        self._decoder = decoder
 
-    def _pass_on(self, data: bytes) -> bytes:
+    def _feed(self, data: bytes) -> bytes:
         out: list[Frame] = []
         try:
-            if not (self._over or self._cancelled):
-                self._run(data, out)
+            if not (self._over or self.cancelled):
+                self._convert(data, out)
         except DecodingError as error:
             logger.error("%s: upstream's compressed body is unusable: %s", self._name, error)
             self._fail(out, f"The upstream's compressed body is unusable: {error}.")
         except Exception:
             logger.exception("%s: the bridge failed", self._name)
             self._fail(out, "Dragoman could not convert the upstream's reply.")
-        if self._reply.settled and (out or self._ends_at is None):
-            self._ends_at = time.monotonic() + TURN_END
-        return self._given(out)
+        if self.reply.settled and (out or self.ends_at is None):
+            self.ends_at = time.monotonic() + TURN_END
+        return self._leaving(out)
 
-    @property
-    def response(self) -> dict[str, Any]:
-        """The response object as it stands."""
-        return self._reply.response
-
-    @property
-    def cuts(self) -> bytes:
-        """What the response does not say about its events; see `Writer.cuts`."""
-        return self._reply.cuts
-
-    def cancel(self) -> None:
-        """End the reply now; `http_stream` sends the end, and lets go of the upstream."""
-        self._cancelled = self._cancelled or not self._reply.finished
-        self._held += joined(self._reply.cancel())
-
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled
-
-    @property
-    def unread(self) -> bool:
-        return self._document is not None
-
-    def reading(self) -> Slices[None]:
-        document, self._document = self._document, None
-        try:
-            if document is not None and not self._reply.finished:
-                tell = self._read.extend
-                yield from self._pipeline.reading_document(document, tell)
-        except Exception:
-            logger.exception("%s: the bridge failed", self._name)
-            self._fail(self._read, "Dragoman could not convert the upstream's reply.")
-
-    def what_was_read(self) -> bytes:
-        out, self._read = self._read, []
-        if self._cancelled:  # its end is told already, and nobody has heard of it
-            self._held = joined(out) + self._held
-            return b""
-        sent = self._given(out)
-        self._record.left(sent)
-        return sent
-
-    @property
-    def ends_at(self) -> float | None:
-        return self._ends_at
-
-    def end(self) -> bytes:
-        if not self._held:
-            return b""
-        end, self._held = self._held, b""
-        return self._say(end)
-
-    def _given(self, out: list[Frame]) -> bytes:
-        """What is sent of `out`: not the end of a reply that is to be kept first."""
-        if self._reply.finished and not self._over:
-            self._over = True
-            self._ends_at = time.monotonic() + UPSTREAM_END
-        if not self._keeps:
-            # What was said of a cancelled reply, which nobody else sends then.
-            said, self._held = self._held, b""
-            return said + joined(out)
-        begins = len(out) - self._reply.end_frames if out else 0
-        self._held += joined(out[begins:])
-        return joined(out[:begins])
-
-    def _open(self) -> bytes:
-        return self._told(self._pipeline.open)
-
-    def _beat(self) -> bytes:
-        return self._told(self._pipeline.heartbeat)
-
-    def _give_up(self, error: str) -> bytes:
-        out: list[Frame] = []
-        message = broken_off(error)
-        try:
-            if not self._reply.finished:
-                out += self._pipeline.give_up(error)
-        except Exception:
-            logger.exception("%s: what was held is lost", self._name)
-        self._fail(out, message)
-        return self._given(out)
-
-    def _conclude(self) -> bytes:
-        if self._reply.finished:
-            return b""
-        self._record.evidence.note("inferred", "end of a stream that its host held open")
-        return self._told(self._pipeline.conclude)
-
-    def _told(self, tell: Callable[[], list[Frame]]) -> bytes:
-        out: list[Frame] = []
-        try:
-            out = tell()
-        except Exception:
-            logger.exception("%s: the bridge failed", self._name)
-            self._fail(out, "Dragoman could not write the reply.")
-        return self._given(out)
-
-    def _run(self, data: bytes, out: list[Frame]) -> None:
+    def _convert(self, data: bytes, out: list[Frame]) -> None:
         for plain in decoded(self._decoder, data, self._name):
             self._record.came(plain)
             out += self._pipeline.feed(plain)
-        if not data and not self._reply.finished:
-            self._close(out)
-
-    def _close(self, out: list[Frame]) -> None:
+        if data or self.reply.writer.ended:
+            return
         out += self._pipeline.close()
         document = self._pipeline.document
         if document is not None and self._waits:
@@ -192,9 +87,79 @@ class BridgeStream(LiveStream):
         elif document is not None:
             drained(self._pipeline.reading_document(document, out.extend))
 
+    def cancel(self) -> None:
+        """End the reply now; `http_stream` sends the end, and ends the upstream's part."""
+        self.cancelled = self.cancelled or not self.reply.writer.ended
+        self._held += joined(self.reply.cancel())
+
+    def reading(self) -> Slices[None]:
+        document, self._document = self._document, None
+        try:
+            if document is not None and not self.reply.writer.ended:
+                yield from self._pipeline.reading_document(document, self._read.extend)
+        except Exception:
+            logger.exception("%s: the bridge failed", self._name)
+            self._fail(self._read, "Dragoman could not convert the upstream's reply.")
+
+    def what_was_read(self) -> bytes:
+        out, self._read = self._read, []
+        if self.cancelled:  # its end is in `_held` already, and has not been sent
+            self._held = joined(out) + self._held
+            return b""
+        sent = self._leaving(out)
+        self._record.left(sent)
+        return sent
+
+    def opening(self) -> bytes:
+        self.began = True
+        return self._recorded(self._written(self.reply.open))
+
+    def heartbeat(self) -> bytes:
+        return self._recorded(self._written(self.reply.heartbeat))
+
+    def conclusion(self) -> bytes:
+        if self.reply.writer.ended:
+            return self._recorded(b"")
+        self._record.evidence.note("inferred", "end of a stream that its host held open")
+        return self._recorded(self._written(self._pipeline.conclude))
+
+    def last_word(self, error: str) -> bytes:
+        out: list[Frame] = []
+        try:
+            if not self.reply.writer.ended:
+                out += self._pipeline.give_up(error)
+        except Exception:
+            logger.exception("%s: what was held is lost", self._name)
+        self._fail(out, broken_off(error))
+        return self._recorded(self._leaving(out))
+
+    def _leaving(self, out: list[Frame]) -> bytes:
+        """What is sent of `out`: not the end of a reply that is to be kept first."""
+        if self.reply.writer.ended and not self._over:
+            self._over = True
+            self.ends_at = time.monotonic() + UPSTREAM_END
+        if not self._keeps:
+            # The end of a cancelled reply, which nothing else sends then.
+            end, self._held = self._held, b""
+            return end + joined(out)
+        if out and self.reply.writer.end_frames:
+            begins = len(out) - self.reply.writer.end_frames
+            self._held += joined(out[begins:])
+            out = out[:begins]
+        return joined(out)
+
+    def _written(self, write: Callable[[], list[Frame]]) -> bytes:
+        out: list[Frame] = []
+        try:
+            out = write()
+        except Exception:
+            logger.exception("%s: the bridge failed", self._name)
+            self._fail(out, "Dragoman could not write the reply.")
+        return self._leaving(out)
+
     def _fail(self, out: list[Frame], message: str) -> None:
         try:
             out += self._pipeline.fail(message)
         except Exception:
-            logger.exception("%s: not even the failure could be told", self._name)
+            logger.exception("%s: not even the failure could be sent", self._name)
             out += self._pipeline.leaving()

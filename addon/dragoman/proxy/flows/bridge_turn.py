@@ -1,7 +1,6 @@
-"""The two ends of a bridged flow: the request as it leaves, the reply as it returns.
+"""A bridged request: how it is sent, and what its reply needs of it (`BridgedTurn`).
 
-What a flow's request leaves for its reply is kept beside the flow (`BridgedTurn`), never
-in it: flows are saved to files and shown to people.
+That is kept beside the flow, never in it: flows are saved to files and shown to people.
 """
 
 from __future__ import annotations
@@ -10,20 +9,18 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mitmproxy import http
 
 from ...bridge.native.reply_repair import declared
-from ...bridge.reply.answer import Answer, answering, failed
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.chat_shapes import forming
-from ...bridge.request.convert import converting
+from ...bridge.request.convert import converting, without_stored
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose
 from ...bridge.turn_context import TurnContext
-from ...inspect.outcome import REFUSED
 from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
@@ -37,48 +34,35 @@ from ...stored.continuation import (
     with_references,
 )
 from ...stored.save_context import SaveContext
-from ...stored.store import StoreError
-from ...stored.stored_response import StoredResponse
 from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import MAX_ITEM_VALUES, TooMuch, reading, writing
 from ...wire.slices import Slices, emptied
-from ..content_decoding import (
-    CutOffError,
-    DecodingError,
-    TooLargeError,
-    UnknownEncodingError,
-    decoder_for,
-)
-from ..error_responses import error_response, refusal
-from ..http_headers import decoded, encoding_of, reading_body, set_event_stream, set_json
-from ..observe.monitor import name_of
-from ..observe.recorder import ClientRequest, FlowRecorder
+from ..content_decoding import CutOffError, DecodingError, TooLargeError, UnknownEncodingError
+from ..http_headers import decoded, encoding_of, set_json
+from ..observe.recorder import ClientRequest
 from ..options import Settings
 from ..response_owner import asker_of
 from ..routes import ResponsesRoute, is_replayed
-from ..run_slices import ClientLeft, in_slices
+from ..run_slices import in_slices
 from ..stored.async_store import AsyncStore
 from ..stored.running_responses import Running
-from .bridge_stream import BridgeStream
 from .repair_flow import asking
 
 logger = logging.getLogger(__name__)
 
 OWN_HEADERS = "x-dragoman-"
-"""How the names of headers begin that mean something only here, and never go upstream."""
+"""How the names of our own headers begin, which are never sent upstream."""
 DIALECT_HEADER = "x-dragoman-dialect"
 MAX_PLAIN = 128 * 1024 * 1024
-"""Bytes of a request's body, decompressed: hosts take 50 MB at most, images included, and one
-that is copied, as its parts are joined, holds others up by a fourth of a millisecond each."""
-_MAY_BE_LEFT = ("input", "messages")
-"""Where the items of a request are that has been made into another."""
+"""Bytes of a request's body, decompressed: hosts take 50 MB at most, images included, and to
+copy one takes a fourth of a millisecond a megabyte, in which all other flows wait."""
 _NOT_IN_AN_ADDRESS = re.compile(r"[\x00-\x20\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
 class BridgedTurn:
-    """What a bridged request leaves for its reply."""
+    """What the reply needs of its request."""
 
     turn: TurnContext
     dialect: Dialect
@@ -87,19 +71,20 @@ class BridgedTurn:
     evidence: Evidence
     client_request: ClientRequest
     keeping: SaveContext | None
-    """What it takes to keep the response; None if it is not to be kept."""
+    """None if the response is not to be kept."""
     repair: bool = True
     """Whether the user wants the reply repaired: known when its headers have come."""
 
-    def resumes(self, asker: bytes, response_id: str) -> bool:
-        """Whether this goes on with that response."""
+    @property
+    def resumed(self) -> tuple[bytes, str] | None:
+        """Whose response it continues with outputs of tools, and its id; None for a new one."""
         keeping = self.keeping
-        if keeping is None or keeping.resumes is None or keeping.asker != asker:
-            return False
-        return bool(keeping.resumes.response["id"] == response_id)
+        if keeping is None or keeping.resumes is None:
+            return None
+        return keeping.asker, keeping.resumes.response["id"]
 
     def reply(self) -> ReplyConverter:
-        """A reply of this turn that has not begun, or one that goes on."""
+        """The reply of this turn, before anything of it has come."""
         resumes = self.keeping.resumes if self.keeping else None
         return ReplyConverter(
             self.turn,
@@ -112,53 +97,37 @@ class BridgedTurn:
         )
 
     def chunk_repair(self) -> ChatStreamRepair | None:
-        """The repair stage in front of the reply, if the user wants it."""
+        """The repair stage before the bridge, if the user wants it."""
         if not self.repair:
             return None
         return ChatStreamRepair(self.tools, self.settings.policy, self.evidence, int(time.time()))
 
-    def stream(
-        self, encoding: str, name: str, record: FlowRecorder, *, labelled: bool, holds: bool
-    ) -> BridgeStream:
-        """The stream callable of this turn's reply; `labelled`, `holds`: see `BridgeStream`."""
-        return BridgeStream(
-            self.reply(),
-            self.chunk_repair(),
-            decoder_for(encoding),
-            name=name,
-            record=record,
-            heartbeat=self.settings.heartbeat,
-            labelled=labelled,
-            keeps=holds and self.keeping is not None,
-            waits=holds,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _ClientRequest:
-    """A request for something to be generated, with all that it refers to."""
+    """A request with all that it refers to."""
 
     plain: bytes
     """The body as the client sent it, decoded."""
     body: object
     """What is converted."""
     earlier: Sequence[dict[str, Any]] | None = None
-    """The items that it goes on from; None if responses are not kept."""
+    """The items before its own input; None if responses are not kept."""
     shown: Any = None
     """The request as the response echoes it, if that is another."""
     keeping: SaveContext | None = None
+    resumes: bytes = b""
+    """See `ClientRequest`."""
 
 
-async def _asked(
+async def _read_request(
     flow: http.HTTPFlow,
     address: ResponsesRoute,
     archive: AsyncStore,
     running: Running,
-    *,
     evidence: Evidence,
 ) -> _ClientRequest:
-    """Raises `Refused`, `StoreError` and `ClientLeft`.  A request that refers to nothing needs
-    no store."""
+    """Raises `Refused`, `StoreError` and `ClientLeft`."""
     request = flow.request
     plain = await in_slices(_plain(request), flow)
     body = await in_slices(_formed(plain, evidence), flow)
@@ -181,12 +150,15 @@ async def _asked(
     stream = {"stream": body.get("stream") is True}
     earlier = Continuation((), kept.before, kept.references, tuple(kept.inherited))
     said = await in_slices(going_on([], before, {}), flow)
+    answered = await in_slices(kept.asking(), flow) | stream
+    without_input = {name: value for name, value in answered.items() if name != "input"}
     return _ClientRequest(
         plain,
         await in_slices(resuming(kept, outputs), flow) | stream,
         said.items,
-        await in_slices(kept.asking(), flow) | stream,
+        answered,
         SaveContext(asker, kept.request, earlier, kept, outputs),
+        await in_slices(writing(without_input), flow),
     )
 
 
@@ -200,83 +172,67 @@ async def send_as_chat(
     dialect: str,
     bridged: Mapping[http.HTTPFlow, BridgedTurn],
     running: Running,
-) -> BridgedTurn | None:
-    """Turn the request into a chat completions request; None if it was refused, in which
-    case the flow has its response.  `dialect` is the value of `DIALECT_HEADER`; of those
-    that are `bridged` now none is resumed a second time, and none that is `running` is gone
-    on from.  Raises `ClientLeft`."""
+) -> BridgedTurn:
+    """Turn the request into a chat completions request.  `dialect` is the value of
+    `DIALECT_HEADER`; of those that are `bridged` now none is resumed a second time, and none
+    that is `running` is continued.  Raises `Refused`, `NotJson`, `StoreError`, `ClientLeft`."""
     request = flow.request
     option = dialect.strip().lower() or settings.dialect
     if option not in ("auto", *DIALECTS):
         evidence.note("unknown dialect asked for", option)
         option = settings.dialect
-    try:
-        _check_address(request)
-        asked = await _asked(flow, address, archive, running, evidence=evidence)
-        if asked.earlier:
-            evidence.note("continued with", f"{len(asked.earlier)} items from the store")
-        sent = await in_slices(_sent(asked, settings, evidence), flow)
-        # From here to the end nothing is awaited: then this one is among those that run.
-        _check_resumed(asked.keeping, bridged.values())
-    except ClientLeft:
-        raise
-    except (NotJson, Refused, StoreError) as error:
-        flow.response = refusal(error)
-        evidence.note(REFUSED, str(error))
-        return None
-    except Exception:
-        logger.exception("%s: the request could not be converted", request.pretty_host)
-        evidence.note(REFUSED, "it could not be converted")
-        flow.response = error_response(
-            500, "Dragoman could not convert the request.", type="server_error"
-        )
-        return None
-    chosen = _chosen(option, request)
-    client = ClientRequest(asked.plain, request.path, chosen.name)
+    # HTTP/1.1 would end such an address early: mitmproxy 11 takes it from HTTP/2 clients.
+    if _NOT_IN_AN_ADDRESS.search(request.path):
+        raise Refused("The request's address holds blanks or control characters.")
+    asked = await _read_request(flow, address, archive, running, evidence)
+    if asked.earlier:
+        evidence.note("continued with", f"{len(asked.earlier)} items from the store")
+    sent = await in_slices(_converted(asked, settings, evidence), flow)
+    chosen = _dialect(option, request)
+    client = ClientRequest(asked.plain, request.path, chosen.name, asked.resumes)
+    turn = BridgedTurn(sent.turn, chosen, sent.tools, settings, evidence, client, asked.keeping)
+    # From here until the caller lists this turn nothing is awaited.
+    if turn.resumed and any(other.resumed == turn.resumed for other in bridged.values()):
+        raise Refused("The outputs for this response have been sent, and it runs.", status=409)
     query = request.path.partition("?")[1:]
     request.path = f"{address.base}/chat/completions{''.join(query)}"
     set_json(request, sent.body)
-    return BridgedTurn(sent.turn, chosen, sent.tools, settings, evidence, client, asked.keeping)
+    return turn
 
 
 async def replaying(
     flow: http.HTTPFlow, client: ClientRequest, settings: Settings, evidence: Evidence
 ) -> BridgedTurn:
-    """The turn of a flow that was bridged and is sent once more.  Its chat request leaves as it
-    stands, whoever has edited it, with all that it had from the store; what `client` asked for
-    says what its reply becomes, which is not kept.  Raises `Refused`, `NotJson`, `ClientLeft`."""
-    body = await in_slices(_formed(client.body, evidence), flow)
-    if isinstance(body, dict) and isinstance(items := body.get("input"), list):
-        known = [item for item in items if not _is_reference(item)]
-        body = body | {"input": known or "(of the store)"}
+    """The turn of a bridged flow that is sent once more.  Its chat request is sent as it is,
+    whoever has edited it; the reply is converted as `client` asked, and not kept.  Raises
+    `Refused`, `NotJson`, `ClientLeft`."""
+    body = without_stored(await in_slices(_formed(client.resumes or client.body, evidence), flow))
     asked = _ClientRequest(client.body, body, (), body)
-    sent = await in_slices(_sent(asked, settings, evidence), flow)
+    sent = await in_slices(_converted(asked, settings, evidence), flow)
     tools = declared((await in_slices(asking(flow), flow)).tools)
-    chosen = _chosen(client.dialect, flow.request)
+    chosen = _dialect(client.dialect, flow.request)
     return BridgedTurn(sent.turn, chosen, tools, settings, evidence, client, None)
 
 
-def _is_reference(item: object) -> bool:
-    return isinstance(item, dict) and item.get("type") == "item_reference"
-
-
-def _chosen(option: str, request: http.Request) -> Dialect:
-    names = ("originator", "user-agent")
-    originator, user_agent = (request.headers.get(name, "") for name in names)
-    option = option if option in DIALECTS else "auto"
-    return choose(option, originator=originator, user_agent=user_agent)
+def _dialect(option: str, request: http.Request) -> Dialect:
+    headers = request.headers
+    return choose(
+        option, originator=headers.get("originator", ""), user_agent=headers.get("user-agent", "")
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
-    """A request as it leaves, and what its reply needs of it."""
+class _ChatRequest:
+    """A request as it is sent, and what its reply needs of it."""
 
     body: bytes
     turn: TurnContext
     tools: DeclaredTools
 
 
-def _sent(asked: _ClientRequest, settings: Settings, evidence: Evidence) -> Slices[_Sent]:
+def _converted(
+    asked: _ClientRequest, settings: Settings, evidence: Evidence
+) -> Slices[_ChatRequest]:
     """Raises `Refused` and `NotJson`."""
     conversion = yield from converting(
         asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier
@@ -286,28 +242,12 @@ def _sent(asked: _ClientRequest, settings: Settings, evidence: Evidence) -> Slic
         shown = {name: value for name, value in asked.shown.items() if name != "input"}
         turn = replace(turn, request=shown)
     body = yield from writing(chat)
-    tools = yield from DeclaredTools.reading(chat)
+    tools = yield from DeclaredTools.reading(conversion.declaring)
     yield from emptied(chat["messages"])
     for request in (asked.body, asked.shown):
         if isinstance(request, dict) and isinstance(items := request.get("input"), list):
             yield from emptied(items)
-    return _Sent(body, turn, tools)
-
-
-def _check_resumed(keeping: SaveContext | None, bridged: Iterable[BridgedTurn]) -> None:
-    """Raises `Refused` for outputs of tools that are sent a second time."""
-    if keeping is None or keeping.resumes is None:
-        return
-    response_id = keeping.resumes.response["id"]
-    if any(other.resumes(keeping.asker, response_id) for other in bridged):
-        raise Refused("The outputs for this response have been sent, and it runs.", status=409)
-
-
-def _check_address(request: http.Request) -> None:
-    """Raises `Refused` for an address that would end before its end in HTTP/1.1: mitmproxy
-    11 takes such from HTTP/2 clients."""
-    if _NOT_IN_AN_ADDRESS.search(request.path):
-        raise Refused("The request's address holds blanks or control characters.")
+    return _ChatRequest(body, turn, tools)
 
 
 def _plain(request: http.Request) -> Slices[bytes]:
@@ -327,7 +267,7 @@ def _plain(request: http.Request) -> Slices[bytes]:
             code="request_too_large",
         ) from None
     except CutOffError:
-        pass  # a checksum alone may be missing; what is no JSON is refused by its reader
+        pass  # perhaps only a checksum is missing; what is not JSON is refused later
     except DecodingError as error:
         raise Refused(f"The compressed request body is unusable: {error}.") from None
     return b"".join(body)
@@ -343,60 +283,7 @@ def _formed(plain: bytes, evidence: Evidence) -> Slices[Any]:
         raise Refused("The request body is not valid JSON.", code="invalid_json") from None
     body = yield from forming(value, evidence)
     if body is not value and isinstance(body, dict):
-        for name in _MAY_BE_LEFT:
+        for name in ("input", "messages"):
             if isinstance(left := value.get(name), list) and left is not body.get("input"):
                 yield from emptied(left)
     return body
-
-
-async def give_whole(
-    bridged: BridgedTurn,
-    reply: ReplyConverter,
-    response: http.Response,
-    flow: http.HTTPFlow,
-    record: FlowRecorder,
-) -> StoredResponse | None:
-    """Convert a reply that was received whole, whatever the client asked for; `reply` has not
-    begun.  Returns what is to be kept of it, if anything is.  Raises `ClientLeft`."""
-    name = name_of(flow)
-    try:
-        given = await in_slices(_given(bridged, reply, response, record), flow)
-    except ClientLeft:
-        raise
-    except DecodingError as error:
-        logger.error("%s: the upstream's body is unusable: %s", name, error)
-        given = failed(f"The upstream's body is unusable: {error}.")
-    except Exception:
-        logger.exception("%s: the bridge failed", name)
-        given = failed("Dragoman could not convert the upstream's reply.")
-    response.status_code = given.status
-    if given.retry_after:
-        response.headers["retry-after"] = given.retry_after
-    for header in ("content-encoding", "location"):
-        response.headers.pop(header, None)
-    if given.stream:
-        set_event_stream(response)
-    else:
-        response.headers["content-type"] = "application/json"
-    response.content = given.body
-    if bridged.keeping is None or not reply.finished or given.status >= 400:
-        return None
-    return bridged.keeping.kept(reply.response, reply.cuts if given.stream else b"")
-
-
-def _given(
-    bridged: BridgedTurn, reply: ReplyConverter, response: http.Response, record: FlowRecorder
-) -> Slices[Answer]:
-    """Raises `DecodingError`."""
-    body = yield from reading_body(response)
-    record.came(body)
-    return (
-        yield from answering(
-            reply,
-            body,
-            status=response.status_code,
-            stream=bridged.turn.stream,
-            retry_after=response.headers.get("retry-after", ""),
-            repair=bridged.chunk_repair(),
-        )
-    )

@@ -18,19 +18,14 @@ from mitmproxy import http
 
 from ...bridge.cure.chat_request import curing
 from ...bridge.cure.refusals import advice_on
+from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import Family, family_of
 from ...bridge.native.call_ids import renaming_calls
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reader import TurnReader
-from ...stored.turn_reasoning import (
-    History,
-    Remembered,
-    TurnNamer,
-    reading_history,
-    with_reasoning,
-)
-from ...wire.errors import Refused, said_by
-from ...wire.json_codec import Json, NotJson, loads
+from ...stored.turn_reasoning import History, Remembered, TurnNamer, reading_history, with_reasoning
+from ...wire.errors import Refused
+from ...wire.json_codec import Json, NotJson
 from ...wire.json_slices import reading, writing
 from ...wire.slices import Slices, emptied
 from ..body_clues import MAX_ERROR
@@ -52,6 +47,8 @@ _NAME = b'"model"'
 _MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,500})"')
 _SEARCHED = 1024 * 1024
 """Bytes that are searched by one call: a fraction of a millisecond."""
+_SAID = 8192
+"""Bytes of an error in which a refusal is looked for: gateways have it in a text of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +76,11 @@ class _Sent:
 class CureFlow:
     """Makes chat requests acceptable, and keeps what the next ones need in `archive`."""
 
-    def __init__(self, witness: FlowMonitor, archive: AsyncStore) -> None:
-        self._witness = witness
+    def __init__(self, monitor: FlowMonitor, archive: AsyncStore) -> None:
+        self._monitor = monitor
         self._archive = archive
         self._sent: WeakKeyDictionary[http.HTTPFlow, _Sent] = WeakKeyDictionary()
+        self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
 
     @staticmethod
     def wants(flow: http.HTTPFlow, settings: Settings) -> bool:
@@ -99,7 +97,8 @@ class CureFlow:
             if is_responses(flow.request):
                 await self._rename_calls(flow)
                 return
-            asked = await in_slices(_asking(flow.request), flow)
+            repairs = settings.repair is None or settings.repair(flow)
+            asked = await in_slices(_asking(flow.request, renames=repairs), flow)
             if asked is not None:
                 await self._cure(flow, asked)
         except ClientLeft:
@@ -116,10 +115,12 @@ class CureFlow:
         if asked.history is not None and self._archive.opened:
             request, known = await self._with_reasoning(flow, request, asked.history)
         cured = await in_slices(curing(request, asked.family), flow)
+        if cured.tool_names:
+            self._tool_names[flow] = cured.tool_names
         if cured.request is not asked.value:
             body = await in_slices(writing(cured.request), flow)
             set_json(flow.request, body)
-            record = recorder_of(flow) or self._witness.of(flow, "watch")
+            record = recorder_of(flow) or self._monitor.of(flow, "watch")
             record.sent_another(asked.plain)
             if known:
                 record.evidence.note(f"{CURED} put back", "remembered reasoning", known)
@@ -137,7 +138,7 @@ class CureFlow:
         request, renamed = await in_slices(renaming_calls(value), flow)
         if renamed:
             set_json(flow.request, await in_slices(writing(request), flow))
-            record = recorder_of(flow) or self._witness.of(flow, "watch")
+            record = recorder_of(flow) or self._monitor.of(flow, "watch")
             record.sent_another(plain)
             record.evidence.note(f"{CURED} renamed", "call ids", renamed)
             record.evidence.request_left()
@@ -174,14 +175,18 @@ class CureFlow:
         sent, response = self._sent.get(flow), flow.response
         return sent.reader if sent and response and response.status_code == 200 else None
 
-    async def keep(self, flow: http.HTTPFlow) -> None:
-        """Keep the turns that have ended."""
+    def tool_names(self, flow: http.HTTPFlow) -> ToolNames | None:
+        """The names of the client's tools, if some were sent with others."""
+        return self._tool_names.get(flow)
+
+    async def keep(self, flow: http.HTTPFlow, *, last: bool = False) -> None:
+        """Keep the turns that have ended; `last`: the whole reply has."""
         sent = self._sent.get(flow)
         if sent is None:
             return
         try:
-            for turn in sent.reader.take():
-                names = sent.namer.names(turn.called)
+            for turn in sent.reader.take(last=last):
+                names = await in_slices(sent.namer.names(turn.called), None)
                 await self._archive.keep_reasoning(
                     sent.asker, names, turn.reasoning, used=sent.used
                 )
@@ -198,9 +203,7 @@ class CureFlow:
         if response.status_code == 400 and is_chat(flow.request):
             _advise(flow, response)
         sent = self._sent.get(flow)
-        if sent is None:
-            return
-        if not response.stream and response.status_code == 200:
+        if sent is not None and not response.stream and response.status_code == 200:
             try:
                 body = await in_slices(reading_body(response), flow)
                 await in_slices(sent.reader.reading(body), flow)
@@ -208,22 +211,22 @@ class CureFlow:
                 pass
             except Exception:
                 logger.exception("%s: its reasoning is not remembered", name_of(flow))
-        await self.keep(flow)
+        await self.keep(flow, last=True)
         self.forget(flow)
 
     def forget(self, flow: http.HTTPFlow) -> None:
         """Nothing more comes of this flow."""
+        self._tool_names.pop(flow, None)
         self._sent.pop(flow, None)
 
 
 def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
     """Log what a user can do, if the refusal is a known one."""
     try:
-        body = body_of(response, MAX_ERROR)
-        advice = advice_on(said_by(loads(body)).message)
-    except (DecodingError, NotJson):
+        said = body_of(response, MAX_ERROR)[:_SAID].decode(errors="replace")
+    except DecodingError:
         return
-    if advice:
+    if advice := advice_on(said):
         logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
 
 
@@ -235,19 +238,20 @@ def _reading(request: http.Request) -> Slices[tuple[bytes, Any]]:
     return plain, ((yield from reading(plain)) if strict else None)
 
 
-def _asking(request: http.Request) -> Slices[_Asked | None]:
+def _asking(request: http.Request, *, renames: bool) -> Slices[_Asked | None]:
     """What is asked for, if it is for a model whose hosts refuse something; raises `NotJson`
-    and `DecodingError`."""
+    and `DecodingError`.  `renames`: whether the reply can be given the client's names."""
     plain, value = yield from _reading(request)
     model = value.get("model") if isinstance(value, dict) else None
     family = family_of(model) if isinstance(model, str) else None
     if family is None or not family.is_strict or not isinstance(value.get("messages"), list):
         return None
-    if family.refuses.missing_reasoning is None:
+    unknown = family.refuses.missing_reasoning if family.thinks(value) else None
+    renames = renames and family.refuses.tool_names
+    refuses = replace(family.refuses, missing_reasoning=unknown, tool_names=renames)
+    family = replace(family, refuses=refuses)
+    if unknown is None:
         return _Asked(plain, value, family, None)
-    if not family.thinks(value):
-        refuses = replace(family.refuses, missing_reasoning=None)
-        return _Asked(plain, value, replace(family, refuses=refuses), None)
     return _Asked(plain, value, family, (yield from reading_history(value["messages"])))
 
 

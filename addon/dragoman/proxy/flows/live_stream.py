@@ -1,9 +1,8 @@
 """What mitmproxy calls for a streamed reply: the part that all such streams share.
 
-A stream takes the pieces of the upstream's body and returns what is to be sent; it may
-also have something to say when no piece comes (`http_stream` asks).  Whatever happens in a
-stage, nothing may escape from here (mitmproxy would cut the stream), and what passes is
-recorded on both sides.
+A stream takes the pieces of the upstream's body and returns what is to be sent.  It may also
+send something when no piece comes (`http_stream` asks).  No exception may escape from here
+(mitmproxy would cut the stream), and both sides are recorded.
 """
 
 from __future__ import annotations
@@ -23,14 +22,27 @@ logger = logging.getLogger(__name__)
 
 
 class LiveStream(ABC):
-    """The stream callable of one reply."""
+    """The stream callable of one reply.  What its methods return is sent at once."""
 
-    def __init__(self, name: str, record: FlowRecorder, heartbeat: float) -> None:
+    broken = ""
+    """Why the client's reply has to break off now; empty if it need not."""
+    cancelled = False
+    """Whether the client's reply was ended before the upstream's."""
+    ends_at: float | None = None
+    """When the reply ends if its upstream does not end it, by `time.monotonic`; None: never."""
+
+    def __init__(
+        self, name: str, record: FlowRecorder, heartbeat: float, decoder: Decoder | None
+    ) -> None:
         """`name` stands for the flow in the log; `heartbeat` is the silence in seconds
-        after which the client hears something, or 0."""
+        after which the client is sent something, or 0."""
         self._name = name
         self._record = record
         self._heartbeat = heartbeat
+        self._decoder = decoder
+        self._document: bytes | None = None
+        self._held = b""
+        """The end of a reply that has to be kept before it is sent."""
         self._sent_at = time.monotonic()
         self.timer: RequestWakeup | None = None
         """What wakes `http_stream` to look after this stream."""
@@ -41,62 +53,50 @@ class LiveStream(ABC):
         """A piece of the upstream's body, ``b""`` at its end.  Returns no empty piece:
         mitmproxy would write it as the end of a chunked body."""
         self.began = True
-        out = self._pass_on(data)
+        out = self._feed(data)
         self._record.left(out)
         if not out:
             return []
         self._sent_at = time.monotonic()
         return [out]
 
+    @abstractmethod
+    def _feed(self, data: bytes) -> bytes: ...
+
     def opening(self) -> bytes:
-        """What is sent as soon as the upstream's headers have come."""
+        """Sent as soon as the upstream's headers have come."""
         self.began = True
-        return self._say(self._open())
+        return self._recorded(b"")
 
+    @abstractmethod
     def heartbeat(self) -> bytes:
-        """What is sent now, because it is `due`, to keep the client waiting."""
-        return self._say(self._beat())
+        """Sent when it is `due`, to keep the client waiting."""
 
+    @abstractmethod
     def last_word(self, error: str) -> bytes:
-        """The upstream has gone in mid-stream: what is held, and what happened to it."""
-        return self._say(self._give_up(error))
+        """The upstream broke off: what is held, and the error."""
+
+    def conclusion(self) -> bytes:
+        """The rest of a reply that ends at `ends_at`."""
+        return b""
 
     @property
     def unread(self) -> bool:
-        """Whether the reply is a document that has come, and has to be `reading`."""
-        return False
+        """Whether the whole reply is a document, which has to be read: `reading`."""
+        return self._document is not None
 
+    @abstractmethod
     def reading(self) -> Slices[None]:
-        """Read the document; see `what_was_read`."""
-        yield from ()
+        """Read the document."""
 
+    @abstractmethod
     def what_was_read(self) -> bytes:
-        """What is sent of the document."""
-        return b""
+        """The reply made of the document."""
 
     def end(self) -> bytes:
-        """The end of a reply that has to be kept before it is sent; given out once."""
-        return b""
-
-    @property
-    def broken(self) -> str:
-        """Why the client's reply has to break off now; empty if it need not."""
-        return ""
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the reply was ended before the upstream's was."""
-        return False
-
-    def conclusion(self) -> bytes:
-        """What is sent when the reply ends at `ends_at`: the rest of it, if any is left."""
-        return self._say(self._conclude())
-
-    @property
-    def ends_at(self) -> float | None:
-        """When the reply ends if its upstream does not end it, by `time.monotonic`; None: then
-        it does not."""
-        return None
+        """The end of a reply that has to be kept before it is sent; returned once."""
+        held, self._held = self._held, b""
+        return self._recorded(held) if held else b""
 
     @property
     def due(self) -> float | None:
@@ -105,28 +105,12 @@ class LiveStream(ABC):
             return None
         return self._sent_at + self._heartbeat - time.monotonic()
 
-    def _say(self, said: bytes) -> bytes:
+    def _recorded(self, sent: bytes) -> bytes:
+        """What is sent while the upstream is silent."""
         self._sent_at = time.monotonic()
-        if said:
-            self._record.said(said)
-        return said
-
-    # None of these may raise.
-
-    def _conclude(self) -> bytes:
-        return b""
-
-    @abstractmethod
-    def _pass_on(self, data: bytes) -> bytes: ...
-
-    @abstractmethod
-    def _open(self) -> bytes: ...
-
-    @abstractmethod
-    def _beat(self) -> bytes: ...
-
-    @abstractmethod
-    def _give_up(self, error: str) -> bytes: ...
+        if sent:
+            self._record.left_in_silence(sent)
+        return sent
 
 
 class WatchedStream:
@@ -149,7 +133,7 @@ class WatchedStream:
 
 
 def decoded(decoder: Decoder | None, data: bytes, name: str) -> Iterable[bytes]:
-    """What a piece of the body holds; raises `DecodingError` and nothing else."""
+    """A piece of the body without its content encoding; raises `DecodingError` and nothing else."""
     if decoder is None:
         return (data,) if data else ()
     return _decoded(decoder, data, name)

@@ -1,25 +1,23 @@
-"""What happens to a flow whose reply is to be repaired, and to one that only passes."""
+"""A flow whose reply is repaired, or only watched."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
-from ...bridge.native.reply_repair import (
-    Tools,
-    declared,
-    reading_tools,
-    repairing_whole,
-    stage_for,
-)
+from ...bridge.cure.tool_names import ToolNames
+from ...bridge.native.reply_repair import Tools, declared, reading_tools, repairing_whole, stage_for
 from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
+from ...repair.pipeline import StreamRepair
 from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import EARLY, TAIL, has_ended
 from ...wire.json_codec import NotJson
@@ -32,20 +30,19 @@ from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, 
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
-from ..routes import is_chat, is_replayed, is_responses
+from ..routes import gives_response, is_chat, is_replayed
 from ..run_slices import ClientLeft, in_slices
 from .live_stream import WatchedStream
 from .repair_stream import RepairStream
 
 logger = logging.getLogger(__name__)
 
+_KINDS = ("application/json", EVENT_STREAM)
+
 
 @dataclass(frozen=True, slots=True)
 class AskedRequest:
-    """What the repair of a reply needs of its request."""
-
     readable: bool
-    """Whether it is a JSON object."""
     stream: bool
     tools: Tools
 
@@ -53,16 +50,16 @@ class AskedRequest:
 class RepairFlow:
     """Repairs replies; what cannot be repaired passes as it comes."""
 
-    def __init__(self, witness: FlowMonitor, *, breaks: bool) -> None:
+    def __init__(self, monitor: FlowMonitor, *, breaks: bool) -> None:
         """`breaks`: whether the reply to a client can be broken off."""
-        self._witness = witness
+        self._monitor = monitor
         self._breaks = breaks
         self._asked: WeakKeyDictionary[http.HTTPFlow, AskedRequest | None] = WeakKeyDictionary()
-        """What was asked for, until the reply has come that far that it is needed; None where
-        it could not be read for a fault of ours."""
+        """Until the reply has come that far that it is needed; None where a fault of ours prevented
+        reading."""
 
     async def read(self, flow: http.HTTPFlow) -> None:
-        """Read what was asked for: before anything below is asked about the reply."""
+        """Read the request; before any method below."""
         if flow in self._asked:
             return
         try:
@@ -75,7 +72,7 @@ class RepairFlow:
 
     def streams(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether the reply is to be repaired while it streams: where the request asked for a
-        stream, and in an API that is not known, where the reply says that it is one."""
+        stream, and in an unknown API, where the reply is labelled as one."""
         asked = self._asked[flow]
         if asked and asked.readable and (is_chat(flow.request) or asked.stream):
             return asked.stream
@@ -96,56 +93,67 @@ class RepairFlow:
         response: http.Response,
         settings: Settings,
         turns: TurnReader | None,
+        names: ToolNames | None,
     ) -> bool:
-        """Have the reply repaired while it streams, where that is wanted; False if it has to pass
-        as it comes.  `turns`: see `RepairStream`."""
-        encoding, asked = encoding_of(response), self._asked[flow]
-        breaks = self._breaks and not is_replayed(flow)
-        if asked is None:
-            return False
-        repairs = settings.repair is None or settings.repair(flow)
+        """Have the reply repaired while it streams, if wanted; False if it has to pass as it comes.
+        `turns`, `names`: see `RepairStream`."""
         try:
-            record = self._witness.of(flow, "repair" if repairs else "watch")
-            if is_unreadable(encoding):
-                logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
-                return False
-            self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
-            tools, policy = asked.tools, settings.policy
-            record.tools = declared(tools)
-            repair = stage_for(tools, policy, record.evidence, int(time.time()))
-            response.stream = RepairStream(
-                repair if repairs else _left_alone(policy, record.evidence),
-                decoder_for(encoding),
-                name=name_of(flow),
-                record=record,
-                heartbeat=settings.heartbeat if asked.stream else 0,
-                labelled=media_type(response) == EVENT_STREAM,
-                whole=_Whole(tools, policy, record.evidence) if repairs else _as_it_came,
-                waits=breaks,
-                has_end=repairs and is_chat(flow.request),
-                # How a body ends says nothing to a client of HTTP/1.0.
-                breaks=breaks and flow.request.http_version != "HTTP/1.0",
-                turns=turns,
-            )
+            return self._stream(flow, response, settings, turns, names)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             return False
+
+    def _stream(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        turns: TurnReader | None,
+        names: ToolNames | None,
+    ) -> bool:
+        encoding, asked = encoding_of(response), self._asked[flow]
+        if asked is None:
+            return False
+        repairs = settings.repair is None or settings.repair(flow)
+        record = self._monitor.of(flow, "repair" if repairs else "watch")
+        if is_unreadable(encoding):
+            logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
+            return False
+        self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
+        record.tools = declared(asked.tools)
+        breaks = self._breaks and not is_replayed(flow)
+        stage, whole = _stages(asked.tools, settings.policy, record.evidence, repairs=repairs)
+        response.stream = RepairStream(
+            stage,
+            decoder_for(encoding),
+            name=name_of(flow),
+            record=record,
+            heartbeat=settings.heartbeat if asked.stream else 0,
+            labelled=media_type(response) == EVENT_STREAM,
+            whole=whole,
+            waits=breaks,
+            has_end=repairs and is_chat(flow.request),
+            # How a body ends says nothing to a client of HTTP/1.0.
+            breaks=breaks and flow.request.http_version != "HTTP/1.0",
+            turns=turns,
+            names=names,
+        )
         record.options = settings.in_words(repair=repairs, dialect="")
-        self._witness.streams(flow, record)
+        self._monitor.streams(flow, record)
         set_stream_framing(flow.request, response)
         return True
 
     def pass_on(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Have an event stream pass as it comes; recorded, if it is an LLM's."""
+        """Have an event stream pass, recorded if it is an LLM's."""
         record = recorder_of(flow)
         if record is not None and not callable(response.stream):
             decoder = decoder_for(encoding_of(response))
             response.stream = WatchedStream(record, decoder, name_of(flow))
-            self._witness.streams(flow, record)
+            self._monitor.streams(flow, record)
         response.stream = response.stream or True
 
     def pass_unread(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Have a reply pass that is too large to be read as a whole."""
+        """Have a reply pass that is too large to be read whole."""
         self._asked.pop(flow, None)
         logger.warning("%s: not repaired: the body is too large", name_of(flow))
         record = recorder_of(flow)
@@ -153,21 +161,23 @@ class RepairFlow:
             record.evidence.note("not repaired", "a body too large to be read as a whole")
         self.pass_on(flow, response)
 
-    async def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
+    async def whole(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        settings: Settings,
+        names: ToolNames | None,
+    ) -> None:
         """Repair a reply that was received whole."""
         came = flow in self._asked  # from the upstream now, and not from a file or an addon
         await self.read(flow)
-        asked = self._asked.pop(flow)
-        if asked is None:
+        asked, kind = self._asked.pop(flow), media_type(response)
+        if asked is None or not (is_chat(flow.request) or kind in _KINDS):
             return
-        if not is_chat(flow.request) and media_type(response) not in (
-            "application/json",
-            EVENT_STREAM,
-        ):
-            return
-        record = self._witness.of(flow, "repair")
+        record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
         record.tools = declared(asked.tools)
+        tools, policy, evidence = asked.tools, settings.policy, record.evidence
         try:
             body = await in_slices(reading_body(response), flow)
             if came and is_chat(flow.request) and _is_cut(body, asked):
@@ -176,43 +186,33 @@ class RepairFlow:
                 record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
-            now = int(time.time())
-            repaired = await in_slices(
-                repairing_whole(body, asked.tools, settings.policy, record.evidence, now), flow
-            )
+            work = repairing_whole(body, tools, policy, evidence, int(time.time()))
+            repaired = await in_slices(work, flow)
+            repaired = repaired if names is None else names.given_in(repaired)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
-            return
         except DecodingError as error:
             logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
-            return
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
-            return
-        if repaired != body:
-            record.came(body)
-            response.headers.pop("content-encoding", None)
-            response.content = repaired
+        else:
+            if repaired != body:
+                record.came(body)
+                response.headers.pop("content-encoding", None)
+                response.content = repaired
 
 
-class _Whole:
-    """Repairs a document that came where a stream was asked for."""
-
-    def __init__(self, tools: Tools, policy: Policy, evidence: Evidence) -> None:
-        self._tools = tools
-        self._policy = policy
-        self._evidence = evidence
-
-    def __call__(self, body: bytes) -> Slices[bytes]:
-        now = int(time.time())
-        return repairing_whole(body, self._tools, self._policy, self._evidence, now)
-
-
-def _left_alone(policy: Policy, evidence: Evidence) -> ChatStreamRepair:
-    """The stage of a chat stream that is only read."""
-    stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, 0)
+def _stages(
+    tools: Tools, policy: Policy, evidence: Evidence, *, repairs: bool
+) -> tuple[StreamRepair, Callable[[bytes], Slices[bytes]]]:
+    """What repairs the reply if it is a stream, and if it is a document; or only reads it."""
+    now = int(time.time())
+    if repairs:
+        whole = partial(repairing_whole, tools=tools, policy=policy, evidence=evidence, now=now)
+        return stage_for(tools, policy, evidence, now), whole
+    stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, now)
     stage.leave_all()
-    return stage
+    return stage, _as_it_came
 
 
 def _as_it_came(body: bytes) -> Slices[bytes]:
@@ -221,22 +221,22 @@ def _as_it_came(body: bytes) -> Slices[bytes]:
 
 
 def _is_cut(body: bytes, asked: AskedRequest) -> bool:
-    """Whether a chat completion that came whole is a stream that was cut off; one of which
-    nothing came is, where a stream was asked for."""
+    """Whether a chat completion that came whole is a stream that was cut off; an empty body is,
+    where a stream was asked for."""
     if is_event_stream(body):
         return not has_ended(body[-TAIL:])
     return not body.strip() and asked.stream
 
 
 def asking(flow: http.HTTPFlow) -> Slices[AskedRequest]:
-    """What the request's body says; nothing as far as it cannot be read."""
+    """Read a request; what is unreadable declares nothing."""
     request = flow.request
     try:
         plain = yield from reading_body(request, MAX_REQUEST)
         value = yield from reading(plain or b"null")
     except (NotJson, DecodingError):
         value = None
-    tools = yield from reading_tools(value, native=is_responses(request))
+    tools = yield from reading_tools(value, native=gives_response(request))
     if not isinstance(value, dict):
         return AskedRequest(False, False, tools)
     for name in ("messages", "input"):

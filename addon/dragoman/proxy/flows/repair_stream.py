@@ -1,8 +1,8 @@
 """The stream of a repaired reply: ``bytes -> (decoding) -> repair -> bytes``.
 
-The stages are composed in `repair.pipeline`; here are what surrounds them (decoding, the
-record, the log) and their safety net: after a fault the log has one traceback, what is held
-is released, and the rest goes through as it comes.
+The stages are composed in `repair.pipeline`; here is what surrounds them: decoding, the record
+and the log.  After a fault the log has one traceback, what is held is released, and the rest
+passes as it comes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from ...bridge.cure.tool_names import ToolNames
 from ...repair.pipeline import RepairPipeline, StreamRepair
 from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import broken_off
@@ -40,12 +41,13 @@ class RepairStream(LiveStream):
         has_end: bool,
         breaks: bool,
         turns: TurnReader | None = None,
+        names: ToolNames | None = None,
     ) -> None:
-        """`labelled`: whether the reply says that it is an event stream.  `whole` repairs one
-        that is a document; `waits`: its end waits for that (`LiveStream.reading`).  `has_end`,
-        `breaks`: see `RepairPipeline`.  `turns` reads what is sent, if a turn's end is to wait
-        until it has been kept."""
-        super().__init__(name, record, heartbeat)
+        """`labelled`: whether the reply says that it is an event stream. `whole` repairs a
+        document; `waits`: the reply's end waits for that (`LiveStream.reading`). `has_end`,
+        `breaks`: see `RepairPipeline`. `turns` reads what is sent, if a turn's end waits until it
+        has been kept. `names`: if tools were sent with others than the client's."""
+        super().__init__(name, record, heartbeat, decoder)
         self._pipeline = RepairPipeline(
             repair,
             record.evidence,
@@ -57,17 +59,14 @@ class RepairStream(LiveStream):
             has_end=has_end,
             breaks=breaks,
         )
-        self._decoder = decoder
         self._whole = whole
         self._waits = waits
-        self._document: bytes | None = None
         self._read = b""
-        """What came of the document."""
+        """The reply made of the document."""
         self._turns = turns
-        self._held = b""
-        """The end of a turn that has to be kept."""
+        self._names = names
 
-    def _pass_on(self, data: bytes) -> bytes:
+    def _feed(self, data: bytes) -> bytes:
         passing = self._repaired(data)
         if self._turns is None:
             return passing
@@ -80,51 +79,49 @@ class RepairStream(LiveStream):
         self._held += passing[end:] if self._waits else b""
         return passing[:end] if self._waits else passing
 
-    def end(self) -> bytes:
-        held, self._held = self._held, b""
-        return self._say(held) if held else b""
-
     def _repaired(self, data: bytes) -> bytes:
         if self._pipeline.ended:
             return b""
         out: list[bytes] = []
         try:
-            self._run(data, out)
+            self._repair(data, out)
         except Exception:
             logger.exception("%s: repair failed; the rest passes as it comes", self._name)
             out.append(self._released(self._pipeline.fall_back()))
         return out[0] if len(out) == 1 else b"".join(out)
 
-    def _open(self) -> bytes:
-        return b""
+    def _repair(self, data: bytes, out: list[bytes]) -> None:
+        try:
+            for plain in decoded(self._decoder, data, self._name):
+                self._record.came(plain)
+                out.append(self._named(self._pipeline.feed(plain)))
+        except DecodingError as error:
+            what = f"The upstream's compressed body is unusable: {error}."
+            out.append(self._broken_off(what))
+            return
+        if not data:
+            self._close(out)
 
-    def _beat(self) -> bytes:
-        """A comment, between two events: no client's parser shows it to anybody."""
-        return HEARTBEAT.raw if self._pipeline.may_be_interrupted else b""
+    def heartbeat(self) -> bytes:
+        """A comment, between two events: parsers ignore it."""
+        return self._recorded(HEARTBEAT.raw if self._pipeline.may_be_interrupted else b"")
 
-    def _give_up(self, error: str) -> bytes:
+    def last_word(self, error: str) -> bytes:
         if self._pipeline.ended:
-            return b""
+            return self._recorded(b"")
         message = broken_off(error)
         try:
-            return self._broken_off(message)
+            out = self._broken_off(message)
         except Exception:
             logger.exception("%s: repair failed at the end of a broken stream", self._name)
-            return self._released(self._pipeline.fall_back_broken(message))
-
-    @property
-    def broken(self) -> str:
-        return self._pipeline.broken
-
-    @property
-    def unread(self) -> bool:
-        return self._document is not None
+            out = self._released(self._pipeline.fall_back_broken(message))
+        return self._recorded(out)
 
     def reading(self) -> Slices[None]:
         document, self._document = self._document or b"", None
-        self._read = document  # what a fault leaves
+        self._read = document  # what is sent after a fault
         try:
-            self._read = yield from self._whole(document)
+            self._read = self._named((yield from self._whole(document)))
             if self._turns is not None:
                 yield from self._turns.reading(self._read)
         except Exception:
@@ -133,18 +130,6 @@ class RepairStream(LiveStream):
     def what_was_read(self) -> bytes:
         self._record.left(self._read)
         return self._read
-
-    def _run(self, data: bytes, out: list[bytes]) -> None:
-        try:
-            for plain in decoded(self._decoder, data, self._name):
-                self._record.came(plain)
-                out.append(self._pipeline.feed(plain))
-        except DecodingError as error:
-            what = f"The upstream's compressed body is unusable: {error}."
-            out.append(self._broken_off(what))
-            return
-        if not data:
-            self._close(out)
 
     def _close(self, out: list[bytes]) -> None:
         if self._decoder and not self._decoder.complete:
@@ -167,9 +152,20 @@ class RepairStream(LiveStream):
         return self._released(self._pipeline.break_off(error))
 
     def _released(self, out: bytes) -> bytes:
-        """Log what could not be released with this."""
+        """Log the faults that lost what was held."""
+        self.broken = self._pipeline.broken
         while self._pipeline.failures:
             failure = self._pipeline.failures.pop()
             what = "%s: held text could not be released"
             logger.error(what, self._name, exc_info=failure)
-        return out
+        return self._named(out)
+
+    def _named(self, out: bytes) -> bytes:
+        if self._names is None:
+            return out
+        try:
+            return self._names.given_in(out)
+        except Exception:
+            logger.exception("%s: the names of tools stay as they came", self._name)
+            self._names = None
+            return out

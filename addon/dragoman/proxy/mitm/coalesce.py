@@ -1,7 +1,7 @@
-"""What one read of an upstream's socket brings of a reply, in one piece.
+"""Joins the chunks that one read of an upstream's socket brings of a reply. mitmproxy makes an
+event of each chunk of HTTP/1, and hosts send each event of a stream as a chunk: joined they cost a
+fraction.
 
-mitmproxy makes an event of each chunk of HTTP/1, and hosts send each event of a stream as
-a chunk; a stream that comes fast costs a fraction if what came together stays together.
 As `http_stream`, this knows internals of mitmproxy.
 """
 
@@ -16,10 +16,10 @@ from mitmproxy.proxy.layers.http._events import ResponseData, ResponseEndOfMessa
 
 
 class CoalescingConnection:
-    """A connection to an upstream; otherwise it behaves as it does."""
+    """Wraps a connection to an upstream; all but `handle_event` is the connection's."""
 
     def __init__(self, connection: layer.Layer, is_live: Callable[[int], bool]) -> None:
-        """`is_live` tells whether the reply of a stream id may be joined."""
+        """`is_live`: whether the reply of a stream id may be joined."""
         self._connection = connection
         self._is_live = is_live
 
@@ -27,7 +27,7 @@ class CoalescingConnection:
         return getattr(self._connection, name)
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """The commands of the connection, joined where they belong to the same reply."""
+        """The commands of the connection, those with data of the same reply joined."""
         pieces: list[ReceiveHttp] = []
         of = -1  # no stream
         try:
@@ -55,7 +55,6 @@ class CoalescingConnection:
                 yield _joined(pieces)
 
     def _live_piece(self, command: commands.Command) -> ReceiveHttp | None:
-        """The command, if it brings some of a live reply."""
         if type(command) is not ReceiveHttp or type(command.event) is not ResponseData:
             return None
         return command if self._is_live(command.event.stream_id) else None

@@ -1,6 +1,6 @@
-"""The HTTP layer of a connection, whose streams are those of `http_stream`, and two things done
-from outside: have a reply looked after, and end what mitmproxy was not told the end of.
-As `http_stream`, this knows internals of mitmproxy.
+"""The HTTP layer of a connection, whose streams are those of `http_stream`.
+
+As that, this knows internals of mitmproxy.
 """
 
 from __future__ import annotations
@@ -22,11 +22,8 @@ from .http_stream import Interpreter, Stream
 
 
 def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
-    """Have the HTTP layers of a connection make `Stream`s.
-
-    A script's `next_layer` hook runs before that of mitmproxy's own addon, which decides;
-    so that one is asked here, and not again by mitmproxy.
-    """
+    """Have the HTTP layers of a connection make `Stream`s. A script's `next_layer` hook runs before
+    that of mitmproxy's own addon, which decides; so that one is called here first."""
     decides = ctx.master.addons.get("nextlayer")
     if decides is not None:
         decides.next_layer(next_layer)
@@ -39,7 +36,7 @@ def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
 
 
 def wake(flow: http.HTTPFlow, live: LiveStream) -> None:
-    """Have the `Stream` of a flow look after its reply now, not when its timer is due."""
+    """Have the `Stream` of a flow look at its reply now, not when its timer is due."""
     server = ctx.master.addons.get("proxyserver")
     handler = server.connections.get(flow.client_conn.id) if server else None
     if handler is not None and live.timer is not None:
@@ -56,12 +53,10 @@ _bringing: set[asyncio.Task[None]] = set()
 
 
 def close_what_is_left(ended: ServerConnectionHookData) -> None:
-    """Close the socket of an upstream connection that has ended, and tell the streams of it.
-
-    mitmproxy does so, unless it cancels the connection's task while that waits for another
-    event of the same client to be handled, such as a timer's: then the upstream would go on
-    sending what nobody reads, and no stream would hear that nothing comes any more.
-    """
+    """Close the socket of an upstream connection that has ended, and send its streams the event.
+    mitmproxy does so, unless it cancels the connection's task while that waits for another event of
+    the same client, such as a timer's: then the upstream would continue to send, and no stream
+    would learn of the end."""
     proxyserver = ctx.master.addons.get("proxyserver")
     handler = proxyserver.connections.get(ended.client.id) if proxyserver else None
     left = handler.transports.get(ended.server) if handler else None
@@ -83,16 +78,15 @@ def _nothing() -> layer.CommandGenerator[None]:
 class _Layer(HttpLayer):
     interpreter: Interpreter
     ended: WeakSet[Connection]
-    """The connections of which this has been told that they have ended."""
+    """The connections whose end was an event here."""
 
     def has_missed_end(self, connection: Connection) -> bool:
-        """Whether it uses a connection, and does not know that it has ended."""
+        """Whether it uses a connection whose end it has missed."""
         return connection in self.connections and connection not in self.ended
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """As its parent does, which is told only of timers it knows: `wake` comes first.  Here
-        and in `event_to_child` generators are returned: each one that others pass through
-        costs every event of a stream."""
+        """As its parent does, but for timers that it does not know. Here and in `event_to_child`
+        generators are returned: each one that others pass through costs every event of a stream."""
         if isinstance(event, events.DataReceived):
             child = self.connections.get(event.connection)
             if child is not None:
@@ -107,8 +101,7 @@ class _Layer(HttpLayer):
     def event_to_child(
         self, child: layer.Layer, event: events.Event
     ) -> layer.CommandGenerator[None]:
-        """As its parent does, but what one read of an upstream's socket brings of a live reply
-        comes in one piece: mitmproxy makes one of each chunk of HTTP/1."""
+        """As its parent does, but the chunks of one read of an upstream's socket come as one."""
         if isinstance(event, events.DataReceived) and event.connection is not self.context.client:
             child = cast(layer.Layer, CoalescingConnection(child, self._is_live))
         return super().event_to_child(child, event)
@@ -118,15 +111,15 @@ class _Layer(HttpLayer):
         return isinstance(stream, Stream) and stream.live is not None
 
     def forget(self, timer: commands.RequestWakeup | None) -> None:
-        """A timer that means nothing any more; mitmproxy cannot stop it."""
+        """Drop a timer, which mitmproxy cannot cancel."""
         if timer is not None:
             self.command_sources.pop(timer, None)
 
     def get_connection(
         self, event: GetHttpConnection, *, reuse: bool = True
     ) -> layer.CommandGenerator[None]:
-        """As its parent does, but one that failed for an earlier request is tried again: the
-        client's connection has stayed open, and clients ask again over the same."""
+        """As its parent does, but one that failed for an earlier request is tried again: clients
+        retry over the same connection."""
         for connection in [each for each in self.connections if each.error]:
             del self.connections[connection]
         if self.context.server.error and self.context.server not in self.connections:
@@ -134,7 +127,6 @@ class _Layer(HttpLayer):
         yield from super().get_connection(event, reuse=reuse)
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
-        """As its parent does."""
         stream = Stream(self.context.fork(), stream_id, self.interpreter, self.forget)
         self.streams[stream_id] = stream
         yield from self.event_to_child(stream, events.Start())

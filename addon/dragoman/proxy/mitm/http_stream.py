@@ -1,20 +1,20 @@
-"""Between mitmproxy's HTTP layer and a flow: what hooks cannot decide.
+"""The streams of mitmproxy's HTTP layer, replaced by ones that do what hooks cannot.
 
-mitmproxy calls an addon when something arrives.  The streams of its HTTP layer are
-replaced by `Stream`, which also acts when nothing does, or when all is over:
+mitmproxy calls an addon when something arrives.  A `Stream` also acts when nothing does, or
+when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
 * it ends a reply that is complete, although its upstream's is not;
-* it has a reply that is a document read before it ends, which takes its time;
-* it has a reply kept before the client hears of its end, and ends one that is cancelled;
-* when the upstream's connection breaks, or nothing comes over it for too long, it sends
-  what a reply still has to say, and ends it well or breaks it off, as the reply wants;
-* it keeps the option ``stream_large_bodies`` off what has to be converted as a whole,
-  which that option would stream past every hook, and bounds a reply of that kind.
+* it has a document read, and a response kept, before the client receives its end;
+* it ends a reply that is cancelled;
+* after the upstream's connection has broken, or been silent for too long, it sends the rest
+  of the reply, and ends it or breaks it off;
+* it keeps the option ``stream_large_bodies`` off what has to be converted as a whole, which
+  would pass every hook, and bounds such a reply.
 
-This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are
-used here, in `http_layer`, in `coalesce` and in `lazy_connect` alone; where one is missing they
-cannot be imported, and all else works without them.
+This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are used
+here, in `http_layer`, `coalesce` and `lazy_connect` alone; where one is missing these cannot be
+imported, and all else works without them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,7 @@ from mitmproxy.net.http.http1 import expected_http_body_size
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import (
-    HttpLayer,
-    HttpStream,
-    SendHttp,
-    _events,
-)
+from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp, _events
 from mitmproxy.proxy.layers.http._events import (
     RequestEndOfMessage,
     RequestProtocolError,
@@ -51,9 +46,9 @@ from ..flows.live_stream import LiveStream
 from .lazy_connect import OptionsOverlay
 
 LOOK_AGAIN = 5.0
-"""Seconds after which a stream without heartbeats is looked after: a timer cannot be stopped,
-so none is for long.  The one for an answer then serves for the first heartbeat, too, where
-those have their usual pace: each is a task of mitmproxy's."""
+"""Seconds after which a stream without heartbeats is looked at: mitmproxy's timers cannot be
+cancelled, so they are short. The one for an answer then serves for the first heartbeat, too, at the
+usual interval: each timer is a task of mitmproxy's."""
 PATIENCE = 600.0
 """Seconds of silence after which mitmproxy gives a connection up, where no option says."""
 # mitmproxy 11 has the status for it.
@@ -96,26 +91,26 @@ if _MISSING:
 
 
 class Interpreter(Protocol):
-    """The addon, as far as a `Stream` asks it."""
+    """The part of the addon that a `Stream` calls."""
 
     def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
-        """Whether a flow's request (True) or response (False) must be read to its end before
-        any of it is sent on."""
+        """Whether a flow's request (True) or response (False) must be read whole before it is
+        sent."""
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
-        """More has come of a response that `needs_whole` than is read: the flow's response
-        gets a stream with which it passes, or is another, which is sent instead."""
+        """A response that `needs_whole` is too large: the flow's response gets a stream with which
+        it passes, or is replaced."""
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
-        """The reply to such a flow, whose upstream failed before any of its reply was sent."""
+        """The reply to a flow whose upstream failed before any of its reply was sent."""
 
 
 @dataclass
 class DragomanReadHook(commands.StartHook):
-    """A document has come where a stream was awaited: time to read it."""
+    """A document has come where a stream was expected: time to read it."""
 
     flow: http.HTTPFlow
 
@@ -137,16 +132,16 @@ class Stream(HttpStream):
         interpreter: Interpreter,
         forget: Callable[[commands.RequestWakeup | None], None],
     ) -> None:
-        """`forget` drops a timer, which else would hold this until it is due."""
+        """`forget` drops a timer, which would otherwise hold this until it is due."""
         super().__init__(context, stream_id)
         self._interpreter = interpreter
         self._forget = forget
         self._patience: float = getattr(context.options, "tcp_timeout", PATIENCE)
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._timer: commands.RequestWakeup | None = None
-        """The one that counts: none can be cancelled."""
+        """The one that counts; earlier ones cannot be cancelled."""
         self._wakes_at = 0.0
-        self._alone = False
+        self._upstream_ended = False
         """Whether the upstream's part of this was ended here."""
         self._stores = False
         """Whether mitmproxy is to keep the body of a reply that is streamed."""
@@ -155,7 +150,7 @@ class Stream(HttpStream):
         if isinstance(event, events.Wakeup):
             yield from self._wake(event)
             return
-        if self._alone and isinstance(event, _FROM_UPSTREAM):
+        if self._upstream_ended and isinstance(event, _FROM_UPSTREAM):
             return  # it had come before, while a hook was waited for
         if isinstance(event, ResponseData) and (live := self.live) is not None:
             yield from self._piece(live, event)
@@ -163,10 +158,10 @@ class Stream(HttpStream):
         yield from super()._handle_event(event)
         # Heard now, and not before hooks and a connection have been waited for.
         if isinstance(event, ResponseData):
-            self._heard_at = time.monotonic()
+            self._received_at = time.monotonic()
             return
         if isinstance(event, (RequestEndOfMessage, ResponseHeaders)):
-            self._heard_at = time.monotonic()
+            self._received_at = time.monotonic()
         if isinstance(event, ResponseHeaders) and self._announces_too_much:
             yield from self._give_up_whole()
         if self.server_state in (self.state_done, self.state_errored):
@@ -175,7 +170,7 @@ class Stream(HttpStream):
             yield from self._wait()
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """As its parent does, but for what a timer from before brings."""
+        """As its parent does, but ignores the timer."""
         if not (isinstance(event, events.Wakeup) and event.command is self._timer):
             yield from super().passthrough(event)
 
@@ -183,7 +178,7 @@ class Stream(HttpStream):
 
     @property
     def _unanswered(self) -> bool:
-        """Whether the client waits for a reply of which it has heard nothing yet."""
+        """Whether the client waits for a reply of which nothing was sent."""
         return (
             self.client_state == self.state_done
             and self.server_state
@@ -192,45 +187,43 @@ class Stream(HttpStream):
         )
 
     def _wake(self, event: events.Wakeup) -> layer.CommandGenerator[None]:
-        """Nothing has come for a while, or somebody has called `wake`."""
+        """Nothing has come for a while, or `wake` was called."""
         live = self.live
         if event.command is not self._timer or not (live or self._unanswered):
             return
         self._wakes_at = 0.0
         if live is not None and live.cancelled:
-            yield from self._let_go("The client has cancelled this response.")
+            yield from self._end_upstream("The client has cancelled this response.")
             yield from self.send_response(already_streamed=True)
             return
         if live is not None and (end := live.end()):
             yield from self._keep_and_send(end)
         if live is not None and live.ends_at is not None and live.ends_at <= time.monotonic():
             yield from self._send(live.conclusion())
-            yield from self._let_go("The reply is complete.")
+            yield from self._end_upstream("The reply is complete.")
             yield from self.send_response(already_streamed=True)
             return
         if self._left <= 0:
             error = f"nothing came from the upstream for {self._patience:.0f} seconds"
-            if (yield from self._tell(error)):
-                yield from self._let_go(error)
+            if (yield from self._send_error(error)):
+                yield from self._end_upstream(error)
             return
         if live is not None and live.due is not None and live.due <= 0:
             yield from self._send(live.heartbeat())
         yield from self._wait()
 
-    def _let_go(self, why: str) -> layer.CommandGenerator[None]:
-        """End the upstream's part of this."""
-        self._alone = True
+    def _end_upstream(self, why: str) -> layer.CommandGenerator[None]:
+        self._upstream_ended = True
         gone = RequestProtocolError(self.stream_id, why, _CANCEL)
         yield SendHttp(gone, self.context.server)
 
     @property
     def _left(self) -> float:
-        """Seconds that the upstream may still be silent."""
-        return self._heard_at + self._patience - time.monotonic()
+        return self._received_at + self._patience - time.monotonic()
 
     def _wait(self) -> layer.CommandGenerator[None]:
-        """Ask to be woken when something is due.  mitmproxy counts that as a sign of life, so
-        that the patience is lost here, and not first by it, which would tell nobody."""
+        """Set a timer. mitmproxy takes its event for activity, so its own idle timeout never fires;
+        it is enforced here, where the client can be sent an error."""
         live = self.live
         due = live.due if live is not None else None
         delay = min(self._left, self._patience / 2, LOOK_AGAIN if due is None else due)
@@ -270,16 +263,16 @@ class Stream(HttpStream):
             yield from self._wait()
 
     def _piece(self, live: LiveStream, event: ResponseData) -> layer.CommandGenerator[None]:
-        """The path of nearly every event.  As the parent's, without its detours."""
+        """The path of nearly every event: as the parent's, without its detours."""
         for chunk in live(event.data):
             if self._stores:
                 self.response_body_buf += chunk
             yield SendHttp(ResponseData(self.stream_id, chunk), self.context.client)
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         if end := live.end():
             yield from self._keep_and_send(end)
         if live.broken:
-            yield from self._let_go(live.broken)
+            yield from self._end_upstream(live.broken)
             yield from self._break(live.broken)
         elif live.ends_at is not None:
             yield from self._wait()
@@ -289,7 +282,7 @@ class Stream(HttpStream):
         yield from self._send(end)
 
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
-        """As its parent does, behind the end of the reply, unless that is to break off."""
+        """As its parent does, after the end of the reply, unless that is to break off."""
         live = self.live if already_streamed else None
         if live is not None and live.unread:
             yield DragomanReadHook(self.flow)
@@ -317,19 +310,19 @@ class Stream(HttpStream):
     def handle_protocol_error(
         self, event: RequestProtocolError | ResponseProtocolError
     ) -> layer.CommandGenerator[None]:
-        """As its parent does, unless the upstream has failed and the client can be told."""
-        told = False
+        """As its parent does, unless the client can be sent an error of the upstream."""
+        sent = False
         if isinstance(event, ResponseProtocolError):
             if self.client_state == self.server_state == self.state_done:
-                return  # a second fault of a connection, while the first was being told
+                return  # a second fault of a connection, while the first was being sent
             # mitmproxy's words for a reset by either side.
             error = event.message.replace("stream reset by client", "stream reset by server")
-            told = yield from self._tell(error)
-        if not told:
+            sent = yield from self._send_error(error)
+        if not sent:
             yield from super().handle_protocol_error(event)
 
-    def _tell(self, error: str) -> layer.CommandGenerator[bool]:
-        """Tell the client what happened to the upstream; False if it cannot be told."""
+    def _send_error(self, error: str) -> layer.CommandGenerator[bool]:
+        """Send the client the upstream's error; False if it cannot be sent."""
         live = self.live
         if live is not None:
             self.flow.error = flow.Error(error)
@@ -346,8 +339,8 @@ class Stream(HttpStream):
     # A body that is large
 
     def check_body_size(self, request: bool) -> layer.CommandGenerator[bool]:
-        """As its parent does, which starts the streaming unless it sees no such option: what is
-        read as a whole has a bound of ours."""
+        """As its parent does, which starts to stream unless it sees no such option: what is read as
+        a whole has a bound of ours."""
         options = self.context.options
         whole = self._interpreter.needs_whole(self.flow, request)
         if whole:
@@ -362,7 +355,7 @@ class Stream(HttpStream):
 
     @property
     def _announces_too_much(self) -> bool:
-        """Whether the headers of a response that is read as a whole say that it is too large."""
+        """Whether the headers of a response that is read whole say that it is too large."""
         if self.server_state != self.state_consume_response_body:
             return False
         try:
@@ -381,5 +374,5 @@ class Stream(HttpStream):
             if came:
                 yield from self.server_state(ResponseData(self.stream_id, came))
         else:
-            yield from self._let_go("The reply is too large.")
+            yield from self._end_upstream("The reply is too large.")
             yield from self.send_response()

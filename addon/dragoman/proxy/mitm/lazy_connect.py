@@ -1,8 +1,8 @@
-"""When mitmproxy connects to the upstream of a reverse proxy: not before it is asked.
+"""Has mitmproxy connect to the upstream of a reverse proxy with the first request.
 
-By default (``connection_strategy=eager``) it does when a client connects; if that fails,
-it closes the client's connection without a word, and no client can tell why.  As
-`http_stream`, this knows internals of mitmproxy.
+By default (``connection_strategy=eager``) it does when a client connects; if that fails, it
+closes the client's connection without an answer.  As `http_stream`, this knows internals of
+mitmproxy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mitmproxy.proxy.mode_specs import ReverseMode
 
 
 class OptionsOverlay:
-    """The user's options, but for some."""
+    """The user's options, with some replaced."""
 
     def __init__(self, options: Options, **changed: object) -> None:
         self._options = options
@@ -27,7 +27,7 @@ class OptionsOverlay:
 
 
 def connect_when_asked(client: Client) -> None:
-    """Have a client of an HTTP reverse proxy that has just connected answered in any case."""
+    """Have every request of a client that has just connected answered."""
     mode = client.proxy_mode
     if not isinstance(mode, ReverseMode) or mode.scheme not in ("http", "https"):
         return

@@ -1,12 +1,13 @@
-"""The commands, for mitmproxy's command line and that of mitmweb.
+"""The commands of mitmproxy's and mitmweb's command line.
 
-The console shows a list as lines and a list of lists as a table.  mitmweb shows either in
-one line of JSON; so what is returned is written to the event log, too, where it can be read,
-and the table of `dragoman.stats` is a view as well (`views`).
+The console shows a list as lines and a list of lists as a table, mitmweb either in one line of
+JSON; so results are also written to the event log, and `dragoman.stats` is a view as well
+(`views`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -24,14 +25,18 @@ from ...inspect.fixture import IncompleteError, fixture
 from ...inspect.redact import Redaction, credentials
 from ...inspect.replay import compare
 from ...inspect.stats import Stats, aligned
+from ...wire.slices import Slices
 from ..chat_only_hosts import Hosts
+from ..run_slices import in_slices
 from ..self_test import SelfTest
 from .recorder import exchange_of, is_watched
 
 CHAIN = "dragoman_chain"
 """Of the metadata of flows that were chosen as one conversation."""
 MAX_CHAIN = 250
-"""Flows of the same host before and after one that are looked at: a second's work."""
+"""Flows of the same host before and after one that are read: a second's work."""
+AT_ONCE = 1024 * 1024
+"""Bytes of requests that are read by one call: some ten milliseconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +55,7 @@ class Commands:
 
     def __init__(self, stats: Stats) -> None:
         self._stats = stats
+        self._chain: asyncio.Task[None] | None = None
 
     @_command("dragoman.export")
     def export(self, flow: Flow, path: mitmproxy.types.Path) -> Sequence[str]:
@@ -67,7 +73,7 @@ class Commands:
             raise exceptions.CommandError(f"{error}; name a new folder.") from None
         except (OSError, ValueError) as error:
             raise exceptions.CommandError(f"Cannot write to {folder}: {error}") from None
-        return _told(
+        return _logged(
             [
                 f"wrote {', '.join(sorted(files))} to {folder}",
                 f"replay: python -m fixtures.server --port 9000 --folder {folder.parent}",
@@ -82,7 +88,7 @@ class Commands:
         """
         _, exchange = _recorded(flow)
         try:
-            return _told(compare(exchange))
+            return _logged(compare(exchange))
         except IncompleteError as error:
             raise exceptions.CommandError(f"This flow cannot be replayed: {error}.") from None
         except Exception:
@@ -95,25 +101,13 @@ class Commands:
         Show the flows of this flow's conversation alone.
         """
         _recorded(flow)
-        host = _host(flow)
-        everything = ctx.master.commands.call("view.flows.resolve", "@all")
-        flows = [each for each in everything if is_watched(each) and _host(each) == host]
-        near = flows.index(flow)
-        flows = flows[max(0, near - MAX_CHAIN) : near + MAX_CHAIN]
-        turns = [turn_of(_recorded(each)[1]) for each in flows]
-        chosen = [flows[at] for at in turns_of_chain(turns, flows.index(flow))]
-        name = f"chain_{flow.id[:8]}"
-        for each in flows:
-            each.metadata.pop(CHAIN, None)
-        for each in chosen:
-            each.metadata[CHAIN] = name
-        ctx.options.update(view_filter=f"~meta {name}")
-        return _told(
-            [
-                f"{len(chosen)} flows: ~meta {name} (all flows again: view.filter.set '')",
-                *(each.comment for each in chosen),
-            ]
-        )
+        work = _choosing_chain(flow)
+        try:
+            next(work)
+        except StopIteration as end:
+            return _logged(end.value)
+        self._chain = asyncio.get_running_loop().create_task(_finish(work))
+        return ["These are many: the result comes in the event log."]
 
     @_command("dragoman.stats")
     def stats(self) -> mitmproxy.types.Data:
@@ -152,12 +146,45 @@ class ProxyCommands:
         return ["The self-test runs: its result comes in the event log."]
 
 
+def _choosing_chain(flow: Flow) -> Slices[list[str]]:
+    """Show the conversation; returns what there is to say of it."""
+    host = _host(flow)
+    everything = ctx.master.commands.call("view.flows.resolve", "@all")
+    flows = [each for each in everything if is_watched(each) and _host(each) == host]
+    near = flows.index(flow)
+    flows = flows[max(0, near - MAX_CHAIN) : near + MAX_CHAIN]
+    turns, size = [], 0
+    for each in flows:
+        exchange = _recorded(each)[1]
+        turns.append(turn_of(exchange))
+        size += len(exchange.client_request) + len(exchange.upstream_request)
+        if size > AT_ONCE:
+            size = 0
+            yield
+    chosen = [flows[at] for at in turns_of_chain(turns, flows.index(flow))]
+    name = f"chain_{flow.id[:8]}"
+    for each in flows:
+        each.metadata.pop(CHAIN, None)
+    for each in chosen:
+        each.metadata[CHAIN] = name
+    ctx.options.update(view_filter=f"~meta {name}")
+    heading = f"{len(chosen)} flows: ~meta {name} (all flows again: view.filter.set '')"
+    return [heading, *(each.comment for each in chosen)]
+
+
+async def _finish(work: Slices[list[str]]) -> None:
+    try:
+        _logged(await in_slices(work, None))
+    except Exception:
+        logger.exception("The flows of a conversation could not be shown")
+
+
 def _host(flow: Flow) -> str:
     return flow.request.pretty_host if isinstance(flow, http.HTTPFlow) else ""
 
 
 def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:
-    """The flow and its record; raises `CommandError` if it has none."""
+    """Raises `CommandError` for a flow without a record."""
     exchange = exchange_of(flow)
     if exchange is None or not isinstance(flow, http.HTTPFlow):
         raise exceptions.CommandError("Dragoman does not watch this flow: it has no record of it.")
@@ -165,7 +192,6 @@ def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:
 
 
 def _redaction_of(flow: http.HTTPFlow) -> Redaction:
-    """What removes the secrets of this flow."""
     return Redaction(credentials(flow.request.headers.items(multi=True), flow.request.path))
 
 
@@ -195,6 +221,6 @@ def _write_fixture(folder: Path, files: dict[str, bytes]) -> None:
         raise
 
 
-def _told(lines: list[str]) -> list[str]:
+def _logged(lines: list[str]) -> list[str]:
     logger.info("%s", "\n".join(lines))
     return lines

@@ -1,7 +1,4 @@
-"""The bytes that are kept of one side of a flow: the first ones and the last ones.
-
-The invariant: of a side no more than its limit is kept, whatever passes.
-"""
+"""The bytes kept of one side of a flow: the first and the last ones, up to a limit."""
 
 from __future__ import annotations
 
@@ -10,8 +7,6 @@ from ...wire.stream_tail import Tail, append
 
 
 class Body:
-    """One side of one flow: its bytes, as far as they are kept."""
-
     __slots__ = ("_limit", "_pieces", "_room", "_tail", "total")
 
     def __init__(self, limit: int) -> None:
@@ -21,7 +16,6 @@ class Body:
         self._pieces: list[bytes] = []
         self._tail: Tail | None = None
         self.total = 0
-        """Bytes that passed."""
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
@@ -39,19 +33,17 @@ class Body:
 
     @property
     def head(self) -> bytes:
-        """The first bytes; looked at again, they need not be joined again."""
         joined = b"".join(self._pieces)
         self._pieces = [joined]
         return joined
 
     @property
     def tail(self) -> bytes:
-        """The last bytes; none if the first ones are all."""
         return self._tail.kept if self._tail else b""
 
     def ends(self, whole: int, part: int) -> tuple[bytes, bytes]:
-        """What is kept, to be looked at: the first of it, and the last if that is not all;
-        of more than `whole` bytes only a `part` of each."""
+        """The first bytes, and the last if that is not all; of more than `whole` bytes only a
+        `part` of each."""
         body, tail = (self.head, self.tail) if self.missing else (self.kept, b"")
         if len(body) <= whole:
             return body, tail

@@ -1,7 +1,7 @@
 """The counts at a local port, for Prometheus (option ``dragoman_metrics``).
 
-The package prometheus-client is used if it is there; this is the only place that knows.
-It answers in a thread of its own and reads nothing but frozen `Totals`.
+Uses the package prometheus-client if it is installed, which answers in a thread of its own and
+reads only frozen `Totals`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,7 @@ from typing import Any
 
 from mitmproxy import exceptions
 
-from ...inspect.stats import (
-    BOUNDS,
-    TOKENS_IN,
-    TOKENS_OUT,
-    Histogram,
-    ModelFigures,
-    Stats,
-    Time,
-)
+from ...inspect.stats import BOUNDS, TOKENS_IN, TOKENS_OUT, Histogram, ModelFigures, Stats, Time
 
 logger = logging.getLogger(__name__)
 
@@ -37,16 +29,14 @@ _TIMES: dict[Time, str] = {
 
 
 class Metrics:
-    """Serves the counts at the port that is asked for."""
-
     def __init__(self, stats: Stats) -> None:
         self._stats = stats
         self._port = 0
         self._running: tuple[Any, threading.Thread] | None = None
 
     def listen(self, port: int) -> None:
-        """Serve at this port from now on; 0: not at all.  Raises `OptionsError`, after
-        which everything is as it was."""
+        """Serve at this port, or not at all if it is 0. Raises `OptionsError`, and changes nothing
+        then."""
         if port == self._port:
             return
         running = self._start(port) if port else None
@@ -54,7 +44,6 @@ class Metrics:
         self._port, self._running = port, running
 
     def stop(self) -> None:
-        """Serve no longer."""
         if self._running is not None:
             server, thread = self._running
             server.shutdown()
@@ -87,7 +76,7 @@ class Metrics:
 
 
 class _Collector:
-    """What prometheus-client asks at every scrape."""
+    """Called at every scrape."""
 
     def __init__(self, stats: Stats) -> None:
         self._stats = stats
@@ -122,7 +111,6 @@ class _Collector:
         yield from self._turns(totals.models)
 
     def _of_models(self, models: Mapping[tuple[str, str], ModelFigures]) -> Iterator[Any]:
-        """What is counted by host and model."""
         labels = ["host", "model"]
         tokens = self._counter(
             "dragoman_tokens", "Tokens that upstreams counted.", [*labels, "direction"]
@@ -141,7 +129,6 @@ class _Collector:
             yield times
 
     def _turns(self, models: Mapping[tuple[str, str], ModelFigures]) -> Iterator[Any]:
-        """What came of turns with tools, for each host and model."""
         for name, text, count in (
             ("tool_turns", "Turns for which tools were declared.", attrgetter("turns")),
             ("calls", "Calls in such turns.", attrgetter("calls")),

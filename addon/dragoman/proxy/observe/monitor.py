@@ -1,8 +1,7 @@
-"""What the user is told of the flows: on the flow itself, in the log, in numbers.
+"""What the user sees of the flows: comment and mark, log lines, statistics.
 
-A flow is watched from the moment its request is Dragoman's; when it has ended it has its
-content, a comment and a mark, the log has one line if anything was done to it, and the
-statistics count it.  Nothing here may disturb a flow: what fails is logged and left.
+A flow is watched from the moment its request is Dragoman's.  Nothing here may disturb a flow:
+faults are logged.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import logging
 import time
 import weakref
 from collections import Counter
+from dataclasses import replace
 
 from mitmproxy import http
 
@@ -19,7 +19,7 @@ from ...inspect.headline import headline
 from ...inspect.outcome import RUNNING, outcome_of
 from ...inspect.stats import Stats, Summary, counted
 from ...inspect.summary import ReplySummary, model_asked, summarizing_both
-from ...inspect.turn_figures import figures_of
+from ...inspect.turn_figures import counting_refused, figures_of
 from ...notes import Evidence, printable
 from ...wire.chat_end import EARLY
 from ...wire.slices import Slices, drained
@@ -37,24 +37,22 @@ BRIDGED = ":left_right_arrow:"
 BRIDGED_AND_REPAIRED = ":hammer_and_wrench:"
 FAILED = ":x:"
 _LEFT = ("Client disconnected", "stream reset by client")
-"""How mitmproxy's words for that begin, of HTTP/1 and HTTP/2."""
+"""The beginning of mitmproxy's message, in HTTP/1 and HTTP/2."""
 SILENTLY_USELESS = 20
-"""Watched replies of a host in a row with nothing to read in them, after which it is said."""
+"""Unreadable replies of a host in a row after which a warning is logged."""
 MAX_HOSTS = 1000
 MAX_NAME = 300
 """Characters of a flow's name in the log."""
 
 
 class FlowMonitor:
-    """Sees all watched flows."""
-
     def __init__(self) -> None:
         self.stats = Stats()
         self._keep = 0
         self._unread: Counter[str] = Counter()
 
     def keep(self, limit: int) -> None:
-        """Keep at most `limit` bytes of each side of a flow that begins from now on."""
+        """Bytes to keep of each side of later flows."""
         self._keep = limit
 
     def open(
@@ -66,7 +64,6 @@ class FlowMonitor:
         model: str = "",
         client_request: ClientRequest | None = None,
     ) -> FlowRecorder:
-        """Begin to watch `flow`, and say so on it."""
         record = FlowRecorder(
             flow,
             job,
@@ -81,7 +78,7 @@ class FlowMonitor:
         return record
 
     def of(self, flow: http.HTTPFlow, job: Job) -> FlowRecorder:
-        """The record of a flow that from now on is watched, if it was not, to do `job`."""
+        """The record of a flow, begun if there is none, for `job`."""
         record = recorder_of(flow)
         if record is None:
             return self.open(flow, job, Evidence())
@@ -89,7 +86,6 @@ class FlowMonitor:
         return record
 
     def streams(self, flow: http.HTTPFlow, record: FlowRecorder) -> None:
-        """The reply to `flow` is streamed from now on."""
         record.streamed = True
         if watched_by_somebody():
             weak = weakref.ref(flow)
@@ -107,7 +103,7 @@ class FlowMonitor:
             logger.exception("%s: its growth could not be shown", name_of(flow))
 
     async def look(self, flow: http.HTTPFlow) -> ReplySummary | None:
-        """What there is to see of a flow that has ended; None if it is not watched."""
+        """The summary of a flow that has ended; None if it is not watched."""
         record = recorder_of(flow)
         try:
             return await in_slices(self._looking(flow, record), None) if record else None
@@ -116,8 +112,7 @@ class FlowMonitor:
             return None
 
     def close(self, flow: http.HTTPFlow, seen: ReplySummary | None = None) -> None:
-        """`flow` has ended, well or not; `seen` is what there was to see of it, if somebody
-        had a `look` already."""
+        """`flow` has ended, well or not; `seen` is its summary if known."""
         record = recorder_of(flow)
         if record is None:
             return
@@ -147,11 +142,14 @@ class FlowMonitor:
         if not record.streamed and flow.response is not None:
             client = (readable(flow.response), b"")
             upstream = upstream if upstream[0] else client
-        return summarizing_both(upstream, client)
+        seen = yield from summarizing_both(upstream, client)
+        body, is_cut = upstream[0], bool(upstream[1])
+        work = counting_refused(b"" if is_cut else body, record.tools, record.evidence, seen)
+        return replace(seen, refused_calls=(yield from work))
 
     @staticmethod
     def _sign(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> str:
-        """Put the headline and the mark on the flow, but not over the user's own."""
+        """Put the headline and the mark on the flow, unless the user has put others there."""
         line = headline(
             record.outcome,
             record.job,
@@ -201,12 +199,11 @@ class FlowMonitor:
 
 
 def _status(flow: http.HTTPFlow) -> int:
-    """Of the reply that the client received; 0: none."""
     return flow.response.status_code if flow.response else 0
 
 
 def _broken(flow: http.HTTPFlow) -> str:
-    """That a connection broke off, and whose."""
+    """Which connection broke off, in words; empty if none."""
     if flow.error is None:
         return ""
     if flow.error.msg == EARLY:
@@ -215,7 +212,7 @@ def _broken(flow: http.HTTPFlow) -> str:
 
 
 def _mark(record: FlowRecorder) -> str:
-    """The mark of a flow: a failure before what was done to it."""
+    """A failure is shown before what was done."""
     if record.outcome.ending == "failed":
         return FAILED
     if record.job == "bridge":
@@ -228,10 +225,7 @@ def _mark(record: FlowRecorder) -> str:
 def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> Summary:
     forms, notes = counted(record.evidence)
     timing = record.timing
-    (body, missing), _ = record.ends()
-    if not record.streamed and not body and flow.response is not None:
-        body = readable(flow.response)
-    turn = figures_of(b"" if missing else body, record.tools, record.evidence, seen, record.outcome)
+    turn = figures_of(record.tools, record.evidence, seen, record.outcome)
     return Summary(
         job=record.job,
         host=flow.request.pretty_host,

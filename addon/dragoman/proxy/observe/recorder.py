@@ -1,8 +1,8 @@
-"""What passed in one flow, on both sides, kept while it runs and afterwards.
+"""Records both sides of a flow.
 
-While a reply streams, its bytes are appended here as they come and as they leave, with
-the time; when it has ended, the client's side becomes the flow's content and the rest
-its metadata, which mitmproxy saves and loads with it.  `exchange_of` reads either.
+While a reply streams, its bytes are appended as they come and leave, with the time; when it has
+ended, the client's side becomes the flow's content and the rest its metadata, which mitmproxy
+saves and loads. `exchange_of` reads either.
 """
 
 from __future__ import annotations
@@ -52,19 +52,20 @@ _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """What the client of a bridged flow sent.  It is kept with the flow, whose own request is
-    the one that went upstream: so a replay of the flow goes through the bridge again."""
+    """What the client of a bridged flow sent, kept with the flow, whose own request is the
+    upstream's: so a replay of the flow is bridged again."""
 
     body: bytes
     """Without content encoding."""
     path: str
     """With its query."""
     dialect: str
+    resumes: bytes = b""
+    """Where the body is the outputs of tools that are submitted to a stored response: the request,
+    without its input, that this response answers."""
 
 
 class FlowRecorder:
-    """What passes in one flow."""
-
     def __init__(
         self,
         flow: http.HTTPFlow,
@@ -80,23 +81,20 @@ class FlowRecorder:
         sent something else."""
         self.job = job
         self.model = model
-        earlier = flow.metadata.get(KEY)
-        signed = earlier.get("signed") if isinstance(earlier, dict) else None
+        signed = flow.metadata[KEY].get("signed") if is_watched(flow) else None
         self.signed: list[str] = signed if _is_signature(signed) else ["", ""]
-        """The comment and the mark that were put on the flow last, perhaps in an earlier run."""
+        """The comment and the mark last put on the flow, perhaps in an earlier run."""
         self.answered_here = False
-        """Whether the reply is not the upstream's, nor made of it."""
+        """Whether the reply is our own."""
         self.outcome = RUNNING
         self.evidence = evidence
         self.tools = DeclaredTools({})
-        """Those that the request declares."""
         self.options: Mapping[str, str] = {}
-        """Those that the reply depends on, see `Exchange.options`."""
+        """See `Exchange.options`."""
         self.upstream_status: int | None = None
-        """If it is not the one that the client received."""
+        """If it differs from the client's."""
         self.streamed = False
         self.growth: FlowRefresher | None = None
-        """What shows the flow while it runs."""
         self._upstream, self._client = Body(keep), Body(keep)
         self._request = client_request
         self._uncured: bytes | None = None
@@ -105,8 +103,7 @@ class FlowRecorder:
         self._last = self.began
         self._silence = 0.0
         self._steps = array("d")
-        self._count = 0
-        self._stride = 1
+        self._count, self._stride = 0, 1
         flow.metadata[KEY] = {"job": job, **self._asked}
         _running[flow] = self
 
@@ -115,24 +112,23 @@ class FlowRecorder:
         self._uncured = client_request
 
     def came(self, data: bytes) -> None:
-        """The upstream sent this."""
         self._noted(self._upstream.add, data)
 
     def left(self, data: bytes) -> None:
-        """This, perhaps nothing, left for the client, after what `came` just now."""
+        """This, perhaps nothing, was sent to the client, after what `came`."""
         self._noted(self._leave, data)
 
-    def said(self, data: bytes) -> None:
-        """This left although nothing had come: the upstream's silence goes on."""
-        self._noted(self._say, data)
+    def left_in_silence(self, data: bytes) -> None:
+        """This was sent although nothing had come: the upstream's silence continues."""
+        self._noted(self._leave_in_silence, data)
 
-    def _say(self, data: bytes) -> None:
+    def _leave_in_silence(self, data: bytes) -> None:
         self._client.add(data)
         if self.growth:
             self.growth.passed()
 
     def _noted(self, note: Callable[[bytes], None], data: bytes) -> None:
-        """A stream goes on whatever happens to its record."""
+        """A fault of the record must not end the stream."""
         if self._broken:
             return
         try:
@@ -180,18 +176,16 @@ class FlowRecorder:
         self._stride *= 2
 
     def ends(self, *, growing: bool = False) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-        """Both sides of the reply, to be looked at; `growing`: only the ends of a long one."""
+        """Both sides of the reply; `growing`: only the ends of a long one."""
         whole, part = (MAX_LOOKED_AT, ENDS) if growing else (sys.maxsize, 0)
         return self._upstream.ends(whole, part), self._client.ends(whole, part)
 
     @property
     def is_cut(self) -> bool:
-        """Whether a part of what has come was not kept."""
         return self._upstream.missing > 0
 
     @property
     def client(self) -> bytes:
-        """What has left, as far as it is kept."""
         return self._client.kept
 
     def reached(self, offset: int | None) -> float | None:
@@ -206,7 +200,7 @@ class FlowRecorder:
 
     @property
     def timing(self) -> Timing | None:
-        """When what passed did; None for a reply that is not streamed."""
+        """None for a reply that is not streamed."""
         if not self.streamed:
             return None
         steps = zip(*[iter(self._steps)] * 3, strict=True)
@@ -217,7 +211,7 @@ class FlowRecorder:
         )
 
     def end(self, flow: http.HTTPFlow) -> None:
-        """The flow takes over what is kept: nothing passes any more."""
+        """The flow has ended, and takes over what is kept."""
         _running.pop(flow, None)
         flow.metadata[KEY] = {
             "job": self.job,
@@ -247,11 +241,11 @@ class FlowRecorder:
         asked = self._request
         if asked is None:
             return {} if self._uncured is None else {"request": self._uncured}
-        return {"request": asked.body, "path": asked.path, "dialect": asked.dialect}
+        resumes = {"resumes": asked.resumes} if asked.resumes else {}
+        return {"request": asked.body, "path": asked.path, "dialect": asked.dialect, **resumes}
 
     @property
     def _same(self) -> bool:
-        """Whether the client received what the upstream sent."""
         upstream, client = self._upstream, self._client
         if not self.streamed:
             return not upstream.total and not self.answered_here
@@ -269,31 +263,26 @@ def client_request_of(flow: Flow) -> ClientRequest | None:
     known = told if isinstance(told, dict) else {}
     match known.get("request"), known.get("path"), known.get("dialect"):
         case bytes() as body, str() as path, str() as dialect:
-            return ClientRequest(body, path, dialect)
+            return ClientRequest(body, path, dialect, _typed(known.get("resumes"), bytes, b""))
     return None
 
 
 def is_watched(flow: Flow) -> bool:
-    """Whether there is, or was, a record of this flow."""
     return isinstance(flow, http.HTTPFlow) and isinstance(flow.metadata.get(KEY), dict)
 
 
 def exchange_of(flow: Flow) -> Exchange | None:
-    """Both sides of a flow, which may still run, or have been loaded from a file; None if
-    it is not watched."""
+    """Both sides of a flow, which may still run or be loaded from a file; None if not watched."""
     if not isinstance(flow, http.HTTPFlow) or not is_watched(flow):
         return None
     told: dict[str, Any] = flow.metadata[KEY]
-    response = flow.response
-    sent = readable(flow.request)
+    response, sent = flow.response, readable(flow.request)
     status = response.status_code if response else 0
     exchange = Exchange(
         job=cast(Job, told["job"] if told.get("job") in get_args(Job) else "watch"),
         client_request=_typed(told.get("request"), bytes, sent),
         client_path=_typed(told.get("path"), str, ""),
         upstream_request=sent,
-        upstream_reply=b"",
-        client_reply=b"",
         status=status,
         upstream_status=_typed(told.get("status"), int, status),
         unfinished=True,
@@ -301,21 +290,20 @@ def exchange_of(flow: Flow) -> Exchange | None:
         retry_after=response.headers.get("retry-after", "") if response else "",
         error=flow.error.msg if flow.error else "",
     )
-    record = _running.get(flow)
-    if record is not None:
-        return record.so_far(exchange)
+    if flow in _running:
+        return _running[flow].so_far(exchange)
     received = readable(response) if response else b""
     if "missing" not in told:  # it did not run to its end here
         return replace(exchange, client_reply=received)
-    upstream_missing, client_missing = _missing(told["missing"])
+    missing = _missing(told["missing"])
     return replace(
         exchange,
         unfinished=False,
         outcome=_outcome(told.get("outcome")),
         upstream_reply=_typed(told.get("upstream"), bytes, received),
         client_reply=received,
-        upstream_missing=upstream_missing,
-        client_missing=client_missing,
+        upstream_missing=missing[0],
+        client_missing=missing[1],
         told_request=tuple(map(str, _typed(told.get("told_request"), list, []))),
         told=tuple(map(str, _typed(told.get("told"), list, []))),
         calls=_pairs(told.get("calls")),
@@ -325,7 +313,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
 
 
 def readable(message: http.Message) -> bytes:
-    """A body without its encoding; empty if it cannot be had."""
+    """A body without its encoding; empty if it cannot be decoded."""
     try:
         return body_of(message, MAX_REQUEST)
     except DecodingError:
@@ -333,7 +321,6 @@ def readable(message: http.Message) -> bytes:
 
 
 def _typed(value: object, kind: type[T], otherwise: T) -> T:
-    """`value` if it is of that type: a file may hold anything."""
     return value if isinstance(value, kind) else otherwise
 
 

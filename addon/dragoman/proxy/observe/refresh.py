@@ -1,9 +1,6 @@
-"""A running stream, shown while it grows.
-
-mitmweb and the console show a flow again when mitmproxy is told that it changed.  That
-is done at most twice a second for a flow, by a timer and not by its events, and only
-where there is somebody to look: mitmdump has no view.
-"""
+"""Shows a running stream while it grows. mitmproxy's views show a flow again after an `UpdateHook`:
+at most twice a second for a flow, by a timer and not by its events, and only where there is a view
+(mitmdump has none)."""
 
 from __future__ import annotations
 
@@ -23,13 +20,10 @@ def watched_by_somebody() -> bool:
 
 
 def show(flow: http.HTTPFlow) -> None:
-    """Have mitmproxy's views show what has become of `flow`."""
     ctx.master.addons.trigger(UpdateHook([flow]))
 
 
 class FlowRefresher:
-    """Shows one flow again, soon after something passed."""
-
     def __init__(self, refresh: Callable[[], None]) -> None:
         """`refresh` brings the flow up to date and shows it."""
         self._refresh = refresh
@@ -37,14 +31,13 @@ class FlowRefresher:
         self._next = 0.0
 
     def passed(self) -> None:
-        """Something passed: called for every piece of the body."""
+        """Called for every piece of the body."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             delay = max(0.0, self._next - loop.time())
             self._timer = loop.call_later(delay, self._show)
 
     def stop(self) -> None:
-        """The stream has ended."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,9 +1,5 @@
-"""The views of watched flows in mitmproxy and mitmweb: an LLM's turn as a person reads it.
-
-Each is a page of `inspect.pages` over both sides of a flow.  The two generations of mitmproxy
-want views of different kinds, so there is a small adapter for each; nothing else here
-knows which one runs.
-"""
+"""The views of watched flows in mitmproxy and mitmweb: each a page of `inspect.pages`. mitmproxy 11
+and 12 want views of different kinds, so there is an adapter for each."""
 
 from __future__ import annotations
 
@@ -29,12 +25,10 @@ PRIORITY = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One way to look at a watched flow."""
-
     name: str
     page: Callable[[Exchange], Page]
     shown_for: Literal["request", "response", ""] = ""
-    """The message for which it is chosen unless the user chooses another."""
+    """The message for which it is the default."""
 
     def lines(self, flow: Flow | None) -> Page:
         """The page; never raises, as a fault here is no reason to show nothing."""
@@ -56,8 +50,8 @@ class _Look:
 
 
 def _late(name: str, function: str) -> Callable[[Exchange], Page]:
-    """A page of `inspect.pages`, imported when somebody looks at it: most runs of mitmdump show
-    none, and would start later for them."""
+    """A page of `inspect.pages`, imported when it is first shown: mitmdump starts sooner
+    without."""
 
     def page(exchange: Exchange) -> Page:
         module = importlib.import_module(f"....inspect.pages.{name}", __name__)
@@ -77,7 +71,6 @@ LOOKS = (
 
 
 def statistics(stats: Stats) -> _Look:
-    """The view of the figures of all flows, which any flow shows."""
     return _Look("LLM statistics", lambda _: stats_page(stats.totals().rows()))
 
 

@@ -1,8 +1,8 @@
-"""The kept responses, as hooks get at them: without holding up mitmproxy's event loop.
+"""The kept responses for hooks, without blocking mitmproxy's event loop.
 
-A store is read and written in one thread of its own, in the order of the calls; so what
-was kept is there for whoever asks next.  What was said in the last conversations is ready
-in memory; whether they are still kept is asked each time.
+A store is used in one thread of its own, in the order of the calls; so what was kept is there for
+the next call.  The last conversations are in memory; whether they are still kept is checked each
+time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -43,11 +42,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AT_ONCE = 8
-"""Responses of a long chain that are read in one call."""
 TURNS_AT_ONCE = 100
-"""Turns of a conversation whose reasoning is read in one call."""
 AT_START, AT_RUN_TIME = 5.0, 0.2
-"""Seconds to wait for a store to open: at run time all streams wait for that."""
+"""Seconds to wait for a store to open: at run time all streams wait."""
 
 
 class AsyncStore:
@@ -55,9 +52,10 @@ class AsyncStore:
 
     def __init__(self) -> None:
         self._thread: StoreThread | None = None
-        self._choice: _Choice | None = None
+        self._choice: tuple[str, Path] | None = None
+        """The value of ``dragoman_store``, and mitmproxy's confdir."""
         self._memory: StoreThread | None = None
-        """What is kept in memory, while another store is in use."""
+        """A memory store, while another is in use."""
         self._ready = Conversations()
         self._warned = False
 
@@ -67,20 +65,18 @@ class AsyncStore:
 
     @property
     def place(self) -> str:
-        """Where responses are kept, in words without a password."""
+        """In words, without a password."""
         if self._choice is None or self._thread is None:
             return "nowhere"
-        return place_of(self._choice.value, self._choice.confdir)
+        return place_of(*self._choice)
 
     def choose(
         self, value: str, *, confdir: Path, days: float, max_bytes: int, running: bool
     ) -> None:
-        """Keep responses where ``dragoman_store`` says, from now on; see `open_store`.
-
-        Raises `OptionsError`; then all stays as it was.  A store that is in use already is
-        not opened again, and one that nobody named may be opened later.
-        """
-        choice = _Choice(value, confdir)
+        """Keep responses where ``dragoman_store`` says; see `open_store`. Raises `OptionsError`,
+        and changes nothing then. A store in use is not opened again, and the default one may be
+        opened later."""
+        choice = (value, confdir)
         if self._thread is not None and choice == self._choice:
             self._thread.limit(days, max_bytes)
             return
@@ -95,7 +91,7 @@ class AsyncStore:
         self._choice = choice
 
     def close(self) -> None:
-        """Wait a moment for what is being written, and let go of the store."""
+        """Wait a moment for what is being written, and close the store."""
         thread = self._thread
         self._use(None)
         if thread is not None:
@@ -105,13 +101,13 @@ class AsyncStore:
     def _use(self, thread: StoreThread | None) -> None:
         self._ready.clear()
         before, self._thread = self._thread, thread
-        if before is not None and self._choice is not None and self._choice.value == "memory":
+        if before is not None and self._choice is not None and self._choice[0] == "memory":
             self._memory = before
         elif before is not None:
             before.close()
 
     def warn_of_nobody(self, request: http.Request) -> None:
-        """What is to be kept for a request may be for everybody; said once."""
+        """Warn once of responses that everybody may read."""
         if is_anonymous(request) and not self._warned:
             self._warned = True
             logger.warning(
@@ -123,8 +119,7 @@ class AsyncStore:
     async def get(
         self, asker: bytes, ids: Sequence[str], *, whole: bool = False
     ) -> list[StoredResponse | None]:
-        """What is kept of each; unless it is `whole`, tools and instructions may be null.
-        Raises `StoreError`."""
+        """Unless `whole`, tools and instructions may be null. Raises `StoreError`."""
         now = time.time()
 
         def get(store: Store, owner: str) -> list[tuple[bytes | None, dict[str, bytes] | None]]:
@@ -137,7 +132,7 @@ class AsyncStore:
     async def one(
         self, asker: bytes, response_id: str, *, previous: bool = False, whole: bool = True
     ) -> StoredResponse:
-        """A response.  Raises `Refused` (see `not_found`) and `StoreError`."""
+        """Raises `Refused` (see `not_found`) and `StoreError`."""
         (kept,) = await self.get(asker, [response_id], whole=whole)
         if kept is None:
             raise not_found(response_id, previous=previous)
@@ -146,14 +141,13 @@ class AsyncStore:
     async def chain(
         self, asker: bytes, response_id: str, *, previous: bool = False
     ) -> list[StoredResponse]:
-        """A response, behind all those it goes on from.  Raises as `one` does, and for one of
-        those that is not there, which is then the one to name."""
+        """A response after all those before it. Raises as `one` does, naming the one that is not
+        there."""
         kept = await self.one(asker, response_id, previous=previous, whole=not previous)
         return [*[found async for found in self._each(asker, kept.before)], kept]
 
     async def _each(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[StoredResponse]:
-        """All of these, some at a time: others have their turn in between.  Raises `Refused`
-        for one that is not there, and `StoreError`."""
+        """All of these, some at a time. Raises `Refused` for a missing one, and `StoreError`."""
         for begin in range(0, len(ids), AT_ONCE):
             some = ids[begin : begin + AT_ONCE]
             for name, found in zip(some, await self.get(asker, some), strict=True):
@@ -162,8 +156,7 @@ class AsyncStore:
                 yield found
 
     async def earlier(self, asker: bytes, body: Json, flow: http.HTTPFlow) -> Continuation:
-        """What the request of a flow goes on from.  Raises `Refused`, `StoreError` and
-        `ClientLeft`."""
+        """What the request of a flow continues. Raises `Refused`, `StoreError` and `ClientLeft`."""
         previous = previous_id(body)
         chain, before = [], Conversation()
         if previous:
@@ -182,8 +175,8 @@ class AsyncStore:
     async def _before(
         self, asker: bytes, kept: StoredResponse, flow: http.HTTPFlow
     ) -> Conversation:
-        """What was said in the responses that this one goes on from.  Raises `Refused`,
-        `StoreError` and `ClientLeft`."""
+        """The conversation before this response. Raises `Refused`, `StoreError` and
+        `ClientLeft`."""
         ids, now = kept.before, time.time()
         if not ids:
             return Conversation()
@@ -243,34 +236,28 @@ class AsyncStore:
         await self._run(asker, keep)
 
     async def speaks(self, address: str) -> str:
-        """Which API the upstream at an address is remembered to speak; nothing if that is not
-        known.  Raises `Refused` and `StoreError`."""
+        """Which API the upstream at an address speaks; "" if unknown. Raises `Refused` and
+        `StoreError`."""
         now = time.time()
         return await self._run(b"", lambda store, _owner: store.remembered(address, now))
 
     def remember(self, address: str, speaks: str) -> None:
-        """Nobody waits for it: what is not kept is found out again."""
+        """Not awaited: what is lost is found out again."""
         now = time.time()
         if self._thread is not None:
             self._thread.later(lambda store: store.remember(address, speaks, now))
 
     async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:
-        """In the store's thread; see `StoreThread.ask`.  The store's secret is asked for each
-        time: one that lost all it kept has another."""
+        """In the store's thread; see `StoreThread.ask`. The secret is read each time: a store that
+        lost everything has another."""
         if self._thread is None:
             raise Refused("Responses are not kept any more.", status=503)
         return await self._thread.ask(lambda store: call(store, owner(store.secret(), asker)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    value: str
-    confdir: Path
-
-
 def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:
-    """Wait until the store is open, but not for longer than these.  Raises `OptionsError`
-    for one that somebody has named and that cannot be opened."""
+    """Wait for the store to open, for so many seconds at most. Raises `OptionsError` for one that
+    was named and cannot be opened."""
     opening = thread.later(lambda _: None)
     try:
         opening.result(seconds)
@@ -287,14 +274,13 @@ def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:
 
 
 def _parts(store: Store, owner: str, blob: bytes | None) -> dict[str, bytes]:
-    """Those that were cut out of it."""
     digests = parts_of(blob) if blob is not None else []
     found = zip(digests, store.parts(owner, digests), strict=True)
     return {digest: part for digest, part in found if part is not None}
 
 
 def _readable(blob: bytes | None, parts: dict[str, bytes] | None) -> Slices[StoredResponse | None]:
-    """Kept by another version of this program: as good as not there."""
+    """None for one kept by another version of this program."""
     if blob is None:
         return None
     try:

@@ -1,8 +1,4 @@
-"""What is answered about kept responses, without asking any upstream.
-
-Responses that still run are known here too: they can be read as far as they are, and
-cancelled.
-"""
+"""Answers about kept responses, and about those that still run, without asking any upstream."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ from ...stored import endpoint_bodies
 from ...stored.continuation import in_progress, not_found
 from ...stored.store import StoreError
 from ...wire.errors import Refused
-from ...wire.json_codec import Json
 from ...wire.json_slices import writing
 from ..error_responses import error_response, refusal
 from ..http_headers import set_event_stream
@@ -34,8 +29,6 @@ except (ImportError, AttributeError):
 
 
 class StoredEndpoints:
-    """Answers for `AsyncStore`, and for what runs."""
-
     def __init__(self, archive: AsyncStore, running: Running) -> None:
         self._archive = archive
         self._running = running
@@ -68,7 +61,7 @@ class StoredEndpoints:
             return refusal(error)
         except Exception:
             logger.exception("A request about a kept response could not be answered")
-            return error_response(500, "Dragoman could not answer this.", type="server_error")
+            return error_response(500, "Dragoman could not answer this.")
 
     async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> http.Response:
         request = flow.request
@@ -78,8 +71,9 @@ class StoredEndpoints:
         if (running := self._running.find(asker, response_id)) is not None:
             if address.action != "cancel" and not plain:
                 raise in_progress(response_id)
-            told = running.stream.response if plain else _cancelled(running)
-            return _json(await in_slices(writing(told), flow))
+            if not plain:
+                _cancel(running)
+            return _json(await in_slices(writing(running.stream.reply.response), flow))
         if request.method == "DELETE":
             if not await self._archive.delete(asker, response_id):
                 raise not_found(response_id, previous=False)
@@ -93,16 +87,17 @@ class StoredEndpoints:
             raise Refused("Cannot cancel a synchronous response.", param="response_id")
         if streams and not address.action:
             again = endpoint_bodies.events_after(kept, _starting_after(request))
-            return _stream(await in_slices(again, flow))
+            response = http.Response.make(200, await in_slices(again, flow))
+            set_event_stream(response)
+            return response
         return _json(await in_slices(writing(kept.response), flow))
 
 
-def _cancelled(running: Run) -> Json:
+def _cancel(running: Run) -> None:
     running.stream.cancel()
     flow = running.flow()
     if wake is not None and flow is not None:
         wake(flow, running.stream)
-    return running.stream.response
 
 
 def _starting_after(request: http.Request) -> int:
@@ -114,9 +109,3 @@ def _starting_after(request: http.Request) -> int:
 
 def _json(body: bytes) -> http.Response:
     return http.Response.make(200, body, {"content-type": "application/json"})
-
-
-def _stream(body: bytes) -> http.Response:
-    response = http.Response.make(200, body)
-    set_event_stream(response)
-    return response

@@ -10,9 +10,9 @@ from ...stored.store import StoreError
 logger = logging.getLogger(__name__)
 
 QUIET = 60.0
-"""Seconds between two lines of the log: a store that is full forgets something at each put."""
+"""Seconds between two lines of the log: a full store forgets something at each put."""
 MAX_ADDRESSES = 4096
-"""Upstreams' addresses that are remembered; some 200 bytes each, and hardly anybody uses ten."""
+"""Upstreams' addresses that are remembered, of some 200 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class Limits:
         return cls(seconds=days * 86400, size=max_bytes)
 
     def dead(self, now: float) -> float:
-        """What was last used then, or before, is too old at `now`."""
+        """What was last used then or before is too old."""
         return now - self.seconds
 
     def admit(self, *blobs: bytes) -> None:
-        """Raises `StoreError` for one that is too large even if nothing else is kept."""
+        """Raises `StoreError` for one that is larger than the whole store."""
         size = sum(map(len, blobs))
         if size > self.size:
             raise StoreError(
@@ -41,7 +41,7 @@ class Limits:
 
 
 class Evictions:
-    """What a store forgets before its time, for the log."""
+    """Logs what a store forgets before its time."""
 
     def __init__(self, message: str) -> None:
         """`message` has a ``%d`` for how many there were since it was logged last."""
@@ -50,7 +50,6 @@ class Evictions:
         self._logged = float("-inf")
 
     def note(self, count: int, now: float) -> None:
-        """So many have gone at `now`, in Unix seconds."""
         self._count += count
         if self._count and abs(now - self._logged) >= QUIET:
             logger.warning(self._message, self._count)

@@ -36,7 +36,7 @@ class _Part:
 @dataclass(slots=True)
 class _Owner:
     entries: dict[str, _Entry] = field(default_factory=dict)
-    """That used the longest ago first."""
+    """Least recently used first."""
     parts: dict[str, _Part] = field(default_factory=dict)
     size: int = 0
 
@@ -150,8 +150,7 @@ class Memory:
         return entry
 
     def _prune(self, owner: str, newest: str, now: float) -> int:
-        """How many went before their time.  The newest, which `put` has just promised to keep,
-        stays."""
+        """How many went before their time. The newest, just put, stays."""
         dead = self._bounds.dead(now)
         for who in list(self._owners):
             for name in [name for name, _ in self._aged(who, dead)]:
@@ -168,11 +167,10 @@ class Memory:
         return evicted
 
     def _aged(self, owner: str, dead: float) -> Iterator[tuple[str, _Entry]]:
-        """Those at the beginning that are too old."""
         return itertools.takewhile(lambda item: item[1].used <= dead, self._entries(owner).items())
 
     def _fullest(self, owner: str) -> str:
-        """Who has to make room: `owner` if it has more than its share, else who has the most."""
+        """Who makes room: `owner` if it has more than its share, else the largest."""
         mine = self._owners[owner]
         if len(mine.entries) > 1 and mine.size > self._bounds.size / len(self._owners):
             return owner

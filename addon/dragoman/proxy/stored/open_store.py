@@ -1,7 +1,6 @@
-"""Where responses are kept: the back-ends of a `Store`, by the option ``dragoman_store``.
+"""Opens the store that the option ``dragoman_store`` names.
 
-A back-end is opened here and nowhere else.  SQLite and Redis may be missing from the
-Python that mitmproxy runs in: each is imported when it is asked for.
+SQLite and Redis may be missing from mitmproxy's Python: each is imported when it is chosen.
 """
 
 from __future__ import annotations
@@ -21,17 +20,14 @@ from .redis import SCHEMES, Redis
 logger = logging.getLogger(__name__)
 
 FILE = "dragoman.sqlite3"
-"""The store in mitmproxy's confdir, if no other is asked for."""
+"""The default, in mitmproxy's confdir."""
 _CHOICES = "memory, off, a redis:// URL, or the path of a file (./name for one right here)"
 
 
 def open_store(value: str, *, confdir: Path, days: float, max_bytes: int) -> Store:
-    """The store that ``dragoman_store`` asks for, which is not ``off``.
-
-    What is older than `days` (more than 0), or over `max_bytes` and used the longest ago,
-    is forgotten.  Raises `OptionsError` with a message that says what to change.  A Redis
-    is not connected to before it is used: it may come later than the proxy.
-    """
+    """The store that `value` names, which is not ``off``. What is older than `days` (more than 0),
+    or beyond `max_bytes` and least recently used, is forgotten. Raises `OptionsError`. A Redis is
+    not connected to before it is used: it may start later than the proxy."""
     bounds = Limits.of(days, max_bytes)
     if value == "memory":
         return Memory(bounds)
@@ -44,14 +40,14 @@ def open_store(value: str, *, confdir: Path, days: float, max_bytes: int) -> Sto
 
 
 def place_of(value: str, confdir: Path) -> str:
-    """What people call the store that ``dragoman_store`` asks for, without its password."""
+    """The store in words, without its password."""
     if value.startswith(SCHEMES):
         return f"Redis at {urlsplit(value).hostname}"
     return value if value == "memory" else str(_path(value, confdir))
 
 
 def _path(value: str, confdir: Path) -> Path:
-    """A word alone is taken for a mistake, not for the name of a file."""
+    """A single word is a mistake, not a file name."""
     if not value:
         return confdir.expanduser() / FILE
     path = Path(value)

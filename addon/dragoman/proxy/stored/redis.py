@@ -1,12 +1,10 @@
 """Responses in a Redis, which several instances share.
 
-One key for each response, which Redis itself forgets when it is too old.  How much there
-may be is Redis's own to bound: ``maxmemory`` with ``maxmemory-policy volatile-lru`` (or
-another of the volatile ones, for the secret has no end and has to stay).  What is put
-outlives this process; whether it outlives Redis is a matter of how that is set up.
-
-The package redis (redis-py) is used if it is there; this is the only place that knows.
-A connection that broke is made anew by the next call.  No message names the password.
+One key for each response, which Redis itself expires.  Redis also bounds the size: ``maxmemory``
+with ``maxmemory-policy volatile-lru`` (or another of the volatile ones, for the secret must not
+expire).  Whether responses outlive Redis depends on its configuration.  The package redis
+(redis-py) is used if it is installed.  A broken connection is made anew by the next call.  No
+message names the password.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from .limits import QUIET, Evictions, Limits
 
 SCHEMES = ("redis://", "rediss://")
 CONNECT, ANSWER = 0.5, 1.0
-"""Seconds to wait: a client may be waiting, too."""
+"""Seconds to wait: a client may be waiting."""
 SECRET = b"dragoman:secret"
 _UNUSED = """
 redis.call('SREM', KEYS[2], ARGV[1])
@@ -31,14 +29,14 @@ for _, name in ipairs(redis.call('SMEMBERS', KEYS[2])) do
 end
 return redis.call('DEL', KEYS[1], KEYS[2])
 """
-"""Deletes a part that no response has; at once, for another instance may be putting one."""
+"""Deletes a part that no response has; atomically, as another instance may put one."""
 
 
 class Redis:
     """A `Store` in a Redis."""
 
     def __init__(self, url: str, bounds: Limits) -> None:
-        """Does not connect.  Raises `StoreError` without redis-py, or for a wrong URL."""
+        """Does not connect. Raises `StoreError` without redis-py, or for an invalid URL."""
         try:
             redis = importlib.import_module("redis")
             retry = importlib.import_module("redis.retry")
@@ -171,7 +169,7 @@ class Redis:
             self._client.close()
 
     def _look_for_evictions(self, now: float) -> None:
-        """Of whatever keys: Redis tells no more.  It may tell nothing."""
+        """Of any keys: Redis reports no more, and may report nothing."""
         if abs(now - self._looked) < QUIET:
             return
         self._looked = now
@@ -183,7 +181,7 @@ class Redis:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Whatever goes wrong within is a `StoreError`."""
+        """Any fault within becomes a `StoreError`."""
         try:
             yield
         except self._faults as error:
@@ -205,7 +203,7 @@ def _execute(pipeline: Any) -> list[Any]:
 
 
 def _key(owner: str, response_id: str) -> bytes:
-    """An owner is a hash, without a colon; an id is whatever a client sent."""
+    """An owner is a hash, without a colon; an id is any text a client sent."""
     return f"dragoman:response:{owner}:{response_id}".encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""The responses that run: each can be read as far as it is, and cancelled."""
+"""The responses that are being streamed: each can be read as far as it is, and cancelled."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from ..flows.bridge_stream import BridgeStream
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A reply that is being streamed."""
-
     flow: weakref.ref[http.HTTPFlow]
     stream: BridgeStream
 
 
 class Running:
-    """What runs, by whose it is and by its id."""
+    """By owner and id."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[bytes, str], Run] = {}
@@ -28,15 +26,12 @@ class Running:
         return bool(self._runs)
 
     def began(self, flow: http.HTTPFlow, asker: bytes, stream: BridgeStream) -> None:
-        """The reply to `flow` runs, and is somebody's."""
-        self._runs[asker, str(stream.response["id"])] = Run(weakref.ref(flow), stream)
+        self._runs[asker, str(stream.reply.response["id"])] = Run(weakref.ref(flow), stream)
 
     def ended(self, flow: http.HTTPFlow) -> None:
-        """The reply to `flow` does not run any more."""
-        over = [key for key, run in self._runs.items() if run.flow() in (None, flow)]
-        for key in over:
+        for key in [key for key, run in self._runs.items() if run.flow() in (None, flow)]:
             del self._runs[key]
 
     def find(self, asker: bytes, response_id: str) -> Run | None:
-        """None if it does not run, or is somebody else's."""
+        """None if it does not run, or has another owner."""
         return self._runs.get((asker, response_id))

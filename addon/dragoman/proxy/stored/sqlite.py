@@ -1,18 +1,14 @@
-"""Responses in one SQLite file, which several mitmproxy may share.
+"""Responses in one SQLite file, which several processes may share.
 
-What `put` has returned for is in the file or in its write-ahead log, both written: a
-process that is killed loses nothing.  Nothing waits for the disk (synchronous=NORMAL), so
-a power cut may lose the last seconds; it damages nothing.
-
-A put takes less than a millisecond, but for one that finds 4 MB in the log: SQLite then moves
-it into the file, which does wait for the disk.  Blobs are not compressed: zlib would take several
-times as long as writing does.  Each put removes, of what is too old or too much, about as many
-bytes as it brings, and the pages that become free are used again: the file stays at its
-bound.  Should many be free at once, the file is made smaller, some pages at each put.
-
-What is deleted is overwritten (secure_delete) and, before `delete` returns, the log is emptied
-into the file: nothing of it is left in either.  (While another process reads, it is so as soon
-as one of them uses the file again.)
+When `put` returns, its data is written to the file or its write-ahead log: a killed process loses
+nothing.  Nothing waits for the disk (synchronous=NORMAL), so a power cut may lose the last
+seconds, but damages nothing.  A put takes less than a millisecond, unless it finds 4 MB in the
+log: SQLite then moves them into the file, which waits for the disk.  Blobs are not compressed:
+zlib takes several times as long as writing.  Each put removes about as many bytes as it adds, of
+what is too old or too much; freed pages are used again, and if there are many, the file shrinks
+some pages at each put.  Deleted data is overwritten (secure_delete), and `delete` empties the log
+into the file before it returns. (While another process reads, that is done when one of them next
+uses the file.)
 """
 
 from __future__ import annotations
@@ -27,15 +23,15 @@ from .limits import FULL, MAX_ADDRESSES, Evictions, Limits
 from .sqlite_file import DAMAGED, SMALL, code, connect, in_words, make, number, transaction
 
 BUSY = 2.0
-"""Seconds to wait for another process that writes."""
+"""Seconds to wait for a process that writes."""
 PRUNED = 64
-"""How many a put may remove; a large one, as many more as may have to make room for it."""
+"""Responses a put may remove; a large put more, as needed for its room."""
 AT_ONCE = 500
-"""Values of a statement: some builds of SQLite take no more than 999."""
+"""Values of a statement: some builds of SQLite take at most 999."""
 BATCH = 16
-"""How many of an owner are looked up at once."""
+"""Of an owner, looked up at once."""
 READING = 500
-"""Milliseconds to wait for a process that reads what was deleted."""
+"""Milliseconds to wait for a process that reads."""
 SPARE_PAGES, VACUUMED_PAGES = 1024, 64
 
 
@@ -43,15 +39,13 @@ class Sqlite:
     """A `Store` in a file."""
 
     def __init__(self, path: Path, bounds: Limits) -> None:
-        """The file, and its folder, are made if they are not there, for the user alone.
-
-        Raises `StoreError` if that cannot be, or if the file is something else.
-        """
+        """Makes the file and its folder if needed, for the user alone. Raises `StoreError` if that
+        fails, or if the file is something else."""
         self._path = path
         self._bounds = bounds
         self._evictions = Evictions(FULL)
         self._forgets = False
-        """Whether the log may still hold what was deleted."""
+        """Whether the log may hold deleted data."""
         self._damaged = ""
         with self._errors():
             make(path)
@@ -162,8 +156,8 @@ class Sqlite:
             self._db.close()
 
     def _prune(self, owner: bytes, size: int, dead: float) -> int:
-        """Make room for `size` bytes of this owner: remove what is too old, and then, as far as
-        needed, what was used the longest ago.  How many went before their time."""
+        """Remove what is too old, and then the least recently used, to make room for `size` bytes
+        of this owner. How many went before their time."""
         old = "SELECT key FROM responses WHERE used <= ? ORDER BY used, key LIMIT ?"
         self._remove(self._db.execute(old, (dead, PRUNED)).fetchall())
         evicted, bound = 0, self._bounds.size - size
@@ -185,7 +179,7 @@ class Sqlite:
         return evicted
 
     def _lacking(self, owner: bytes, parts: Mapping[str, bytes]) -> int:
-        """How many bytes of `parts` are not there yet."""
+        """Bytes of `parts` that are new."""
         query = "SELECT count(*) FROM parts WHERE owner = ? AND digest = ?"
         return sum(
             len(blob)
@@ -209,8 +203,8 @@ class Sqlite:
         self._db.executemany("DELETE FROM responses WHERE key = ?", keys)
 
     def _fullest(self, owner: bytes, size: int) -> bytes:
-        """Who has to make room for `size` bytes of `owner`: itself if it then has more than its
-        share, else who has the most."""
+        """Who makes room for `size` bytes of `owner`: itself if it then has more than its share,
+        else the largest."""
         mine = self._db.execute("SELECT size FROM owners WHERE owner = ?", (owner,)).fetchone()
         owners = number(self._db, "SELECT count(*) FROM owners") + (mine is None)
         if mine and mine[0] + size > self._bounds.size / owners:
@@ -219,14 +213,14 @@ class Sqlite:
         return bytes(most[0]) if most else owner
 
     def _used(self) -> int:
-        """Bytes of the file that hold something.  SQLite has these numbers at hand."""
+        """Bytes in use, known to SQLite without a search."""
         pages = number(self._db, "PRAGMA page_count") - number(self._db, "PRAGMA freelist_count")
         return pages * self._page_size
 
     def _forget(self, wait: int) -> None:
-        """Have what was deleted gone from the log, too: its place in the file is overwritten
-        when the log is moved there.  That has to wait for another process that reads: for so
-        many milliseconds now, and else until this store is used again."""
+        """Remove deleted data from the log, too: its place in the file is overwritten when the log
+        is moved there. That waits for a process that reads: for so many milliseconds now, else
+        until this store is next used."""
         with self._errors():
             self._db.execute(f"PRAGMA busy_timeout = {wait}")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -235,7 +229,7 @@ class Sqlite:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Whatever goes wrong within is a `StoreError`.  What is damaged stays as it is."""
+        """Any fault within becomes a `StoreError`. A damaged file is left as it is."""
         if self._damaged:
             raise StoreError(self._damaged)
         try:
@@ -248,7 +242,6 @@ class Sqlite:
 
 
 def _some(ids: Sequence[str]) -> Iterator[list[bytes]]:
-    """The ids, as many at a time as a statement can have."""
     for begin in range(0, len(ids), AT_ONCE):
         yield [_bytes(name) for name in ids[begin : begin + AT_ONCE]]
 
@@ -258,5 +251,5 @@ def _marks(values: Sequence[bytes]) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """An id is whatever a client sent, lone surrogates and all."""
+    """An id is any text a client sent, even with lone surrogates."""
     return text.encode("utf-8", "surrogatepass")

@@ -1,8 +1,7 @@
-"""The SQLite file of a store: made, opened, and brought to the schema of today.
+"""Makes, opens and upgrades the SQLite file of a store.
 
-What is added to the schema is added to an old file where it stands, and its version stays:
-an earlier Dragoman reads and writes such a file as before, and the triggers see to it that
-the added tables stay right.
+Additions to the schema are made in an old file as well, whose version stays: an earlier Dragoman
+can still use it, and triggers keep the added tables right.
 """
 
 from __future__ import annotations
@@ -18,20 +17,19 @@ from pathlib import Path
 from ...stored.store import StoreError
 
 LOG = 8 * 1024 * 1024
-"""Bytes that the log takes on the disk when all of it has been moved into the file."""
+"""Bytes of the log on disk after it has been moved into the file."""
 APPLICATION = 0x44524147  # "DRAG"
-"""SQLite's `application_id`: the file is one of ours."""
+"""SQLite's `application_id`."""
 VERSION = 1
 SMALL = 200
-"""Bytes: what is kept of a response takes no less."""
+"""Bytes of a response at least."""
 HEADER = 100
-"""Bytes: SQLite takes a file that is shorter for an empty one, and writes over it."""
+"""Bytes: SQLite overwrites a shorter file as if it were empty."""
 CACHE = 256
-"""Kilobytes of pages in memory: what is put is hardly ever read again."""
+"""Kilobytes of pages in memory: data is rarely read again."""
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 CLEARED_PAGES = 20_000
-"""Free pages that are cut off an old file when it is opened: they hold what was deleted, as
-it was, for earlier versions did not overwrite it."""
+"""Free pages cut off an old file: earlier versions did not overwrite deleted data."""
 
 _SCHEMA = (
     # The blobs are apart, for to change `used` rewrites a row.
@@ -95,8 +93,7 @@ def make(path: Path) -> None:
 
 
 def connect(path: Path, busy: float) -> sqlite3.Connection:
-    """A connection to the file, which is ours from then on; `busy` is how many seconds to wait
-    for another process that writes."""
+    """A connection to the file; `busy`: seconds to wait for another process that writes."""
     deadline = time.monotonic() + busy
     while True:
         db = sqlite3.connect(path, timeout=busy, isolation_level=None, check_same_thread=False)
@@ -137,10 +134,8 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
-    """Of the schema; 0 for an empty file.  Raises `StoreError` for what is not to be touched.
-
-    Within a transaction: another process may be making the schema.
-    """
+    """The version of the schema; 0 for an empty file. Raises `StoreError` for a foreign file. In a
+    transaction: another process may be making the schema."""
     application = number(db, "PRAGMA application_id")
     version = number(db, "PRAGMA user_version")
     if application == APPLICATION and version == VERSION:
@@ -161,7 +156,6 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
 def transaction(
     db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE"
 ) -> Iterator[sqlite3.Connection]:
-    """All of what is done within, or nothing."""
     db.execute(begin)
     try:
         yield db

@@ -1,15 +1,12 @@
-"""A store, called in a thread of its own, and left alone while it does not answer.
+"""Calls a store in a thread of its own.
 
-A call may wait for a disk, a lock or a network; whoever asks waits `PATIENCE` at most.
-One that waited in vain, or failed after `SLOW` seconds, has the store left alone for
-`PAUSE` seconds: until then all others fail at once, those that stand in line too.  A store
-that refuses quickly costs nothing, and is asked each time.
-
-The store is opened by the call that uses it first, and by the next one if that failed: one
-in trouble (locked, damaged, on a disk that does not answer) stops neither mitmproxy's start
-nor its streams, and serves as soon as the trouble is over.
-
-The thread is a daemon: mitmproxy ends without waiting for a store that hangs.
+A call may wait for a disk, a lock or a network; the caller waits `PATIENCE` at most.  After a
+call that timed out, or failed after `SLOW` seconds, the store is not called for `PAUSE` seconds:
+all calls fail at once, the queued ones too.  A store that fails quickly costs nothing, and is
+called each time.  The store is opened by the first call, and after a failure by the next: a store
+in trouble (locked, damaged, on a disk that hangs) blocks neither mitmproxy's start nor its
+streams, and is used as soon as it works.  The thread is a daemon: mitmproxy ends without waiting
+for a store that hangs.
 """
 
 from __future__ import annotations
@@ -32,20 +29,18 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PATIENCE = 3.0
-"""Seconds that a turn waits for the store, together with all that waits for it."""
+"""Seconds that a turn waits for the store."""
 SLOW = 0.3
-"""Seconds after which a failure has cost a client more than one that refuses at once."""
+"""Seconds after which a failure is slow."""
 PAUSE = 5.0
-"""Seconds for which a store is left alone: about what a restart of a Redis takes."""
+"""Seconds for which a store is not called: about the restart of a Redis."""
 LAST = 1.5
-"""Seconds at most that the end of mitmproxy waits for what is still to be written."""
+"""Seconds at most that the end of mitmproxy waits for writes."""
 
 
 class StoreThread:
-    """Calls a `Store`, one call after the other."""
-
     def __init__(self, open_store: Callable[..., Store], days: float, max_bytes: int) -> None:
-        """`open_store` is called in the thread, with `days` and `max_bytes`; where it raises
+        """`open_store` is called in the thread, with `days` and `max_bytes`; if it raises
         `OptionsError`, the calls raise `NotOpened`."""
         self._open = open_store
         self._bounds = (days, max_bytes)
@@ -55,16 +50,17 @@ class StoreThread:
         self._left_alone_until = 0.0
         self._why = ""
         self._hangs: Future[Any] | None = None
-        """The call that somebody has waited for in vain."""
+        """The call that timed out."""
         self._running: Future[Any] | None = None
         self._given_up: asyncio.Future[None] | None = None
-        """Done when the store is left alone: for all who wait."""
+        """Done when the store is not called any more: for all callers."""
         self._thread = threading.Thread(target=self._serve, name="dragoman-store", daemon=True)
         self._thread.start()
 
     async def ask(self, call: Callable[[Store], T]) -> T:
         """What `call` returns or raises; `StoreError` if the store does not answer."""
-        self._refuse_while_left_alone()
+        if self._is_left_alone:
+            raise StoreError(f"it is left alone for some seconds: {self._why}")
         answer = asyncio.wrap_future(self.later(call))
         given_up = self._gives_up(asyncio.get_running_loop())
         either: set[asyncio.Future[Any]] = {answer, given_up}
@@ -83,23 +79,22 @@ class StoreThread:
         raise StoreError(self._why)
 
     def later(self, call: Callable[[Store], T]) -> Future[T]:
-        """Made after all calls so far; nobody waits."""
+        """Made after all calls so far; not awaited."""
         future: Future[T] = Future()
         self._calls.put((future, call))
         return future
 
     def limit(self, days: float, max_bytes: int) -> None:
-        """Other bounds from now on; waits for nothing."""
         self._bounds = (days, max_bytes)
         if self._store is not None:
             self._store.limit(days, max_bytes)
 
     def close(self) -> None:
-        """Have the store closed after all calls so far, without waiting for it."""
+        """Close the store after all calls so far, without waiting."""
         self._calls.put(None)
 
     def finish(self) -> None:
-        """Wait for what has been asked, unless the store hangs: see `LAST`."""
+        """Wait for the calls so far, unless the store hangs: see `LAST`."""
         if not self._is_left_alone:
             self._thread.join(LAST)
 
@@ -107,10 +102,6 @@ class StoreThread:
     def _is_left_alone(self) -> bool:
         hangs = self._hangs
         return time.monotonic() < self._left_alone_until or not (hangs is None or hangs.done())
-
-    def _refuse_while_left_alone(self) -> None:
-        if self._is_left_alone:
-            raise StoreError(f"it is left alone for some seconds: {self._why}")
 
     def _leave_alone(self, why: str) -> None:
         self._why = why

@@ -61,7 +61,7 @@ class FormatChoice:
 
     @classmethod
     def of(cls, words: str) -> FormatChoice | None:
-        """From ``auto``, ``all``, or names joined by commas; None if it is none of these."""
+        """From ``auto``, ``all``, or names joined by commas; None for anything else."""
         names = [name.strip().lower() for name in words.split(",")]
         if names == ["auto"]:
             return cls()
@@ -111,7 +111,7 @@ ALL = _active(tuple(each for each in FORMATS if each is not HARMONY_STRIPPED))
 
 
 def begins_with_marker(text: str) -> bool:
-    """Whether a marker may stand at the start of a text."""
+    """Whether a marker may begin at the start of a text."""
     return _STARTS.match(text) is not None
 
 

@@ -39,7 +39,7 @@ class ActiveFormats:
             ]
             for text in beginnings
         }
-        """The formats of which a marker may stand where one of these does."""
+        """The formats whose markers may begin with each of these."""
         self._overlap = max((len(text) * len(r"\u003c") for text in beginnings), default=0)
         self.looking_back = [each for each in formats if each.look_back]
         """Formats of which a call's beginning may have been stripped."""
@@ -54,7 +54,7 @@ class ActiveFormats:
 
     def may_hold_marker(self, raw: bytes) -> bool:
         """Whether the JSON text `raw` could hold a marker or a piece of one."""
-        # A number is found in bytes much sooner than other bytes, or an expression.
+        # An int is found in bytes much faster than bytes or an expression are.
         for first, search in self._in_json:  # noqa: SIM110 - a generator costs more
             if first in raw and search(raw) is not None:
                 return True
@@ -70,7 +70,7 @@ class ActiveFormats:
         return False
 
     def may_begin_in(self, text: str) -> bool:
-        """Whether a marker, or the first piece of one, could stand in `text`."""
+        """Whether a marker, or the start of one, could be in `text`."""
         for first, search in self._in_text:  # noqa: SIM110
             if first in text and search(text) is not None:
                 return True
@@ -90,7 +90,6 @@ class ActiveFormats:
         return None, in_vain
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:
-        """All markers."""
         found, _ = self.find(text)
         while found is not None:
             yield found

@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
-from .buffered_parser import WORD, BufferedParser, named
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
-from .protocol import LeakFormat, MarkerMatch
+from ..events import Header
+from .json_arguments import JsonArguments
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .protocol import WORD, LeakParser, MarkerMatch
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
 _NAMES = {
@@ -37,7 +38,7 @@ _HEADER = re.compile(
 )
 _BLANKS = rf"\s{{0,{HEADER_LIMIT}}}"
 _DECIDES = re.compile(rf"\{{|{_token('call_end', 'calls_end')}")
-"""What a header ends with: the arguments, or that there are none."""
+"""What ends a header: the arguments, or the end of a call without any."""
 _NEXT_CALL = re.compile(rf"{_BLANKS}(?:{_token('call_begin')}|{WORD}{_BLANKS}{_token('sep')})")
 _CALL_END = re.compile(rf"{_BLANKS}{_token('call_end')}")
 _CALLS_END = re.compile(rf"{_BLANKS}{_token('calls_end')}")
@@ -45,11 +46,11 @@ _FENCE = re.compile(rf"{_BLANKS}```")
 _MAY_GO_ON = re.compile(rf"{_BLANKS}(?:`{{0,2}}|{WORD}{_BLANKS})\Z")
 
 
-class DeepSeekParser(BufferedParser):
+class DeepSeekParser(LeakParser):
     """Reads on from ``calls_begin`` or ``call_begin``."""
 
-    def __init__(self, start: int) -> None:
-        super().__init__(start)
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
+        super().__init__(match, header, start, tools)
         self._fenced = False
         """Whether the arguments of the last call are in a fence, which is still open."""
 
@@ -65,11 +66,10 @@ class DeepSeekParser(BufferedParser):
         if found is None:
             return self._refuse()
         self._fenced = found["fence"] is not None
-        header = named(found["second"] or found["first"], found[0].strip())
+        header = Header(found["second"] or found["first"], found[0].strip())
         if decides[0] != "{":
             return self._call_without_arguments(header, end)
-        arguments = MarkedJson(_MARKERS)
-        return self._start_call(header, arguments, end)
+        return self._start_call(header, JsonArguments(_MARKERS), end)
 
     def _read_after(self) -> bool:
         if self._fenced and (fence := _FENCE.match(self._buffer, self._at)):
@@ -80,7 +80,7 @@ class DeepSeekParser(BufferedParser):
         if end := _CALLS_END.match(self._buffer, self._at):
             return self._leave(end.end())
         if _NEXT_CALL.match(self._buffer, self._at):
-            self._state = self._read_header
+            self._read = self._read_header
             self._in_head = True
             return True
         rest = self.rest
@@ -89,31 +89,11 @@ class DeepSeekParser(BufferedParser):
         return self._leave(self._at)
 
 
-class _DeepSeek(MarkedFormat):
-    """See `LeakFormat`."""
-
-    name = "deepseek"
-    beginnings = ("<｜tool",)
-    markers = _MARKERS.expression
-
-    def match(self, text: str, at: int) -> MarkerMatch | None:
-        found = _MARKERS.match(text, at)
-        if found is None:
-            return None
-        name = _NAMES[found[0]]
-        return MarkerMatch(self, name, found.start(), found.end(), name.endswith("_begin"))
-
-    def unfinished(self, text: str) -> int:
-        return _MARKERS.unfinished(text)
-
-    def parser(
-        self,
-        match: MarkerMatch,  # noqa: ARG002
-        header: str,  # noqa: ARG002
-        start: int,
-        tools: DeclaredTools,  # noqa: ARG002
-    ) -> DeepSeekParser:
-        return DeepSeekParser(start)
-
-
-DEEPSEEK: LeakFormat = _DeepSeek()
+DEEPSEEK = MarkedFormat(
+    "deepseek",
+    _MARKERS,
+    DeepSeekParser,
+    begin=[token for token, name in _NAMES.items() if name.endswith("_begin")],
+    beginnings=("<｜tool",),
+    names=_NAMES,
+)

@@ -13,35 +13,29 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
-from ..events import Arguments
+from ..events import Arguments, Header
 from ..tool_fit import schema_for
-from .buffered_parser import WORD, BufferedParser, named
-from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
-from .protocol import LeakFormat
-from .quoted_tags import ARGUMENT, CALL
-from .tagged_arguments import TaggedArguments, Tags
-from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, TagFormat
+from .json_arguments import JsonArguments
+from .marker_set import HEADER_LIMIT, tag_at
+from .protocol import WORD, LeakParser, MarkerMatch
+from .tagged_arguments import TaggedArguments
+from .tags import TagKind, plain_syntax, so_far
+from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, ToolCallFormat
 
 KEY, _VALUE_END = "<arg_key>", "</arg_value>"
-_LEVELS = {KEY: ARGUMENT, _VALUE_END: ARGUMENT, OPEN: CALL, CLOSE: CALL}
-_TAGS = Tags(
-    opening=re.compile(r"\s*<arg_key>(?P<key>[^<>\n]{1,128})</arg_key>\s*<arg_value>"),
-    opening_begins=KEY,
-    closing=_VALUE_END,
-    call_end=CLOSE,
-    levels=_LEVELS,
-    value_ends=MarkerSet(_LEVELS),
-    trim=False,
+_SYNTAX = plain_syntax(
+    r"arg_key>(?P<key>[^<>\n]{1,128})</arg_key>\s{0,100}<arg_value>",
+    so_far(("arg_key>",), "[^<>\n]{1,128}", ("</arg_key>",), r"\s{0,100}", ("<arg_value>",)),
+    {_VALUE_END: TagKind.ARGUMENT_END, OPEN: TagKind.CALL, CLOSE: TagKind.CALL_END},
 )
 _NAME = re.compile(rf"\s*(?P<name>{WORD})\s*")
 
 
-class GlmParser(BufferedParser):
+class GlmParser(LeakParser):
     """Reads on from the name of a tool."""
 
-    def __init__(self, start: int, tools: DeclaredTools) -> None:
-        super().__init__(start)
-        self._tools = tools
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
+        super().__init__(match, header, start, tools)
         self._is_json = False
         """Whether the arguments are JSON, after which the closing tag is still to be read."""
 
@@ -70,11 +64,11 @@ class GlmParser(BufferedParser):
             end = found.end()
         if not tag:
             return False
-        header = named(found["name"], found[0].strip())
+        header = Header(found["name"], found[0].strip())
         if tag == "{":
             self._is_json = True
-            return self._start_call(header, MarkedJson(TAGS), end)
-        arguments = TaggedArguments(schema_for(found["name"], self._tools), _TAGS)
+            return self._start_call(header, JsonArguments(TAGS), end)
+        arguments = TaggedArguments(_SYNTAX, schema_for(found["name"], self._tools))
         return self._start_call(header, arguments, end)
 
     def _read_after(self) -> bool:
@@ -84,7 +78,7 @@ class GlmParser(BufferedParser):
 
 def arguments_of(tags: str, schema: object) -> str:
     """The arguments in the tags of a call of which the last tags may be missing, as JSON."""
-    arguments = TaggedArguments(schema, _TAGS)
+    arguments = TaggedArguments(_SYNTAX, schema)
     arguments.push(tags + _VALUE_END + CLOSE)
     while not arguments.over and arguments.step():
         pass
@@ -93,7 +87,7 @@ def arguments_of(tags: str, schema: object) -> str:
     return "".join(event.text for event in arguments.take() if isinstance(event, Arguments))
 
 
-GLM: LeakFormat = TagFormat(
+GLM = ToolCallFormat(
     "glm",
     opening=rf"{OPENED}(?=[A-Za-z0-9_])",
     unfinished=OPENED,

@@ -1,4 +1,4 @@
-"""Harmony, the format of gpt-oss: every message has a header, which says what it is.
+"""Harmony, the format of gpt-oss: every message has a header with its kind.
 
 ::
 
@@ -18,10 +18,10 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
-from ..events import Dropped, Header, Text
-from .buffered_parser import WORD, BufferedParser
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
-from .protocol import LeakFormat, MarkerMatch
+from ..events import Dropped, Header
+from .json_arguments import JsonArguments
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .protocol import WORD, LeakParser, MarkerMatch
 
 _BEGIN = ("<|start|>", "<|channel|>")
 _END = ("<|call|>", "<|end|>", "<|return|>")
@@ -41,14 +41,15 @@ _HEADER = re.compile(
 _NOT_BLANK = re.compile(r"\S")
 
 
-class HarmonyParser(BufferedParser):
-    """Reads one message, from right after that with which its header `begins`."""
+class HarmonyParser(LeakParser):
+    """Reads one message, from after the marker with which its header begins."""
 
     end_is_marked = False
 
-    def __init__(self, start: int, begins: str) -> None:
-        super().__init__(start)
-        self._begins = begins
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
+        super().__init__(match, header, start, tools)
+        self._begins = match.name if match.name in _BEGIN else f"<|channel|>{match.name}"
+        """With what the header begins."""
 
     def _read_header(self) -> bool:
         end = _HEADER_ENDS.search(self._buffer, self._at)
@@ -64,7 +65,7 @@ class HarmonyParser(BufferedParser):
             return self._refuse()
         if not found["to"]:
             return self._read_other_header(found, end)
-        header = Header(found["name"], literal, "", "recipient")
+        header = Header(found["name"], literal, form="recipient")
         return self._begin_call(header, end.start() if end[0] == "{" else end.end())
 
     def _read_other_header(self, found: re.Match[str], end: re.Match[str]) -> bool:
@@ -76,67 +77,30 @@ class HarmonyParser(BufferedParser):
             if first is None and not self._ended:
                 return False
             if first is not None and first[0] == "{":
-                return self._begin_call(Header(None, "", "", "no recipient"), end.end())
+                return self._begin_call(Header(None, "", form="no recipient"), end.end())
         self._events.append(Dropped("header of a message"))
         self._in_head = False
         if found["channel"] != "analysis":
             return self._leave(end.end())
         self._at = end.end()
-        self._state = self._read_thoughts
+        self._read = self._read_thoughts
         return True
 
     def _begin_call(self, header: Header, at: int) -> bool:
-        arguments = MarkedJson(_MARKERS, _STRAYS)
-        return self._start_call(header, arguments, at)
+        return self._start_call(header, JsonArguments(_MARKERS, _STRAYS), at)
 
     def _read_thoughts(self) -> bool:
         over = _OVER.find(self._buffer, self._at)
         unfinished = 0 if over or self._ended else _OVER.unfinished(self.rest)
         end = over.start() if over else len(self._buffer) - unfinished
-        if end > self._at:
-            start = self._end - len(self._buffer) + self._at
-            self._events.append(Text(start, self._buffer[self._at : end], kind="reasoning"))
-            self._at = end
-            return True
-        return over is not None and self._read_after()
+        return self._give_text(end, "reasoning") or (over is not None and self._read_after())
 
     def _read_after(self) -> bool:
         token = _END_TOKEN.match(self._buffer, self._at)
         return self._leave(token.end() if token else self._at)
 
 
-class _Harmony(MarkedFormat):
-    """See `LeakFormat`."""
-
-    name = "harmony"
-
-    def __init__(self, markers: MarkerSet, beginnings: tuple[str, ...]) -> None:
-        self._markers = markers
-        self.beginnings = beginnings
-        self.markers = markers.expression
-
-    def match(self, text: str, at: int) -> MarkerMatch | None:
-        found = self._markers.match(text, at)
-        if found is None:
-            return None
-        begins = found[0] not in _END and found[0] not in _STRAYS
-        return MarkerMatch(self, found[0], found.start(), found.end(), begins)
-
-    def unfinished(self, text: str) -> int:
-        return self._markers.unfinished(text)
-
-    def parser(
-        self,
-        match: MarkerMatch,
-        header: str,  # noqa: ARG002
-        start: int,
-        tools: DeclaredTools,  # noqa: ARG002
-    ) -> HarmonyParser:
-        stripped = "" if match.name in _BEGIN else "<|channel|>"
-        return HarmonyParser(start, stripped + match.name)
-
-
-HARMONY: LeakFormat = _Harmony(_MARKERS, (*_BEGIN, *_END, *_STRAYS))
-HARMONY_STRIPPED: LeakFormat = _Harmony(_STRIPPED, ("commentary to=functions.",))
+HARMONY = MarkedFormat("harmony", _MARKERS, HarmonyParser, begin=_BEGIN)
+HARMONY_STRIPPED = MarkedFormat("harmony", _STRIPPED, HarmonyParser, begin=_STRIPPED.texts)
 """Calls of which nothing but words is left.  It is a format of its own, as looking for a word
 costs more than looking for a token: it is for a model that is known to write Harmony."""

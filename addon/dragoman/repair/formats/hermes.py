@@ -8,13 +8,20 @@
 from __future__ import annotations
 
 from .json_calls import JsonCallsParser
-from .protocol import LeakFormat
-from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, TagFormat
+from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, ToolCallFormat
 
-HERMES: LeakFormat = TagFormat(
+
+class HermesParser(JsonCallsParser):
+    """Reads the objects after ``<tool_call>``."""
+
+    markers = TAGS
+    closer = CLOSE
+
+
+HERMES = ToolCallFormat(
     "hermes",
     opening=rf"{OPENED}(?=(?:\[\s{{0,64}})?\{{)",
     unfinished=rf"{OPENED}(?:\[\s{{0,64}})?",
     beginnings=(OPEN,),
-    parser=lambda start, tools: JsonCallsParser(start, TAGS, CLOSE),  # noqa: ARG005
+    parser=HermesParser,
 )

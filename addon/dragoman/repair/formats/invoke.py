@@ -10,16 +10,16 @@ One shape in two spellings::
 
 DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and
 the section's name, or lose the ``>`` of its opener.  ``string`` gives the type of a value;
-MiniMax leaves that to the schema of the tool, and may leave out the quotes.  Without bars, as
-hosts write DSML that take its tokens out, a section counts only where an invocation follows.
+MiniMax leaves that to the schema of the tool, and may leave out the quotes.  Hosts that take
+DSML's tokens out leave plain tags; those of a section then count only around invocations.
 """
 
 from __future__ import annotations
 
 import re
 
-from .protocol import LeakFormat
-from .tagged_format import TaggedFormat, TagMatch
+from .protocol import MarkerMatch
+from .tagged_calls import TaggedFormat
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
 from .value_types import JSON, STRING
 
@@ -36,65 +36,53 @@ _WORDS = {
 _SECTION = (TagKind.SECTION, TagKind.SECTION_END)
 
 
-class _Invoke(TaggedFormat):
-    """See `LeakFormat`."""
+def _format(
+    name: str,
+    beginnings: tuple[str, ...],
+    sections: tuple[str, ...],
+    head: tuple[str | tuple[str, ...], ...] = (),
+    wrappers: tuple[str, ...] = (),
+) -> TaggedFormat:
+    """`sections` are the words for a section; `head` is what precedes the word of a tag, as for
+    `so_far`.  Without a head, values may quote such tags, and outside of a section only those
+    count that begin something, or end a section.  `wrappers`: see `_WrappedFormat`."""
+    before = "".join(part if isinstance(part, str) else part[0] for part in head)
+    section = "|".join(sections)
 
-    def __init__(
-        self,
-        name: str,
-        beginnings: tuple[str, ...],
-        sections: tuple[str, ...],
-        head: tuple[str | tuple[str, ...], ...] = (),
-        wrappers: tuple[str, ...] = (),
-    ) -> None:
-        """`sections` are the words for a section; `head` is what stands before the word of a
-        tag, as for `so_far`.  Without a head, tags are what a text may hold, and only those
-        that begin something, or end a section, mean anything outside of one.  `wrappers` are words
-        for a section that mean one only right before an invocation."""
-        self.name = name
-        self.beginnings = beginnings
-        before = "".join(part if isinstance(part, str) else part[0] for part in head)
-        section, wrapper = "|".join(sections), "|".join(wrappers) or "(?!)"
-
-        def tags(section: str) -> re.Pattern[str]:
-            return re.compile(
-                rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
-                rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)"
-            )
-
-        self._tag = tags(rf"{section}|(?<!/)(?:{wrapper})(?=\s{{0,8}}>\s{{0,64}}<invoke\s)")
-        in_value, in_section = tags(section), tags(f"{section}|{wrapper}")
-        begun = "<" + so_far("/?", *head, (*sections, *_WORDS), _ATTRIBUTES_SO_FAR)
-        in_section_so_far = begun
-        if wrappers:
-            wrapped = so_far(wrappers, r"\s{0,8}", (">",), r"\s{0,64}", ("<invoke",))
-            in_section_so_far = f"{begun}|</?{so_far(wrappers, _ATTRIBUTES_SO_FAR)}"
-            begun = f"{begun}|<{wrapped}"
-        self._begun = re.compile(begun)
-        self.markers = rf"</?{before}(?:{section}|(?:invoke|parameter){_ATTRIBUTES})\s*>?"
-        self.syntax = TagSyntax(
-            tag=in_section,
-            so_far=re.compile(in_section_so_far),
-            in_value=in_value,
-            in_value_so_far=self._begun,
-            closing=re.compile(r"\s*</"),
-            read=_read,
-            may_begin_in=lambda text: "<" in text,
-            plain=not head,
+    def tags(section: str) -> re.Pattern[str]:
+        return re.compile(
+            rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
+            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)"
         )
 
-    def match(self, text: str, at: int) -> TagMatch | None:
-        match = self._tag.match(text, at)
-        if match is None:
-            return None
-        tag = _read(match)
-        begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
-        if begins or not self.syntax.plain or tag.kind is TagKind.SECTION_END:
-            return TagMatch(self, tag.kind.value, tag.start, tag.end, begins, tag)
-        return None
+    words = (*sections, *wrappers, *_WORDS)
+    begun = re.compile("<" + so_far("/?", *head, words, _ATTRIBUTES_SO_FAR))
+    markers = rf"</?{before}(?:{section}|(?:invoke|parameter){_ATTRIBUTES})\s*>?"
+    syntax = TagSyntax(
+        tag=tags("|".join((*sections, *wrappers))),
+        so_far=begun,
+        in_value=tags(section),
+        in_value_so_far=begun,
+        closing=re.compile(r"\s*</"),
+        read=_read,
+        may_begin_in=lambda text: "<" in text,
+        plain=not head,
+    )
+    return (_WrappedFormat if wrappers else TaggedFormat)(name, beginnings, markers, syntax)
+
+
+class _WrappedFormat(TaggedFormat):
+    """A format with words for a section that a text may hold as well: outside of a section they
+    count only right before an invocation."""
+
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        marker = super().match(text, at)
+        if marker is None or not _WRAPPER.match(text, at):
+            return marker
+        return marker if marker.begins and _INVOCATION.match(text, marker.end) else None
 
     def unfinished(self, text: str) -> int:
-        return unfinished(self._begun, text)
+        return max(super().unfinished(text), unfinished(_WRAPPER_SO_FAR, text))
 
 
 def _read(match: re.Match[str]) -> Tag:
@@ -116,14 +104,19 @@ _BEGINNINGS = (
     *("<|D", "<||", "<| ", "</|", "< |", "</ |"),
     *(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ ")),
 )
-DSML: LeakFormat = _Invoke(
+DSML = _format(
     "dsml",
     _BEGINNINGS,
     ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls"),
     (" ?", *_BARS, ("DSML",), " ?", *_BARS),
 )
 _WRAPPERS = ("function_calls", "tool_calls", "calls")
-MINIMAX_M2: LeakFormat = _Invoke(
+_WRAPPER = re.compile(rf"</?(?:{'|'.join(_WRAPPERS)})\b")
+_INVOCATION = re.compile(r"\s{0,64}<invoke\s")
+_WRAPPER_SO_FAR = re.compile(
+    "<" + so_far(_WRAPPERS, r"\s{0,8}", (">",), r"\s{0,64}", ("<invoke",), r"\Z")
+)
+MINIMAX_M2 = _format(
     "minimax_m2",
     ("<minimax:", "</minimax:", "<invoke", *(f"<{word}" for word in _WRAPPERS)),
     ("minimax:tool_call",),

@@ -1,7 +1,7 @@
 """Arguments that a format writes as JSON text, up to one of its markers.
 
-A marker that is quoted in a string of the JSON is text, which only the rest of the JSON can
-tell: what follows such a marker is held until then (beyond `QUOTED_LIMIT` it was quoted).
+A marker that is quoted in a string of the JSON is text, and only the rest of the JSON shows
+that: what follows such a marker is held until then (beyond `QUOTED_LIMIT` it was quoted).
 Arguments without a marker at their end are over where JSON is complete and text follows.
 White space around the JSON is formatting.  Control characters in its strings, such as line
 ends, which models write and JSON forbids, are escaped.
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from ...wire.json_progress import JsonProgress, Status
 from ..events import Arguments, CallEnd, Dropped, NoJson
-from .control_characters import ControlCharacters
-from .protocol import NOTHING_HELD
+from .protocol import CallArguments
 
 QUOTED_LIMIT = 16 * 1024
 """Characters held back after a quoted marker; after that many it counts as quoted."""
@@ -26,29 +26,39 @@ BLANK_LIMIT = 256
 """White space after the JSON that is formatting, unless text follows."""
 
 _BLANK = re.compile(r"\s*")
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_TOKEN = re.compile(r'\\.|["\x00-\x1f]', re.DOTALL)
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+_RUN = re.compile(r'(?:[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u])*', re.DOTALL)
+_STRING_ESCAPE = re.compile(r"\\(?:u((?![dD][89a-fA-F])[0-9a-fA-F]{4})|([^u]))", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
-class JsonArguments:
-    """The arguments of one call."""
+class Markers(Protocol):
+    """The markers of a format that may end arguments (`MarkerSet`, `TagSyntax`)."""
 
-    held = NOTHING_HELD
+    @property
+    def find(self) -> Callable[[str, int], re.Match[str] | None]:
+        """The first marker from a position on."""
 
-    def __init__(
-        self,
-        find_marker: Callable[[str, int], re.Match[str] | None],
-        unfinished_marker: Callable[[str], int],
-        strays: Mapping[str, str],
-    ) -> None:
-        """`find_marker` finds the first marker of the format from a place on;
-        `unfinished_marker` tells how much at the end of a text may be the start of one.
-        `strays` are markers that do not end a call, and their names: they are dropped."""
-        self._find_marker = find_marker
-        self._unfinished_marker = unfinished_marker
-        self._strays = strays
-        self._buffer = ""
-        self._at = 0
-        """Before this position in the buffer everything has been given, or dropped."""
-        self._events: list[Arguments | NoJson | CallEnd | Dropped] = []
+    def unfinished(self, text: str) -> int:
+        """How many characters at the end of `text` may be the start of one."""
+
+    def may_begin_in(self, text: str) -> bool:
+        """Whether a marker begins in `text`, or may, by what follows."""
+
+
+class JsonArguments(CallArguments):
+    """Arguments that are JSON text up to a marker."""
+
+    def __init__(self, markers: Markers, strays: Mapping[str, str] | None = None) -> None:
+        """`strays` are markers that do not end a call, and their names: they are dropped."""
+        super().__init__()
+        self._markers = markers
+        self._strays = strays or {}
         self._json = JsonProgress()
         self._controls = ControlCharacters()
         self._followed = -1
@@ -58,24 +68,18 @@ class JsonArguments:
         """Whether anything but white space has come."""
         self._gave = False
         self._structured = False
-        self.over = False
         self.ended_by = ""
         """The marker that ended the call, with which the `rest` begins; empty if it was text,
         or the end of the text."""
 
     @property
-    def rest(self) -> str:
-        """What was pushed, and not given."""
-        return self._buffer[self._at :]
-
-    @property
     def complete(self) -> bool:
-        """Whether the JSON is whole."""
         return self._json.complete
 
     def takes(self, text: str) -> str | None:
-        """See `LeakParser.takes`; no marker begins in `text`."""
         if self._events or self.rest or self._quoted_at is not None or not self._seen:
+            return None
+        if self._markers.may_begin_in(text):
             return None
         if not self._json.stays_in_string(text):
             followed = self._json.copy()
@@ -86,26 +90,18 @@ class JsonArguments:
         return self._controls.escaped(text)
 
     def push(self, text: str) -> None:
-        """More of the text."""
         self._followed -= self._at
         if self._quoted_at is not None:
             self._quoted_at -= self._at
-        self._buffer = self.rest + text
-        self._at = 0
-
-    def take(self) -> list[Arguments | NoJson | CallEnd | Dropped]:
-        """What was decided, once; a `CallEnd` is the last."""
-        events, self._events = self._events, []
-        return events
+        super().push(text)
 
     def step(self) -> bool:
-        """Decide as much as can be; False when more text is needed."""
         if not self._seen and not self._skip_leading_blanks():
             return False
-        marker = self._find_marker(self._buffer, self._followed)
+        marker = self._markers.find(self._buffer, self._followed)
         end = marker.start() if marker else len(self._buffer)
         if marker is None:
-            end -= self._unfinished_marker(self._buffer[self._followed :])
+            end -= self._markers.unfinished(self._buffer[self._followed :])
         if not self._follow(end) or self.over:
             return True
         if marker is None:
@@ -122,13 +118,12 @@ class JsonArguments:
         return True
 
     def finish(self) -> None:
-        """The text has ended: decide what can be told now only."""
         if self._quoted_at is not None:
             self._quoted_marker_was_real()
             return
         end = len(self._buffer)
         if self._json.status is not Status.OPEN or not self._json.in_string:
-            end -= self._unfinished_marker(self.rest)
+            end -= self._markers.unfinished(self.rest)
         if self._followed >= 0:
             self._follow(end)
         if not self.over:
@@ -197,7 +192,7 @@ class JsonArguments:
     def _quoted_marker_was_real(self) -> None:
         """The JSON cannot complete any more: go back to the first quoted marker."""
         assert self._quoted_at is not None
-        marker = self._find_marker(self._buffer, self._quoted_at)
+        marker = self._markers.find(self._buffer, self._quoted_at)
         assert marker is not None
         self._quoted_at = None
         self._json.status = Status.BROKEN
@@ -206,7 +201,7 @@ class JsonArguments:
             self._is_none()
 
     def _is_none(self) -> None:
-        """What was followed cannot go on as JSON."""
+        """What was followed cannot continue as JSON."""
         self._give(self._followed)
         self._events.append(NoJson())
 
@@ -234,3 +229,92 @@ class JsonArguments:
         self._events.append(CallEnd(valid=valid, cut=cut))
         self._at = end
         self.over = True
+
+
+class StringArguments(CallArguments):
+    """Arguments that are JSON text in a JSON string, from after its opening quote.  An escaped
+    surrogate stays as it is: it means the same in the inner text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._json = JsonProgress()
+        self._controls = ControlCharacters()
+        self._seen = False
+
+    @property
+    def complete(self) -> bool:
+        return self._json.complete
+
+    def takes(self, text: str) -> str | None:
+        if self.rest or self._events or (run := _RUN.match(text)) is None or run.end() < len(text):
+            return None
+        return self._read(text)
+
+    def step(self) -> bool:
+        rest = self.rest
+        run = _RUN.match(rest)
+        end = run.end() if run else 0
+        if end == 0 and rest and rest[0] == "\\" and not _UNFINISHED.match(rest):
+            end = 1  # no escape
+        if end:
+            self._events.append(Arguments(self._read(rest[:end])))
+            self._at += end
+            return True
+        if rest[:1] == '"':
+            self._at += 1
+            self._end(cut=False)
+            return True
+        return False
+
+    def finish(self) -> None:
+        self._at = len(self._buffer)
+        self._end(cut=True)
+
+    def _read(self, written: str) -> str:
+        text = _STRING_ESCAPE.sub(_meaning, written) if "\\" in written else written
+        self._json.follow(text, 0, len(text))
+        self._seen = True
+        return self._controls.escaped(text)
+
+    def _end(self, *, cut: bool) -> None:
+        self._json.end()
+        valid = self._json.complete or not (self._seen or cut)
+        self._events.append(CallEnd(valid=valid, cut=cut))
+        self.over = True
+
+
+def _meaning(escape: re.Match[str]) -> str:
+    code, character = escape.groups()
+    return chr(int(code, 16)) if code else _ESCAPED.get(character, character)
+
+
+class ControlCharacters:
+    """Escapes control characters in the strings of one JSON text, which comes in pieces: JSON
+    has them escaped only."""
+
+    def __init__(self) -> None:
+        self._in_string = False
+        self._escaped = False
+        """Whether the text so far ends in half an escape."""
+
+    def escaped(self, text: str) -> str:
+        """The next piece, with control characters in strings escaped."""
+        if self._escaped and text:
+            self._escaped = False
+            return text[0] + self.escaped(text[1:])
+        if _CONTROL.search(text) is not None:
+            in_string = self._in_string
+            text = _TOKEN.sub(self._token, text)
+            self._in_string = in_string
+        bare = _ESCAPE.sub("", text) if "\\" in text else text
+        self._in_string ^= bare.count('"') % 2 == 1
+        self._escaped = bare.endswith("\\")
+        return text
+
+    def _token(self, match: re.Match[str]) -> str:
+        token = match[0]
+        if token == '"':
+            self._in_string = not self._in_string
+        elif self._in_string and token[0] != "\\":
+            return _SHORT.get(token, f"\\u{ord(token):04x}")
+        return token

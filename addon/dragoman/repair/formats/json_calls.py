@@ -2,7 +2,7 @@
 
 The members come in any order, and the arguments leave as they arrive as soon as the name is
 known.  ``parameters`` are arguments, too, and some models write either as a JSON string.  The
-objects stand one after the other or in a list; some models double their outer braces.
+objects come one after the other or in a list; some models double their outer braces.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 
 from ...wire.json_progress import JsonProgress
+from ..declared_tools import DeclaredTools
 from ..events import CallEnd, Dropped, Header, ParseEvent
-from .buffered_parser import WORD, BufferedParser, CallArguments
-from .marker_set import HEADER_LIMIT, MarkedJson, MarkerSet, tag_at
-from .string_arguments import StringArguments
+from .json_arguments import JsonArguments, StringArguments
+from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
+from .protocol import WORD, CallArguments, LeakParser, MarkerMatch
 
 _OBJECT = re.compile(r"\s*(?P<list>\[\s*)?\{\s*(?:(?P<double>\{)\s*)?(?=[^\s{])")
 _OBJECT_SO_FAR = re.compile(r"\s*(?:\[\s*)?(?:\{\s*){0,2}\Z")
@@ -24,14 +25,16 @@ _NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
 
-class JsonCallsParser(BufferedParser):
-    """Reads on where the first object, or their list, begins.  A call that is not whole ends
-    at one of the `markers`; `closer` is the one that ends them all, if the format has one."""
+class JsonCallsParser(LeakParser):
+    """Parses from where the first object, or their list, begins."""
 
-    def __init__(self, start: int, markers: MarkerSet, closer: str = "") -> None:
-        super().__init__(start)
-        self._markers = markers
-        self._closer = closer
+    markers: MarkerSet
+    """A call that is not whole ends at one of these."""
+    closer = ""
+    """The marker that ends all calls, if the format has one."""
+
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
+        super().__init__(match, header, start, tools)
         self._in_list = self._doubled = False
         self._header: Header | None = None
         """That of the object that is read."""
@@ -52,7 +55,7 @@ class JsonCallsParser(BufferedParser):
         self._doubled = found["double"] is not None
         self._header, self._called = None, False
         self._at = found.end()
-        self._state = self._read_member
+        self._read = self._read_member
         return True
 
     # The members of an object
@@ -67,14 +70,14 @@ class JsonCallsParser(BufferedParser):
             return self._end_object()
         value = self._buffer[self._at]
         if found["key"] == "name" and self._header is None:
-            self._state = self._read_name
+            self._read = self._read_name
         elif found["key"] in ("arguments", "parameters") and not self._called and value in '{["':
             self._called = True
             self._read_arguments(value)
         else:
             self._events.append(Dropped("member of a call"))
             self._skipped = JsonProgress()
-            self._state = self._skip_value
+            self._read = self._skip_value
         return True
 
     def _read_name(self) -> bool:
@@ -82,11 +85,11 @@ class JsonCallsParser(BufferedParser):
         if found is None:
             return False if _NAME_SO_FAR.match(self._buffer, self._at) else self._refuse()
         self._at = found.end()
-        self._header = Header(found["name"], found["name"], "", "plain name")
+        self._header = Header(found["name"], found["name"])
         self._events += [self._header, *self._held]
         self._held.clear()
         self._in_head = False
-        self._state = self._read_member
+        self._read = self._read_member
         return True
 
     def _read_arguments(self, first: str) -> None:
@@ -95,7 +98,7 @@ class JsonCallsParser(BufferedParser):
             arguments = StringArguments()
             self._at += 1
         else:
-            arguments = MarkedJson(self._markers)
+            arguments = JsonArguments(self.markers)
         self._open(arguments, self._at)
 
     def _skip_value(self) -> bool:
@@ -103,7 +106,7 @@ class JsonCallsParser(BufferedParser):
         self._at = self._skipped.follow(self._buffer, self._at, end)
         if self._at == end and not self._skipped.complete:
             return False
-        self._state = self._read_member
+        self._read = self._read_member
         return True
 
     def _start_call(self, header: Header, arguments: CallArguments, at: int) -> bool:
@@ -125,19 +128,19 @@ class JsonCallsParser(BufferedParser):
         if not self._called:
             self._events.append(CallEnd(valid=True, cut=False))
         self._called = True
-        self._state = self._read_between
+        self._read = self._read_between
         return True
 
     def _read_between(self) -> bool:
         """What follows an object."""
         if found := _BETWEEN.match(self._buffer, self._at):
             what = found["what"]
-            if (what == "{" and self._closer) or (what == "," and self._in_list):
+            if (what == "{" and self.closer) or (what == "," and self._in_list):
                 self._at += 0 if what == "{" else found.end() - self._at
                 self._in_head = True
-                self._state = self._read_header
+                self._read = self._read_header
                 return True
-            if what == "}" and (self._doubled or self._closer):
+            if what == "}" and (self._doubled or self.closer):
                 self._doubled = False
             elif what == "]" and self._in_list:
                 self._in_list = False
@@ -150,12 +153,12 @@ class JsonCallsParser(BufferedParser):
     def _read_closer(self) -> bool:
         expected = ("}",) if self._doubled else ("]",) if self._in_list else ()
         found = tag_at(
-            self._buffer, self._at, (self._closer, *expected) if self._closer else expected
+            self._buffer, self._at, (self.closer, *expected) if self.closer else expected
         )
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
 
     def _finish(self) -> None:
-        if self._state == self._read_between or self._header is None or self._called:
+        if self._read == self._read_between or self._header is None or self._called:
             super()._finish()
             return
         self._events.append(CallEnd(valid=False, cut=True))

@@ -1,4 +1,4 @@
-"""Kimi K3's format, XTML, in which everything a model writes stands in a channel::
+"""Kimi K3's format, XTML, in which everything a model writes is in a channel::
 
     <|open|>think<|sep|>…<|close|>think<|sep|><|open|>response<|sep|>…<|close|>response<|sep|>
     <|open|>tools<|sep|>
@@ -8,17 +8,18 @@
     <|close|>tools<|sep|><|close|>message<|sep|><|end_of_msg|>
 
 without the line ends.  In the place of the arguments ``json type="object"`` may hold them all.
-Hosts lose markers, mostly one of two that stand side by side, and put blanks around names.
-Channel markers are taken out wherever they leak; what they say of a text decides its kind.
+Hosts lose markers, mostly one of two adjacent ones, and put blanks around names.
+Channel markers are taken out wherever they leak; they decide the kind of the text after them.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Literal
 
-from .protocol import LeakFormat
-from .tagged_format import TaggedFormat, TagMatch
+from .protocol import MarkerMatch
+from .tagged_calls import TaggedFormat
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
 from .value_types import JSON, STRING
 
@@ -54,7 +55,8 @@ _ATTRIBUTE_SO_FAR = r'[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}'
 _BODY = (
     tuple(_KINDS),
     rf"(?>(?:\s*(?:{_WORDS}))*)\s*",
-    rf"(?>(?:{_ATTRIBUTE_SO_FAR}\"\s{{0,9}}){{0,4}})(?:{_ATTRIBUTE_SO_FAR}|[a-z]{{1,20}}\s{{0,9}}(?:=\s{{0,9}})?)?",
+    rf"(?>(?:{_ATTRIBUTE_SO_FAR}\"\s{{0,9}}){{0,4}})"
+    rf"(?:{_ATTRIBUTE_SO_FAR}|[a-z]{{1,20}}\s{{0,9}}(?:=\s{{0,9}})?)?",
     ("<|sep|>", "<|open|>", "<|close|>"),
 )
 _MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*", *_BODY)
@@ -82,23 +84,23 @@ def _read(match: re.Match[str]) -> Tag:
 
 
 class _KimiK3(TaggedFormat):
-    """See `LeakFormat`.  Of the channels, those of thoughts and of the answer begin a text
-    whose kind they tell; the other markers are strays."""
+    """Of the channels, those of thoughts and of the answer begin a text of a kind; the other
+    markers are strays."""
 
-    name = "kimi_k3"
-    beginnings = _BEGINNINGS
-    markers = r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>"
-    syntax = TagSyntax(
-        tag=_IN_SECTION,
-        so_far=re.compile(f"{_BEGUN}|{so_far(*_BODY)}"),
-        in_value=_IN_VALUE,
-        in_value_so_far=re.compile(_MARKER_SO_FAR + "|" + so_far(("argument",), ("<|sep|>",))),
-        closing=re.compile(r"\s*<\|?c"),
-        read=_read,
-        may_begin_in=lambda text: "<" in text or text.endswith(_ENDS_THINNED),
-    )
+    def __init__(self) -> None:
+        syntax = TagSyntax(
+            tag=_IN_SECTION,
+            so_far=re.compile(f"{_BEGUN}|{so_far(*_BODY)}"),
+            in_value=_IN_VALUE,
+            in_value_so_far=re.compile(_MARKER_SO_FAR + "|" + so_far(("argument",), ("<|sep|>",))),
+            closing=re.compile(r"\s*<\|?c"),
+            read=_read,
+            may_begin_in=lambda text: "<" in text or text.endswith(_ENDS_THINNED),
+        )
+        markers = r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>"
+        super().__init__("kimi_k3", _BEGINNINGS, markers, syntax)
 
-    def match(self, text: str, at: int) -> TagMatch | None:
+    def match(self, text: str, at: int) -> MarkerMatch | None:
         match = _IN_TEXT.match(text, at)
         if match is None:
             return None
@@ -107,9 +109,9 @@ class _KimiK3(TaggedFormat):
         if tag.kind in (TagKind.OTHER, TagKind.OTHER_END):
             closes = match["closes"]
             name = match["other"] or f"{closes or match['channel']}_{'end' if closes else 'begin'}"
-        begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
         kind = _TEXTS.get(name)
-        return TagMatch(self, name, tag.start, tag.end, begins or kind is not None, tag, kind=kind)
+        begins = tag.kind in (TagKind.SECTION, TagKind.CALL) or kind is not None
+        return replace(self._found(tag, name, begins=begins), kind=kind)
 
     def unfinished(self, text: str) -> int:
         return unfinished(_BEGUN_IN_TEXT, text)
@@ -123,4 +125,4 @@ _TEXTS: dict[str, Literal["reasoning", "content"]] = {
 """Markers after which a text is of this kind, up to the next one."""
 
 
-KIMI_K3: LeakFormat = _KimiK3()
+KIMI_K3 = _KimiK3()

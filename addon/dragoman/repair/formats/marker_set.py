@@ -1,15 +1,12 @@
-"""The markers of a format that are fixed texts, and a format whose calls begin with one."""
+"""Markers that are fixed texts, and a format whose calls begin with one of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from ..declared_tools import DeclaredTools
-from .json_arguments import JsonArguments
-from .protocol import MarkerMatch
+from .protocol import LeakFormat, MarkerMatch, Parser
 
-_NONE: Mapping[str, str] = {}
 HEADER_LIMIT = 256
 """Characters of a header, with the markers and the white space in it."""
 
@@ -19,12 +16,13 @@ class MarkerSet:
 
     def __init__(self, markers: Iterable[str]) -> None:
         longest_first = sorted(markers, key=len, reverse=True)
+        self.texts = tuple(longest_first)
         self.expression = "|".join(map(re.escape, longest_first))
         marker = re.compile(self.expression)
         self.find = marker.search
-        """The first marker from a place on."""
+        """The first marker from a position on."""
         self.match = marker.match
-        """The marker at a place."""
+        """The marker at a position."""
         self._longest = len(longest_first[0])
         firsts = "".join({text[0] for text in longest_first})
         self._first = re.compile(f"[{re.escape(firsts)}]").search
@@ -32,50 +30,56 @@ class MarkerSet:
 
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text` may be the start of a marker."""
-        for size in range(min(self._longest - 1, len(text)), 0, -1):
+        first = self._first(text, max(0, len(text) - self._longest + 1))
+        for size in range(len(text) - first.start() if first else 0, 0, -1):
             if text[-size:] in self._starts:
                 return size
         return 0
 
     def may_begin_in(self, text: str) -> bool:
-        """Whether a marker stands in `text`, or may by what follows."""
+        """Whether a marker begins in `text`, or may, by what follows."""
         if self._first(text) is None:
             return False
         return self.find(text) is not None or self.unfinished(text) > 0
 
 
-class MarkedJson(JsonArguments):
-    """Arguments that are JSON text up to one of these markers."""
+class MarkedFormat(LeakFormat):
+    """A format with fixed markers."""
 
-    def __init__(self, markers: MarkerSet, strays: Mapping[str, str] = _NONE) -> None:
-        super().__init__(markers.find, markers.unfinished, strays)
-        self._markers = markers
+    def __init__(
+        self,
+        name: str,
+        markers: MarkerSet,
+        parser: Parser,
+        *,
+        begin: Collection[str],
+        beginnings: Iterable[str] = (),
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        """`begin` are the markers with which a section or a call begins, `names` the names of
+        markers in the evidence, if they have other names than themselves."""
+        super().__init__(name, tuple(beginnings or markers.texts), markers.expression, parser)
+        self._set = markers
+        self._begin = begin
+        self._names = names or {}
 
-    def takes(self, text: str) -> str | None:
-        return None if self._markers.may_begin_in(text) else super().takes(text)
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        found = self._set.match(text, at)
+        if found is None:
+            return None
+        name = self._names.get(found[0], found[0])
+        return MarkerMatch(self, name, found.start(), found.end(), found[0] in self._begin)
+
+    def unfinished(self, text: str) -> int:
+        return self._set.unfinished(text)
 
 
 def tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:
-    """Which of these tags stands in `text` from `at` on, after white space, and where it ends;
-    ``("", at)`` if one may by what follows, and None if not."""
+    """Which of these tags follows in `text` at `at`, after white space, and where it ends;
+    ``("", at)`` if one may, by what comes, and None if not."""
     begin = at + len(text[at:]) - len(text[at:].lstrip())
     for tag in tags:
         if text.startswith(tag, begin) and begin + len(tag) - at <= HEADER_LIMIT:
             return tag, begin + len(tag)
     may_follow = any(tag.startswith(text[begin : begin + len(tag)]) for tag in tags)
     return ("", at) if may_follow and len(text) - at < HEADER_LIMIT else None
-
-
-class MarkedFormat:
-    """What `LeakFormat` asks of a format whose calls always begin with a marker."""
-
-    look_back = 0
-
-    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
-        return False
-
-    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
-        return ""
-
-    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
-        return False

@@ -16,9 +16,9 @@ import re
 from dataclasses import dataclass, field
 
 from ..schema import MAX_DEPTH
-from .protocol import Held, LeakFormat
-from .tagged_format import TaggedFormat, TagMatch
-from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
+from .protocol import Held
+from .tagged_calls import TaggedFormat
+from .tags import Tag, TagKind, TagSyntax, so_far
 from .typed_arguments import VALUE_LIMIT, TypedArguments
 from .value_types import ValueType, json_string, property_of, type_of
 
@@ -51,37 +51,6 @@ def _read(match: re.Match[str]) -> Tag:
         kind = TagKind.ARGUMENT_END if end else TagKind.ARGUMENT
         return Tag(kind, start, stop, match["element"])
     return Tag(TagKind.OTHER, start, stop)
-
-
-class _MiniMaxM3(TaggedFormat):
-    """See `LeakFormat`."""
-
-    name = "minimax_m3"
-    beginnings = (_BEGINNING,)
-    markers = rf"{_PREFIXES}(?:<[^<>]*>)?"
-
-    def __init__(self) -> None:
-        self.syntax = TagSyntax(
-            tag=_TAG,
-            so_far=_SO_FAR,
-            in_value=_TAG,
-            in_value_so_far=_SO_FAR,
-            closing=re.compile(rf"\s*{_PREFIXES}(?:</|\Z)"),
-            read=_read,
-            may_begin_in=lambda text: "]" in text,
-            arguments=_Elements,
-        )
-
-    def match(self, text: str, at: int) -> TagMatch | None:
-        match = _TAG.match(text, at)
-        if match is None:
-            return None
-        tag = _read(match)
-        begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
-        return TagMatch(self, tag.kind.value, tag.start, tag.end, begins, tag)
-
-    def unfinished(self, text: str) -> int:
-        return unfinished(_SO_FAR, text)
 
 
 @dataclass(slots=True)
@@ -234,4 +203,18 @@ class _Elements(TypedArguments):
             self.whole_value(same[0].name, _value(same, schema, self._schema))
 
 
-MINIMAX_M3: LeakFormat = _MiniMaxM3()
+MINIMAX_M3 = TaggedFormat(
+    "minimax_m3",
+    (_BEGINNING,),
+    rf"{_PREFIXES}(?:<[^<>]*>)?",
+    TagSyntax(
+        tag=_TAG,
+        so_far=_SO_FAR,
+        in_value=_TAG,
+        in_value_so_far=_SO_FAR,
+        closing=re.compile(rf"\s*{_PREFIXES}(?:</|\Z)"),
+        read=_read,
+        may_begin_in=lambda text: "]" in text,
+        arguments=_Elements,
+    ),
+)

@@ -1,5 +1,5 @@
 """Mistral's format: ``[TOOL_CALLS][{"name": NAME, "arguments": {…}}, …]``, and from v11 on
-``[TOOL_CALLS]NAME[ARGS]{…}`` for each call, where ``[CALL_ID]ID`` may stand before ``[ARGS]``,
+``[TOOL_CALLS]NAME[ARGS]{…}`` for each call, where ``[CALL_ID]ID`` may precede ``[ARGS]``,
 which some hosts leave out.  Only the next call, or text, ends one.
 """
 
@@ -9,10 +9,10 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Header
-from .buffered_parser import WORD
+from .json_arguments import JsonArguments
 from .json_calls import JsonCallsParser
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkedJson, MarkerSet
-from .protocol import LeakFormat, MarkerMatch
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .protocol import WORD, MarkerMatch
 
 _BEGIN = "[TOOL_CALLS]"
 _MARKERS = MarkerSet((_BEGIN,))
@@ -24,12 +24,12 @@ class MistralParser(JsonCallsParser):
     """Reads on from after ``[TOOL_CALLS]``."""
 
     end_is_marked = False
+    markers = _MARKERS
 
-    def __init__(self, start: int, tools: DeclaredTools) -> None:
-        super().__init__(start, _MARKERS)
-        self._tools = tools
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
+        super().__init__(match, header, start, tools)
         self._named_before = False
-        """Whether the name stands before the arguments, and not in an object."""
+        """Whether the name precedes the arguments, and is not in an object."""
 
     @property
     def in_header(self) -> bool:
@@ -49,38 +49,11 @@ class MistralParser(JsonCallsParser):
         if found is None:
             return self._refuse()
         self._named_before = True
-        header = Header(found["name"], found[0].strip(), found["id"] or "", "plain name")
-        arguments = MarkedJson(_MARKERS)
-        return self._start_call(header, arguments, opened)
+        header = Header(found["name"], found[0].strip(), found["id"] or "")
+        return self._start_call(header, JsonArguments(_MARKERS), opened)
 
     def _read_after(self) -> bool:
         return self._leave(self._at) if self._named_before else super()._read_after()
 
 
-class _Mistral(MarkedFormat):
-    """See `LeakFormat`."""
-
-    name = "mistral"
-    beginnings = (_BEGIN,)
-    markers = _MARKERS.expression
-
-    def match(self, text: str, at: int) -> MarkerMatch | None:
-        found = _MARKERS.match(text, at)
-        if found is None:
-            return None
-        return MarkerMatch(self, _BEGIN, found.start(), found.end(), begins=True)
-
-    def unfinished(self, text: str) -> int:
-        return _MARKERS.unfinished(text)
-
-    def parser(
-        self,
-        match: MarkerMatch,  # noqa: ARG002
-        header: str,  # noqa: ARG002
-        start: int,
-        tools: DeclaredTools,
-    ) -> MistralParser:
-        return MistralParser(start, tools)
-
-
-MISTRAL: LeakFormat = _Mistral()
+MISTRAL = MarkedFormat("mistral", _MARKERS, MistralParser, begin=(_BEGIN,))

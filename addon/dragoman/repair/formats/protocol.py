@@ -1,39 +1,46 @@
-"""What repair asks of a leak format: a way of writing tool calls as text.
+"""What repair asks of a leak format, that is a way of writing tool calls as text.
 
-Two halves.  The `LeakFormat` finds its markers in a text that is not in a call, and says
-which of them begin a section or a call.  From such a marker on its `LeakParser` reads, until
-it is over.  Whether a call was meant (quoted code, the request, the name) is decided above
-all formats, by the scanner; a parser only says what it reads.
+A `LeakFormat` finds its markers in text outside of calls, and says which of them begin a
+section or a call.  From such a marker on its `LeakParser` reads, until it is `over`.  A parser
+only says what it reads; whether a call was meant (quoted code, the request, the name) is
+decided by the scanner, in one way for all formats.
 
 The invariant of both: the result, joined, does not depend on how the text was cut.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from ..declared_tools import DeclaredTools
-from ..events import ParseEvent
+from ..events import Arguments, CallEnd, Dropped, Header, NoHeader, NoJson, ParseEvent, Text
+
+WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
+"""The name of a tool in a header."""
 
 Held = tuple[str, list[str], int]
-"""A text that is held back, in pieces: so many of a list that may grow after the first."""
+"""A text that is held back: its first piece, and the number of pieces of a list, which may
+grow, that follow."""
 NOTHING_HELD: Held = "", [], 0
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerMatch:
-    """A marker that stands in a text."""
+    """A marker found in a text."""
 
     format: LeakFormat
     name: str
-    """What it is, for the evidence: ``section_begin``."""
+    """Its name in the evidence: ``section_begin``."""
     start: int
     end: int
     begins: bool
-    """Whether a section, a call or a text of its own kind begins here, whatever stands around
-    it."""
-    kind: Literal["content", "reasoning"] | None = field(default=None, kw_only=True)
+    """Whether a section, a call, or a text of a kind begins here, whatever the text around it."""
+    tool: str | None = None
+    """The name in a marker that begins a call."""
+    kind: Literal["content", "reasoning"] | None = None
     """What the text after it is, up to the format's next marker."""
 
     @property
@@ -42,97 +49,284 @@ class MarkerMatch:
         return self.begins and self.kind is None
 
 
-class LeakFormat(Protocol):
-    """A format.  It holds nothing of a reply, so one object serves them all."""
+Parser = Callable[["MarkerMatch", str, int, DeclaredTools], "LeakParser"]
+"""Makes a parser of the text after a marker, which begins at this offset of the whole text.  The
+second parameter is the header of `LeakFormat.header_before`."""
 
-    @property
-    def name(self) -> str:
-        """What the evidence and the options call it."""
 
-    @property
-    def beginnings(self) -> tuple[str, ...]:
-        """What its markers begin with: a text that holds none of these, nor ends in the start
-        of one, holds no marker."""
+class LeakFormat:
+    """A format.  It has no state of a reply, so one object serves them all."""
 
-    @property
-    def markers(self) -> str:
-        """A regular expression of all its markers, for those who only show or cut texts."""
+    look_back = 0
+    """The longest header, in characters, that may precede a marker if the host has stripped the
+    beginning of its call; 0 if a call always begins with a marker."""
 
-    @property
-    def look_back(self) -> int:
-        """How many characters before a marker may be the header of a call whose beginning the
-        host has stripped; 0 if a call always begins with a marker."""
+    def __init__(
+        self, name: str, beginnings: tuple[str, ...], markers: str, parser: Parser
+    ) -> None:
+        """`name` is that in the evidence and the options.  `beginnings` is what its markers begin
+        with: a text without any of these, that does not end in the start of one, has no marker.
+        `markers` is a regular expression of all, for those who only show or cut texts."""
+        self.name = name
+        self.beginnings = beginnings
+        self.markers = markers
+        self.parser = parser
 
     def match(self, text: str, at: int) -> MarkerMatch | None:
-        """The marker that stands at this place, if it means anything outside of a section."""
+        """The marker at this position, if it means anything outside of a section."""
+        raise NotImplementedError
 
     def unfinished(self, text: str) -> int:
-        """How many characters at the end of `text`, which holds no marker, may be the start
-        of one."""
+        """How many characters at the end of `text`, which has no marker, may be the start of
+        one."""
+        raise NotImplementedError
 
-    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
         """Whether `text`, where a call may begin, is or could grow into a header whose
         beginning was stripped."""
+        return False
 
-    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:
-        """The header of that kind in which `text`, which ends at the marker, ends, with the
+    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
+        """The header of that kind at the end of `text`, which ends at the marker, with the
         blanks after it; empty if there is none."""
+        return ""
 
-    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:
-        """Whether a call begins at a marker of `text` that begins none for certain, after
-        this `header`; None if more of the text has to tell.  If not, the marker is a stray
-        one."""
-
-    def parser(
-        self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools
-    ) -> LeakParser:
-        """Reads on from right after the marker, which is at offset `start` of the whole text.
-        `header` is that before the marker, if it was stripped of its beginning."""
+    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
+        """Whether a call begins, after this `header`, at a marker of `text` for which `begins`
+        is False; None if that depends on text to come.  If not, the marker is a stray one."""
+        return False
 
 
-class LeakParser(Protocol):
-    """Reads one section, or one call without a section.
+class CallArguments:
+    """The arguments of one call, read from the text of its format."""
 
-    It is pulled: of what is pushed it takes nothing beyond the event that `next` gives, so
-    that whoever decides that this was no call after all gets back the `rest`.  What it gives
-    need not be the text that it read: arguments are JSON, however the format writes them, and
-    a header comes when the name is known.
-    """
+    def __init__(self) -> None:
+        self._buffer = ""
+        self._at = 0
+        """Before this position in the buffer everything has been given, or dropped."""
+        self._events: list[Arguments | NoJson | CallEnd | Dropped] = []
+        self.over = False
+        """Whether the `rest` is no part of them."""
 
     @property
-    def over(self) -> bool:
-        """Whether all is done, and the `rest` is text again."""
+    def complete(self) -> bool:
+        """Whether nothing is missing but an end marker."""
+        raise NotImplementedError
 
     @property
     def rest(self) -> str:
-        """The end of what was pushed, as it came, of which nothing was given yet."""
+        """See `LeakParser.rest`."""
+        return self._buffer[self._at :]
 
     @property
     def held(self) -> Held:
-        """What was read of a value, before the `rest`, and cannot be given until its end tells
-        what it is."""
+        """See `LeakParser.held`."""
+        return NOTHING_HELD
+
+    def takes(self, text: str) -> str | None:
+        """See `LeakParser.takes`."""
+        raise NotImplementedError
+
+    def push(self, text: str) -> None:
+        """More of the text."""
+        self._buffer = self.rest + text
+        self._at = 0
+
+    def step(self) -> bool:
+        """Decide as much as can be; False if more text is needed."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """The text has ended: decide the rest."""
+        raise NotImplementedError
+
+    def take(self) -> Sequence[Arguments | NoJson | CallEnd | Dropped]:
+        """What was decided, once; a `CallEnd` is the last."""
+        events, self._events = self._events, []
+        return events
+
+
+class LeakParser:
+    """Reads one section, or one call without a section.
+
+    It is pulled: it takes nothing of the text beyond the event that `next` returns, so if the
+    scanner decides that this is no call after all, it can take back the `rest`.  The events
+    need not have the text that was read: arguments are JSON, however the format writes them, and
+    a header comes once its name is known.
+
+    A format implements two methods, which read as much of the buffer as one decision needs:
+    `_read_header` where a call begins, and `_read_after` after one.  The arguments of an open
+    call are an object of their own, which then holds the text.
+    """
+
+    end_is_marked = True
+    """Whether a call lacks something if its arguments are whole, and the text ends."""
+
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:  # noqa: ARG002
+        """See `Parser`."""
+        self._tools = tools
+        self._read: Callable[[], bool] = self._read_header
+        """Reads while no arguments are open."""
+        self._in_head = True
+        """Whether a call has begun, or may have, whose header has not been given."""
+        self._end = start
+        """The offset after what was pushed."""
+        self._buffer = ""
+        self._at = 0
+        """Before this position in the buffer everything has become an event."""
+        self._events: deque[ParseEvent] = deque()
+        self._ended = False
+        self._is_over = False
+        self._arguments: CallArguments | None = None
+
+    def _read_header(self) -> bool:
+        """Read where a call begins; False if more text is needed."""
+        raise NotImplementedError
+
+    def _read_after(self) -> bool:
+        """Read after a call; False if more text is needed."""
+        raise NotImplementedError
+
+    # What the scanner asks
+
+    @property
+    def over(self) -> bool:
+        """Whether the section has ended: the `rest` is text again."""
+        return self._is_over and not self._events
+
+    @property
+    def rest(self) -> str:
+        """The end of what was pushed, as it came, of which no event was given yet."""
+        return self._arguments.rest if self._arguments else self._buffer[self._at :]
+
+    @property
+    def held(self) -> Held:
+        """What was read of a value, before the `rest`, and is held back until the value's type
+        is known."""
+        return self._arguments.held if self._arguments else NOTHING_HELD
 
     @property
     def in_call(self) -> bool:
         """Whether a call has begun, or its header."""
+        return self._arguments is not None or self.in_header
 
     @property
     def in_header(self) -> bool:
-        """Whether a call has begun whose header is not there yet."""
+        """Whether a call has begun whose header has not been given."""
+        return self._in_head
 
     @property
     def whole(self) -> bool:
         """Whether the text may end here, as far as this section goes, and a call was meant."""
+        return self._arguments.complete if self._arguments else not self._in_head
 
     def takes(self, text: str) -> str | None:
-        """Take `text` if it is nothing but more of the open call's arguments, and `next`
-        would give all that it means at once: this is returned.  Else nothing is taken."""
+        """Take `text` if it is only more of the open call's arguments, and `next` would give
+        all of it at once: this is returned.  Else nothing is taken."""
+        if self._arguments is None or self._events:
+            return None
+        given = self._arguments.takes(text)
+        self._end += len(text) if given is not None else 0
+        return given
+
+    # What comes and goes
 
     def push(self, text: str) -> None:
         """More of the text."""
+        self._end += len(text)
+        if self._arguments is not None:
+            self._arguments.push(text)
+        else:
+            self._buffer = self._buffer[self._at :] + text
+            self._at = 0
 
     def next(self) -> ParseEvent | None:
         """The next event; None if more text is needed, or the section is over."""
+        while not (self._events or self._is_over):
+            if self._step() or self._events:
+                continue
+            if not self._ended:
+                return None
+            self._finish()
+        return self._events.popleft() if self._events else None
 
     def end(self) -> None:
         """The text has ended: `next` gives what was held back, and ends an open call."""
+        self._ended = True
+
+    def _step(self) -> bool:
+        if self._arguments is None:
+            return self._read()
+        decided = self._arguments.step()
+        self._take_arguments(self._arguments)
+        return decided
+
+    def _finish(self) -> None:
+        """The text has ended, and what has come decides nothing more."""
+        if self._arguments is not None:
+            self._arguments.finish()
+            self._take_arguments(self._arguments)
+        elif self._in_head:
+            self._refuse()
+        else:
+            self._is_over = True
+
+    def _take_arguments(self, arguments: CallArguments) -> None:
+        for event in arguments.take():
+            unmarked = isinstance(event, CallEnd) and event.valid and not self.end_is_marked
+            self._give(CallEnd(valid=True, cut=False) if unmarked else event)
+        if arguments.over:
+            self._arguments = None
+            self._buffer, self._at = arguments.rest, 0
+            self._read = self._read_after
+            self._arguments_ended(arguments)
+
+    def _arguments_ended(self, arguments: CallArguments) -> None:
+        """These were the arguments of the open call."""
+
+    def _give(self, event: ParseEvent) -> None:
+        self._events.append(event)
+
+    # What a format decides
+
+    def _refuse(self) -> bool:
+        """This is no header."""
+        self._events.append(NoHeader())
+        self._is_over = True
+        return True
+
+    def _start_call(self, header: Header, arguments: CallArguments, at: int) -> bool:
+        """A call begins, and its arguments at this place in the buffer."""
+        self._events.append(header)
+        self._in_head = False
+        self._open(arguments, at)
+        return True
+
+    def _open(self, arguments: CallArguments, at: int) -> None:
+        """These arguments begin at this place in the buffer."""
+        self._arguments = arguments
+        arguments.push(self._buffer[at:])
+        self._buffer, self._at = "", 0
+
+    def _call_without_arguments(self, header: Header, at: int) -> bool:
+        """A call begins, and ends at this place in the buffer."""
+        self._events += [header, CallEnd(valid=True, cut=False)]
+        self._in_head = False
+        self._at = at
+        self._read = self._read_after
+        return True
+
+    def _give_text(self, end: int, kind: Literal["content", "reasoning"] | None = None) -> bool:
+        """What comes up to this place in the buffer is text; False if that is nothing."""
+        if end <= self._at:
+            return False
+        start = self._end - len(self._buffer) + self._at
+        self._events.append(Text(start, self._buffer[self._at : end], kind=kind))
+        self._at = end
+        return True
+
+    def _leave(self, at: int) -> bool:
+        """The section has ended at this place in the buffer."""
+        self._at = at
+        self._is_over = True
+        return True

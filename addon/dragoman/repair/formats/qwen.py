@@ -13,44 +13,34 @@ from __future__ import annotations
 
 import re
 
-from ..declared_tools import DeclaredTools
+from ..events import Header
 from ..tool_fit import schema_for
-from .buffered_parser import WORD, BufferedParser, named
-from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
-from .protocol import LeakFormat
-from .quoted_tags import ARGUMENT, CALL, SECTION
-from .tagged_arguments import TaggedArguments, Tags
-from .tool_call_tag import CLOSE, OPEN, OPENED, TagFormat, begun
+from .marker_set import HEADER_LIMIT, tag_at
+from .protocol import WORD, LeakParser
+from .tagged_arguments import TaggedArguments
+from .tags import TagKind, plain_syntax, so_far
+from .tool_call_tag import CLOSE, OPEN, OPENED, ToolCallFormat, begun
 
-_PARAMETER, _PARAMETER_END = "<parameter", "</parameter>"
+_PARAMETER = "<parameter"
 _FUNCTION, _FUNCTION_END = "<function", "</function>"
-_LEVELS = {
-    f"{_PARAMETER}=": ARGUMENT,
-    _PARAMETER_END: ARGUMENT,
-    f"{_FUNCTION}=": CALL,
-    _FUNCTION_END: CALL,
-    OPEN: SECTION,
-    CLOSE: SECTION,
-}
-_TAGS = Tags(
-    opening=re.compile(r"\s*<parameter\s*=\s*[\"']?(?P<key>[^<>\n\"']{1,128})[\"']?\s*>"),
-    opening_begins=_PARAMETER,
-    closing=_PARAMETER_END,
-    call_end=_FUNCTION_END,
-    levels=_LEVELS,
-    value_ends=MarkerSet(_LEVELS),
+_SYNTAX = plain_syntax(
+    r"parameter\s{0,9}=\s{0,9}[\"']?(?P<key>[^<>\n\"']{1,128})[\"']?\s{0,9}>",
+    so_far(("parameter",), r"\s{0,9}", r"=\s{0,9}[\"']?", "[^<>\n\"']{1,128}", r"[\"']?\s{0,9}"),
+    {
+        "</parameter>": TagKind.ARGUMENT_END,
+        f"{_FUNCTION}=": TagKind.CALL,
+        _FUNCTION_END: TagKind.CALL_END,
+        OPEN: TagKind.SECTION,
+        CLOSE: TagKind.SECTION_END,
+    },
     trim=True,
 )
 _NAME = re.compile(rf"\s*=?\s*[\"']?(?P<name>{WORD})[\"']?\s*>")
 _NAME_SO_FAR = re.compile(r"\s*=?\s*[\"']?(?P<name>[^\s<>\"']*)[\"']?\s*\Z")
 
 
-class QwenParser(BufferedParser):
+class QwenParser(LeakParser):
     """Reads on from the name of a function."""
-
-    def __init__(self, start: int, tools: DeclaredTools) -> None:
-        super().__init__(start)
-        self._tools = tools
 
     @property
     def in_header(self) -> bool:
@@ -68,8 +58,8 @@ class QwenParser(BufferedParser):
         if not follows[0]:
             return False
         schema = schema_for(found["name"], self._tools)
-        header = named(found["name"], found[0].strip())
-        return self._start_call(header, TaggedArguments(schema, _TAGS), found.end())
+        header = Header(found["name"], found[0].strip())
+        return self._start_call(header, TaggedArguments(_SYNTAX, schema), found.end())
 
     def _read_after(self) -> bool:
         follows = tag_at(self._buffer, self._at, (CLOSE, _FUNCTION))
@@ -81,11 +71,11 @@ class QwenParser(BufferedParser):
         if tag:
             self._at = end
             self._in_head = True
-            self._state = self._read_header
+            self._read = self._read_header
         return bool(tag)
 
 
-QWEN: LeakFormat = TagFormat(
+QWEN = ToolCallFormat(
     "qwen",
     opening=rf"(?:{OPENED})?{_FUNCTION}\s{{0,4}}=",
     unfinished=rf"(?:{OPENED})?(?:{begun(_FUNCTION)}|{_FUNCTION}\s{{0,4}})|{OPENED}",

@@ -1,64 +1,72 @@
-"""Arguments that a format writes one by one, each in tags of its own, up to a closing tag.
+"""Arguments that a format writes one by one, each between tags.
 
-Models leave closing tags out: a value ends at the next argument and at the end of the call as
-well, and a call where anything but an argument follows a value.
+Models leave closing tags out: a value ends at the next argument and at the end of its call as
+well, and a call ends where anything but an argument follows a value.
+
+A value may also quote a call.  So a tag in a value that opens something, and does not end the
+value, is text, and so is the tag that closes it.  As closing tags may be missing, such a closing
+tag, and the tag of a call at the start of a line, are in doubt: the text from there on is held
+until a later tag decides.  If that is the value's own closing tag, all before it was text; if it
+can only end the call of the value, the first tag in doubt had ended the value.
 """
 
 from __future__ import annotations
 
+import enum
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from ..events import Arguments, CallEnd, Dropped
-from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
-from .protocol import Held
-from .quoted_tags import ARGUMENT, QuotedTags, Verdict
-from .typed_arguments import TypedArguments
+from .protocol import CallArguments, Held
+from .tags import TAG_LIMIT, Tag, TagKind, TagSyntax
 from .value_types import declares
 
+BLANK_LIMIT = 4096
+"""White space between tags; after more of it the section is over."""
+QUOTED_LIMIT = 16 * 1024
+"""Characters held back after a tag in doubt; after that many it was text."""
 
-@dataclass(frozen=True, slots=True)
-class Tags:
-    """Those of a format."""
-
-    opening: re.Pattern[str]
-    """All that stands before a value, with the `key` of its argument."""
-    opening_begins: str
-    """What that begins with."""
-    closing: str
-    """The tag after a value."""
-    call_end: str
-    """The tag after the last."""
-    levels: Mapping[str, int]
-    """What may end a value, and what it opens or closes."""
-    value_ends: MarkerSet
-    """The same to be found."""
-    trim: bool
-    """Whether a line end at each side of a value is formatting."""
+NOT_BLANK = re.compile(r"\S")
+ARGUMENT, CALL, SECTION = range(3)
+_LEVELS = {
+    TagKind.ARGUMENT: ARGUMENT,
+    TagKind.ARGUMENT_END: ARGUMENT,
+    TagKind.CALL: CALL,
+    TagKind.CALL_END: CALL,
+    TagKind.SECTION: SECTION,
+    TagKind.SECTION_END: SECTION,
+}
+"""Of the tags that may end a value."""
+_BEGINNINGS = frozenset((TagKind.ARGUMENT, TagKind.CALL, TagKind.SECTION))
 
 
-class TaggedArguments:
-    """See `CallArguments`.  `schema` is that of the tool's arguments."""
+class TaggedArguments(CallArguments):
+    """Arguments between tags."""
 
-    def __init__(self, schema: object, tags: Tags) -> None:
-        self._typed = TypedArguments(schema)
+    def __init__(
+        self,
+        syntax: TagSyntax,
+        schema: object,
+        is_tool: Callable[[str], bool] = bool,
+        *,
+        in_section: bool = False,
+    ) -> None:
+        """`schema` is that of the tool's arguments; `is_tool` says whether a call of this name
+        may follow; `in_section`: whether the call only ends with a tag."""
+        super().__init__()
+        self._syntax = syntax
+        self._schema = schema
+        self._is_tool = is_tool
+        self._in_section = in_section
+        self._typed = syntax.arguments(schema)
         self._quoted = QuotedTags()
         """Tags in the open value."""
-        self._schema = schema
-        self._tags = tags
-        self._buffer = ""
-        self._at = 0
-        """Before this position in the buffer everything has been given."""
-        self.complete = False
-        """Whether a value has ended, and no other has begun."""
-        self.over = False
         self._ended = False
         """Whether the text has."""
 
     @property
-    def rest(self) -> str:
-        return self._buffer[self._at :]
+    def complete(self) -> bool:
+        return self._typed.begun and not self._typed.in_value
 
     @property
     def held(self) -> Held:
@@ -67,16 +75,11 @@ class TaggedArguments:
     def takes(self, text: str) -> str | None:
         if self._at < len(self._buffer) or not self._typed.in_value:
             return None
-        if self._tags.value_ends.may_begin_in(text):
+        if self._syntax.may_begin_in(text):
             return None
         given = self._typed.takes(text)
-        if given is not None:
-            self._quoted.gave(text)
+        self._quoted.before = text[-1:] if given is not None else self._quoted.before
         return given
-
-    def push(self, text: str) -> None:
-        self._buffer = self.rest + text
-        self._at = 0
 
     def take(self) -> list[Arguments | Dropped | CallEnd]:
         return self._typed.take()
@@ -91,102 +94,183 @@ class TaggedArguments:
         if self.over:
             return
         if self._typed.in_value:
-            end = len(self._buffer) - self._tags.value_ends.unfinished(self.rest)
-            self._give(end)
+            end = len(self._buffer) - self._syntax.unfinished(self.rest)
+            # Half a word is one of the value, though it may begin a thinned out marker.
+            self._give(len(self._buffer) if self._buffer[end:].isalpha() else end)
         half = self.rest.strip()
         if half:
             self._typed.drop("unfinished marker")
         self._at = len(self._buffer)
-        more = half and not half.startswith("</")
+        more = half and not self._syntax.closing.match(half)
         self._end(cut=bool(more) or not self.complete, unclosed=True)
 
     def _end(self, *, cut: bool = False, unclosed: bool = False) -> None:
         self._typed.end(cut=cut, unclosed=unclosed)
         self.over = True
 
+    # Between values
+
+    def begin(self, tag: Tag) -> None:
+        """A value begins after this tag."""
+        self._typed.begin(tag.name or "", tag.type, trim=self._syntax.trim)
+
+    def _step_between(self) -> bool:
+        found = NOT_BLANK.search(self._buffer, self._at)
+        if found is None:
+            if len(self._buffer) - self._at <= BLANK_LIMIT:
+                return False
+            self._end()
+            return True
+        match = self._syntax.tag.match(self._buffer, found.start())
+        if match is not None:
+            self._on_tag(self._syntax.read(match))
+            return True
+        rest = self._buffer[found.start() : found.start() + TAG_LIMIT + 1]
+        half = len(rest) <= TAG_LIMIT and self._syntax.so_far.match(rest)
+        if half and not (self._ended and rest[0].isalpha()):
+            return False
+        self._end()
+        return True
+
+    def _on_tag(self, tag: Tag) -> None:
+        if tag.kind is TagKind.ARGUMENT:
+            self._at = tag.end
+            self.begin(tag)
+        elif tag.kind in (TagKind.ARGUMENT_END, TagKind.JSON, TagKind.JSON_END):
+            self._at = tag.end
+            self._typed.drop(f"stray {tag.kind.value}")
+        else:
+            self._at = tag.end if tag.kind is TagKind.CALL_END else tag.start
+            self._end()
+
+    # In a value
+
     def _step_value(self) -> bool:
-        start, ends, quoted = self._at, self._tags.value_ends, self._quoted
+        start, syntax, quoted = self._at, self._syntax, self._quoted
         at = start + quoted.seen
-        while (found := ends.find(self._buffer, at)) is not None:
-            quoted.holds(self._buffer, self._at, at, found.start())
-            verdict = self._verdict(found[0], found.start())
-            if verdict is None:
-                break
+        while (match := syntax.in_value.search(self._buffer, at)) is not None:
+            quoted.holds(self._buffer, self._at, at, match.start())
+            tag = syntax.read(match)
+            verdict = self._verdict(tag)
             if verdict is Verdict.ENDED:
-                self._end_value(self._at)
+                self._end_value_in_doubt()
                 return True
             if verdict is Verdict.END:
-                self._give(found.start())
-                self._end_value(found.start())
+                self._give(match.start())
+                self._end_value(tag)
                 return True
             if verdict is Verdict.DOUBT and not quoted.in_doubt:
-                self._give(found.start())
+                self._give(match.start())
                 quoted.in_doubt = True
-            at = found.end()
-        end = len(self._buffer) - ends.unfinished(self._buffer[at:])
-        end = found.start() if found else end
+            at = match.end()
+        end = len(self._buffer) - syntax.unfinished(self._buffer[at:])
         if not quoted.holds(self._buffer, self._at, at, end):
             self._give(end)
         return self._at > start
 
     def _ends_in_doubt(self) -> bool:
         """Whether the value ended at the tag from which on text is held."""
-        if not self._quoted.ended:
+        if self._in_section or not self._quoted.ended:
             return False
-        self._end_value(self._at)
+        self._end_value_in_doubt()
         return True
 
-    def _end_value(self, at: int) -> None:
-        """The value ends at the tag that stands there."""
-        closed = self._buffer.startswith(self._tags.closing, at)
-        self._typed.end_value(implied=not closed)
+    def _end_value_in_doubt(self) -> None:
+        match = self._syntax.in_value.match(self._buffer, self._at)
+        assert match is not None
+        self._end_value(self._syntax.read(match))
+
+    def _end_value(self, tag: Tag) -> None:
+        """The value ends at this tag."""
         self._quoted = QuotedTags()
-        self.complete = True
-        self._at = at + (len(self._tags.closing) if closed else 0)
+        if tag.kind is TagKind.ARGUMENT and self._typed.nests:
+            self._at = tag.end
+            self._typed.begin(tag.name or "")
+        elif tag.kind is TagKind.ARGUMENT_END:
+            self._at = tag.end
+            self._typed.end_value(name=tag.name or "")
+        else:
+            self._typed.end_value(implied=True)
 
     def _give(self, end: int) -> None:
         if self._at < end:
             self._typed.text(self._buffer[self._at : end])
-            self._quoted.gave(self._buffer[self._at : end])
             self._at = end
+            self._quoted.before = self._buffer[end - 1]
 
-    def _opening(self, at: int) -> re.Match[str] | None:
-        """What stands before a value, if that begins there."""
-        opening = self._tags.opening.match(self._buffer, at)
-        return opening if opening and opening.end() - at <= HEADER_LIMIT else None
+    def _verdict(self, tag: Tag) -> Verdict:
+        level = _LEVELS.get(tag.kind)
+        if level is None:
+            return Verdict.TEXT
+        if not self._syntax.plain:
+            return Verdict.TEXT if tag.kind is TagKind.SECTION else Verdict.END
+        opens = tag.kind in _BEGINNINGS
+        return self._quoted.verdict(level, opens=opens, may_end=opens and self._may_end(tag))
 
-    def _verdict(self, tag: str, at: int) -> Verdict | None:
-        """What a tag in a value means; None if more has to tell."""
-        level = self._tags.levels[tag]
-        if tag.startswith("</"):
-            return self._quoted.verdict(level, opens=False)
-        if level != ARGUMENT:
-            may_end = self._quoted.begins_line(self._buffer, self._at, at)
-            return self._quoted.verdict(level, opens=True, may_end=may_end)
-        opening = self._opening(at)
-        if opening is None:
-            ended = self._ended or len(self._buffer) - at >= HEADER_LIMIT
-            return Verdict.TEXT if ended else None
-        key = opening["key"].strip()
-        known = self._schema is None or declares(self._schema, key)
-        may_end = known and not self._typed.has(key)
-        doubted = not known and self._quoted.begins_later_line(self._buffer, self._at, at)
-        return self._quoted.verdict(level, opens=True, may_end=may_end, doubted=doubted)
-
-    def _step_between(self) -> bool:
-        tags = self._tags
-        if opening := self._opening(self._at):
-            self._typed.begin(opening["key"].strip(), trim=tags.trim)
-            self.complete = False
-            self._at = opening.end()
-            return True
-        found = tag_at(self._buffer, self._at, (tags.call_end, tags.closing, tags.opening_begins))
-        tag, end = found or ("", 0)
-        waits = found is not None and tag not in (tags.call_end, tags.closing)
-        if waits and len(self._buffer) - self._at < HEADER_LIMIT:
+    def _may_end(self, tag: Tag) -> bool:
+        """Whether the value may end where this tag opens something."""
+        if tag.kind is TagKind.ARGUMENT:
+            declared = self._schema is None or declares(self._schema, tag.name or "")
+            return declared and not self._typed.has(tag.name or "")
+        if tag.name is not None and (tag.kind is TagKind.SECTION or not self._is_tool(tag.name)):
             return False
-        if tag in (tags.call_end, tags.closing):
-            self._at = end
-        if tag != tags.closing:
-            self._end()
-        return True
+        return self._quoted.begins_line(self._buffer, self._at, tag.start)
+
+
+class Verdict(enum.Enum):
+    """What a tag means."""
+
+    TEXT = enum.auto()
+    DOUBT = enum.auto()
+    END = enum.auto()
+    """The value ends here."""
+    ENDED = enum.auto()
+    """It ended at the first tag that was in doubt."""
+
+
+class QuotedTags:
+    """Those of one value."""
+
+    def __init__(self) -> None:
+        self._open = [0, 0, 0]
+        self._closed = False
+        """Whether the last tag ended a call."""
+        self.in_doubt = False
+        """Whether text is held, from the first tag in doubt on."""
+        self.seen = 0
+        """Characters of that which were searched."""
+        self._tail = ""
+        self.before = ""
+        """The last character before the text that is held."""
+
+    def begins_line(self, text: str, start: int, at: int) -> bool:
+        """Whether a line, or the value, begins at `at`; the text before `start` was given."""
+        return (text[at - 1] if at > start else self.before) in ("", "\n")
+
+    def verdict(self, level: int, *, opens: bool, may_end: bool = False) -> Verdict:
+        """What the next tag means; `may_end`: whether the value may end where it opens."""
+        self._closed = not opens and level > ARGUMENT
+        self._tail = ""
+        if opens:
+            may_end = may_end and not any(self._open[CALL:])
+            if may_end and level == ARGUMENT:
+                return Verdict.ENDED if self.in_doubt else Verdict.END
+            self._open[level] += 1
+            return Verdict.DOUBT if may_end else Verdict.TEXT
+        if self._open[level]:
+            self._open[level] -= 1
+            self._open[:level] = [0] * level
+            return Verdict.DOUBT
+        return Verdict.ENDED if self.in_doubt and level > ARGUMENT else Verdict.END
+
+    def holds(self, text: str, start: int, at: int, end: int) -> bool:
+        """Whether the text from `start` to `end`, without a tag from `at` on, is held."""
+        self.in_doubt = self.in_doubt and end - start <= QUOTED_LIMIT
+        self.seen = end - start if self.in_doubt else 0
+        self._tail += text[at:end].strip() if self.in_doubt else ""
+        return self.in_doubt
+
+    @property
+    def ended(self) -> bool:
+        """Whether the first tag in doubt was real, if the text ends here."""
+        return self.in_doubt and self._closed and not self._tail

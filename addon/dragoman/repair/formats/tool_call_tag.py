@@ -1,14 +1,12 @@
-"""``<tool_call>``, with which three formats begin: what follows tells them apart, so each of
-them takes it only together with that."""
+"""``<tool_call>``, with which three formats begin: each of them
+matches it only together with what follows, which differs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from ..declared_tools import DeclaredTools
-from .marker_set import MarkedFormat, MarkerSet
-from .protocol import LeakParser, MarkerMatch
+from .marker_set import MarkerSet
+from .protocol import LeakFormat, MarkerMatch, Parser
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 TAGS = MarkerSet((OPEN, CLOSE))
@@ -25,24 +23,16 @@ def begun(literal: str) -> str:
     return re.escape(literal[0]) + expression
 
 
-class TagFormat(MarkedFormat):
-    """See `LeakFormat`.  `opening` is an expression of all with which a call begins, and
-    `unfinished` one of the starts of that; both begin with ``<``."""
+class ToolCallFormat(LeakFormat):
+    """`opening` is an expression of all with which a call begins, and `unfinished` one of the
+    starts of that; both begin with ``<``."""
 
     def __init__(
-        self,
-        name: str,
-        opening: str,
-        unfinished: str,
-        beginnings: tuple[str, ...],
-        parser: Callable[[int, DeclaredTools], LeakParser],
+        self, name: str, opening: str, unfinished: str, beginnings: tuple[str, ...], parser: Parser
     ) -> None:
-        self.name = name
-        self.beginnings = beginnings
-        self.markers = opening
+        super().__init__(name, beginnings, opening, parser)
         self._match = re.compile(opening).match
         self._unfinished = re.compile(rf"(?:{begun(OPEN)}|{unfinished})\Z").search
-        self._parser = parser
 
     def match(self, text: str, at: int) -> MarkerMatch | None:
         found = self._match(text, at)
@@ -53,12 +43,3 @@ class TagFormat(MarkedFormat):
     def unfinished(self, text: str) -> int:
         found = self._unfinished(text, max(0, len(text) - _TAIL))
         return len(text) - found.start() if found else 0
-
-    def parser(
-        self,
-        match: MarkerMatch,  # noqa: ARG002
-        header: str,  # noqa: ARG002
-        start: int,
-        tools: DeclaredTools,
-    ) -> LeakParser:
-        return self._parser(start, tools)

@@ -1,7 +1,7 @@
 """Arguments that a format writes one by one, as text: they leave as one JSON object.
 
-A string leaves as it arrives, escaped.  What may be something else is held until its end
-tells, or until it can be JSON no longer and is a string therefore.  The invariant: what is
+A string leaves as it arrives, escaped.  What may have another type is held until its end, or
+until it cannot be JSON any more and so is a string.  The invariant: what is
 given, joined, does not depend on how the text was cut, and is a JSON object, unless the reply
 was cut off inside a value.
 """
@@ -40,11 +40,9 @@ class TypedArguments:
 
     @property
     def begun(self) -> bool:
-        """Whether any argument has begun."""
         return bool(self._keys)
 
     def has(self, key: str) -> bool:
-        """Whether this argument has begun."""
         return key in self._keys
 
     @property
@@ -63,7 +61,6 @@ class TypedArguments:
         self._value = _Value(kind, trim)
 
     def text(self, text: str) -> None:
-        """More of the open value."""
         if self._value is not None:
             self._given.append(self._value.text(text))
 

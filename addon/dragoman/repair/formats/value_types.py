@@ -1,7 +1,7 @@
 """What a value is that a format writes as text: the type that the tool's schema declares.
 
-A schema that declares a string makes any text one; one that says nothing makes a text what
-it is as JSON, and else a string.  Other types are read as JSON; a text that is no JSON stays
+If the schema declares a string, any text is one; if it declares nothing, a text is what it
+is as JSON, and else a string.  Other types are read as JSON; a text that is no JSON stays
 a string, so that nothing is lost.  Of a union (``anyOf``, a list of types, …) the first
 member counts that accepts the value; but ``null`` is null wherever null is allowed.
 """
@@ -19,7 +19,7 @@ from ...wire.json_codec import MAX_NESTING, NotJson, dumps, loads, nesting_excee
 from ..schema import TYPES, OutOfSteps, Steps, accepts, referred
 
 _STEPS = 500
-"""Schemas that are looked at to tell the type of one argument."""
+"""Schemas that are looked at to find the type of one argument."""
 _UNIONS = ("anyOf", "oneOf", "allOf")
 _KINDS: dict[type, str] = {
     str: "string",
@@ -38,7 +38,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 @dataclass(frozen=True, slots=True)
 class ValueType:
     """The types of one argument in the order of its schema, each with the schema that has it;
-    none if nothing is said of it."""
+    empty if nothing is declared."""
 
     members: tuple[tuple[str, dict[str, Any]], ...] = ()
 
@@ -53,7 +53,6 @@ class ValueType:
 
     @property
     def takes_null(self) -> bool:
-        """Whether ``null`` is null."""
         return any(name == "null" for name, _ in self.members)
 
     def json_of(self, text: str) -> str:
@@ -78,7 +77,7 @@ class ValueType:
 
 
 JSON = ValueType()
-"""Of what nothing is said: JSON, or else a string."""
+"""If nothing is declared: JSON, or else a string."""
 STRING = ValueType((("string", {}),))
 
 
@@ -96,7 +95,7 @@ def property_of(schema: Any, key: str) -> object:
 
 
 def type_of(schema: object, root: object) -> ValueType:
-    """What a schema says, with references into `root`."""
+    """The types that a schema declares, with references into `root`."""
     try:
         return ValueType(tuple(_members(schema, root, Steps(_STEPS))))
     except (OutOfSteps, RecursionError):
@@ -160,7 +159,7 @@ _lenient = json.JSONDecoder(strict=False, parse_constant=_no_constant).decode
 
 
 def _read_json(text: str) -> tuple[Any, str] | None:
-    """The value of a JSON text, and its text; None if it is none.  A line end in a string,
+    """The value of a JSON text, and its text; None if it is not JSON.  A line end in a string,
     which JSON forbids and models write, is let through."""
     try:
         value = loads(text)

@@ -4,7 +4,7 @@ The model should write ``functions.<name>:<index>``.  It also writes whatever it
 in its history, and hosts mangle that further.  `resolve` reads every form seen in the
 wild.  A mangled form counts only if it leads to exactly one declared tool; a header
 with no name in it is left to the arguments (`DeclaredTools.meant_by`).  Such a call keeps
-its literal header as its name, where it can be seen, if they do not tell the tool either.
+its literal header as its name, where it can be seen, if they do not decide it either.
 A header that is a name is never read as another one.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from ...declared_tools import DeclaredTools
 from ...events import Header
 from ...tool_fit import fitting
+from ..marker_set import HEADER_LIMIT
 
 _FUNCTIONS = "functions."
 _NATIVE = re.compile(r"functions\.(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
@@ -23,7 +24,7 @@ _K3 = re.compile(r"(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
 _NAMELESS = re.compile(
     r"(?:functions?[._:]?)?"
     r"(?:\d+|(?:call|chatcmpl|toolu|fc)[-_]?(?:tool[-_])?[0-9A-Za-z]*\d[-0-9A-Za-z_]*|call[-_]\w+"
-    r"|[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})(?::\d+)?\Z"
+    r"|[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})?:?\d*\Z"
 )
 _COLON = re.compile(r"\s*:\s*")
 _LETTER = re.compile(r"[A-Za-z0-9]")
@@ -31,15 +32,13 @@ _AT_END = re.compile(r"[\w.\-()]+:\d+\s*\Z")
 _ID = re.compile(r"[A-Za-z0-9_.:\-]{2,128}\Z")
 _WORD = r"[A-Za-z0-9_.:/()@-]"
 _SO_FAR = re.compile(rf"\s*{_WORD}*(?:\s*:\s*{_WORD}*)*\s*\Z")
-HEADER_LIMIT = 256
-"""Characters between a call's begin marker and its arguments, blanks included."""
 WORD_LIMIT = 128
 """Characters of the word itself: ids of hosts and clients have some forty at the most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a header says: the tool's name (None: not in it) and the form it was in."""
+    """The name in a header (None: there is none) and the form it was in."""
 
     name: str | None
     form: str
@@ -49,7 +48,7 @@ class Resolution:
 
 
 def may_be_word(text: str) -> bool:
-    """Whether `text` is, or could grow into, what may stand before a call's arguments: one
+    """Whether `text` is, or could grow into, what may precede a call's arguments: one
     word, with blanks around it and around its ``:``."""
     if len(text) > HEADER_LIMIT or _SO_FAR.match(text) is None:
         return False
@@ -57,13 +56,13 @@ def may_be_word(text: str) -> bool:
 
 
 def word_of(text: str) -> str | None:
-    """The header that `text` is, without blanks; None if it is none."""
+    """`text` without blanks, if it is a header."""
     return _COLON.sub(":", text.strip()) if may_be_word(text) else None
 
 
 def header_of(word: str, tools: DeclaredTools, *, arguments: bool) -> Header:
-    """What the header of a call says that consists of this word, which may be empty;
-    `arguments`: whether they follow."""
+    """The header of a call that consists of this word, which may be empty; `arguments`: whether
+    they follow."""
     found = resolve(word, tools)
     bare = not arguments and not found.certain
     call_id = word if _is_call_id(word) else ""
@@ -72,7 +71,7 @@ def header_of(word: str, tools: DeclaredTools, *, arguments: bool) -> Header:
 
 def header_at_end(text: str, tools: DeclaredTools) -> str:
     """The header in which `text` ends, with the blanks after it: that of a call whose begin
-    markers the host has stripped.  Empty if there is none."""
+    markers the host has stripped; else empty."""
     found = _AT_END.search(text, max(0, len(text) - HEADER_LIMIT))
     if found is None or (tools and resolve(found[0].strip(), tools).name not in tools):
         return ""

@@ -1,0 +1,150 @@
+"""Text that a host says without deltas, told as the events by which it would be streamed.
+
+Some hosts send the whole text of a part only with its end, an item only when it is done, or
+all of them only with the terminal event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ...repair.chat_message import AT_ONCE
+from ...repair.events import LeftAsText, ScanEvent, Text
+from ...repair.formats import at_markers
+from ...repair.scanner import Scanner
+from ...wire import responses
+from ...wire.json_codec import Json
+from ...wire.responses import DELTAS, DONES, TextEvents
+from .host_items import HostItems, Key
+from .terminal import places_of
+
+_TEXTS = {
+    ("message", "content"): responses.OUTPUT_TEXT,
+    ("reasoning", "content"): responses.REASONING_TEXT,
+    ("reasoning", "summary"): responses.SUMMARY_TEXT,
+}
+"""The events by which the texts of an item are streamed: whatever their types, which hosts choose
+freely (SGLang's router, LocalAI), but for a refusal."""
+_WHOLE = ("response.completed", "response.incomplete")
+"""The terminal events after which clients run calls."""
+_PART_EVENTS = {"content": "response.content_part", "summary": "response.reasoning_summary_part"}
+
+
+def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
+    """What `event` says of texts and no delta has said: what would have come before it."""
+    kind, place = event["type"], host.place_of(event)
+    item, response = event.get("item"), event.get("response")
+    if kind in _WHOLE and isinstance(response, dict):
+        yield from _of_terminal(response, host)
+    elif place is None or place in host.ended:
+        pass
+    elif kind in DONES:
+        found = host.key_of(event)
+        if found is not None:
+            part = {"type": found[2].type, DONES[kind].field: event.get(DONES[kind].field)}
+            yield from _rest(event, host, found[0], part, DONES[kind])
+    elif kind == "response.output_item.done" and isinstance(item, dict):
+        yield from item_events(place, item, host)
+    elif kind.endswith("_part.done") and (key := host.part_of(event)) is not None:
+        item, part = host.items.get(place), event["part"]
+        if item is None:
+            item = {"type": "reasoning" if part.get("type") == "reasoning_text" else "message"}
+        events = _events_of(item, key[1], part)
+        if events is not None:
+            yield from _rest(event, host, key, part, events)
+
+
+def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
+    """Whether anything would change in the texts that these events say."""
+    scanner: Scanner | None = None
+    for event in [*events, {"type": ""}]:
+        pieces: list[ScanEvent] = []
+        if event["type"] in DELTAS:
+            scanner = scanner or new_scanner()
+            pieces = scanner.feed(event["delta"])
+        elif scanner is not None:
+            pieces, scanner = scanner.close(), None
+        if any(not isinstance(piece, Text | LeftAsText) for piece in pieces):
+            return True
+    return False
+
+
+def item_events(place: int, item: Json, host: HostItems) -> Iterator[Json]:
+    """All of an item but its end, as far as it was not streamed."""
+    at: Json = {"output_index": place, "item_id": item.get("id")}
+    parts = list(_parts(item))
+    if place not in host.items:
+        empty: Json = {holder: [] for holder, _, _ in parts} | {"status": "in_progress"}
+        added = "response.output_item.added"
+        yield {"type": added, "output_index": place, "item": item | empty}
+    said = {holder: len(host.texts(place, holder)) for holder in _PART_EVENTS}
+    for holder, index, part in parts:
+        if index < said[holder]:
+            continue
+        where = at | {f"{holder}_index": index}
+        events = _events_of(item, holder, part)
+        text = part.get(events.field) if events is not None else None
+        empty = {events.field: ""} if events is not None and isinstance(text, str) else {}
+        if not host.has_part((place, holder, index)):
+            yield {"type": f"{_PART_EVENTS[holder]}.added", **where, "part": part | empty}
+        if events is not None and isinstance(text, str):
+            yield from _deltas(text, events, where)
+            yield {"type": events.done, **where, events.field: text}
+            yield {"type": f"{_PART_EVENTS[holder]}.done", **where, "part": part}
+
+
+def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
+    output = response.get("output")
+    entries = output if isinstance(output, list) else []
+    new = max(host.items, default=-1) + 1
+    for entry, known in zip(entries, places_of(entries, host.items), strict=True):
+        if not (isinstance(entry, dict) and any(_parts(entry))):
+            continue
+        place = new if known is None else known
+        new = max(new, place + 1)
+        if place not in host.ended and not any(host.texts(place, each) for each in _PART_EVENTS):
+            yield from item_events(place, entry, host)
+            done = "response.output_item.done"
+            yield {"type": done, "output_index": place, "item": entry}
+
+
+def _rest(event: Json, host: HostItems, key: Key, part: Json, events: TextEvents) -> Iterator[Json]:
+    """The end of a text that was streamed only in part, or not at all."""
+    text, said = part.get(events.field), host.said(key)
+    place, holder, index = key
+    if not isinstance(text, str) or not text.startswith(said):
+        return
+    if text in ("", *host.texts(place, holder)):
+        return
+    at: Json = {"output_index": place, "item_id": event.get("item_id")}
+    if place not in host.items:
+        item: Json = {"id": event.get("item_id") or f"item_{place}", "status": "in_progress"}
+        if events.kind == "reasoning":
+            item |= {"type": "reasoning", "summary": [], holder: []}
+        else:
+            item |= {"type": "message", "role": "assistant", "content": []}
+        yield {"type": "response.output_item.added", "output_index": place, "item": item}
+    at |= {f"{holder}_index": index}
+    if not said and not host.has_part(key):
+        added = f"{_PART_EVENTS[holder]}.added"
+        yield {"type": added, **at, "part": part | {events.field: ""}}
+    yield from _deltas(text[len(said) :], events, at)
+
+
+def _events_of(item: Json, holder: str, part: Json) -> TextEvents | None:
+    if part.get("type") == "refusal":
+        return responses.REFUSAL
+    return _TEXTS.get((str(item.get("type")), holder))
+
+
+def _deltas(text: str, events: TextEvents, where: Json) -> Iterator[Json]:
+    for piece in at_markers(text, AT_ONCE):
+        yield {"type": events.delta, **where, "delta": piece}
+
+
+def _parts(item: Json) -> Iterator[tuple[str, int, Json]]:
+    for holder in ("summary", "content") if item.get("type") in ("message", "reasoning") else ():
+        parts = item.get(holder)
+        for index, part in enumerate(parts if isinstance(parts, list) else ()):
+            if isinstance(part, dict):
+                yield holder, index, part

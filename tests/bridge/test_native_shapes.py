@@ -1,0 +1,216 @@
+"""Native Responses streams in the shapes that hosts really write: fields left out, indexes that
+count otherwise, items that overlap, text that no delta says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dragoman.wire.sse import split
+
+from .hosts import OPENAI, SGLANG, VLLM, Host
+from .native_grammar import check_native
+from .test_native_stream import CALLED, SECTION, cut, repaired, shown, text
+
+Json = dict[str, Any]
+OTHER = CALLED | {"call_id": "call_1"}
+OTHER_TEXT = "Other."
+
+
+def said(host: Host, leaked: str, size: int) -> list[Json]:
+    return host.events([("reasoning", ["Hm."]), ("text", cut(leaked, size))])
+
+
+def growing(leaked: str, size: int) -> list[Json]:
+    """vLLM until early 2026: the content index counts deltas."""
+    events, index = said(VLLM, leaked, size), 0
+    for event in events:
+        index = 0 if "item" in event else index + event["type"].endswith(".delta")
+        if "content_index" in event:
+            event["content_index"] = index
+    return events
+
+
+def counting(leaked: str, size: int) -> list[Json]:
+    """vLLM and SGLang with Harmony: it counts items; a reasoning part is added as a text part."""
+    events = said(VLLM, leaked, size)
+    for event in events:
+        if "content_index" in event:
+            event["content_index"] = event["output_index"]
+        if event["type"] == "response.reasoning_part.added":
+            event["type"] = "response.content_part.added"
+            event["part"] = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+    return events
+
+
+def llama_cpp(leaked: str, size: int) -> list[Json]:
+    """No indexes, no numbers, a call without an id; all items end at the end."""
+    events = SGLANG.events(
+        [
+            ("reasoning", ["Hm."]),
+            ("text", cut(leaked, size)),
+            ("call", ["bash", '{"command":"ls -l"}']),
+        ]
+    )
+    for event in events:
+        for name in ("output_index", "content_index", "sequence_number"):
+            event.pop(name, None)
+        if (item := event.get("item")) and item["type"] == "function_call":
+            del item["id"]
+        if event["type"].startswith("response.function_call"):
+            event["item_id"] = "call_2"
+    ends = [event for event in events if event["type"].endswith("done")]
+    return [*(event for event in events[:-1] if event not in ends), *ends, events[-1]]
+
+
+def routed(leaked: str, size: int) -> list[Json]:
+    """SGLang's router: no item is done, and the last snapshot has the message alone."""
+    events = [e for e in said(OPENAI, leaked, size) if e["type"] != "response.output_item.done"]
+    message = {"id": "msg", "type": "message", "role": "assistant"}
+    events[-1]["response"]["output"] = [message | {"content": [{"type": "text", "text": leaked}]}]
+    return events
+
+
+def one_off(leaked: str, size: int) -> list[Json]:
+    """The first output index is 1."""
+    return [
+        event | ({"output_index": event["output_index"] + 1} if "output_index" in event else {})
+        for event in said(OPENAI, leaked, size)
+    ]
+
+
+def without(*endings: str) -> Callable[[str, int], list[Json]]:
+    """Events that a host does not send of a message."""
+
+    def shape(leaked: str, size: int) -> list[Json]:
+        events = said(OPENAI, leaked, size)
+        return [
+            event
+            for event in events
+            if event.get("output_index") != 1 or not event["type"].endswith(endings)
+        ]
+
+    return shape
+
+
+PARTS = ("part.added", "part.done")
+SHAPES: dict[str, Callable[[str, int], list[Json]]] = {
+    "growing content index": growing,
+    "counting content index": counting,
+    "router": routed,
+    "one off": one_off,
+    "no text done": without("text.done"),
+    "text done alone": without("text.delta"),
+    "part done alone": without("text.delta", "text.done"),
+    "item alone": without("text.delta", "text.done", *PARTS),
+    "item done alone": without("text.delta", "text.done", *PARTS, "item.added"),
+    "item added alone": without("text.delta", "text.done", *PARTS, "item.done"),
+    "terminal alone": without("text.delta", "text.done", *PARTS, "item.done", "item.added"),
+    "text without an item": without("item.added", "item.done", *PARTS),
+    "text done without an item": without("text.delta", "item.added", "item.done", *PARTS),
+}
+
+
+def written(events: list[Json]) -> bytes:
+    frames = (f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+    return "".join(frames).encode()
+
+
+def read(stream: bytes) -> list[Json]:
+    return [json.loads(frame.data or b"") for frame in split(stream)]
+
+
+def output_of(stream: bytes) -> list[Json]:
+    """What the last snapshot lists; the calls are those of the events."""
+    events = read(stream)
+    output = shown(events[-1]["response"]["output"])
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    calls = [item for item in shown(done) if item["type"] == "function_call"]
+    assert calls == [item for item in output if item["type"] == "function_call"]
+    return output
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_a_leak_is_found_in_any_shape(shape: Callable[[str, int], list[Json]]) -> None:
+    expected = [text("Hm.", "reasoning"), text("Here."), CALLED, text("Done.")]
+    for size in (4, 1000):
+        out = repaired(written(shape(f"Here.{SECTION}Done.", size)))
+        assert b"<|" not in out
+        assert output_of(out) == expected[shape is routed :]
+        clean = written(shape("Here is <|tool_calls|>, no call.", size))
+        assert repaired(clean) == clean
+        if shape not in (routed, one_off) and "without" not in shape.__qualname__:
+            check_native(out)
+
+
+def test_text_that_only_the_end_says_comes_as_whole_items() -> None:
+    for name in ("item done alone", "terminal alone", "part done alone", "text done alone"):
+        events = SHAPES[name](f"Here.{SECTION}Done.", 1000)
+        numbered = [event | {"sequence_number": n} for n, event in enumerate(events)]
+        check_native(repaired(written(numbered)))
+    failed = [*numbered[:-1], numbered[-1] | {"type": "response.failed"}]
+    only = written([failed[0], failed[-1]])
+    assert repaired(only) == only, "what has failed calls nothing"
+
+
+@pytest.mark.parametrize("size", [4, 1000])
+def test_items_that_overlap_without_indexes(size: int) -> None:
+    out = repaired(written(llama_cpp(f"Here.{SECTION}Done.", size)))
+    native = CALLED | {"call_id": "call_2"}
+    said = [text("Hm.", "reasoning"), text("Here."), CALLED, text("Done."), native]
+    assert output_of(out) == said
+    clean = written(llama_cpp("Clean.", size))
+    assert repaired(clean) == clean
+
+
+def overlapping(order: str, texts: list[list[str]]) -> bytes:
+    """Two messages: a figure in `order` is the next delta of one, a letter begins it."""
+    events = OPENAI.events([("text", deltas) for deltas in texts])
+    of_item = [[e for e in events if e.get("output_index") == place] for place in range(2)]
+    deltas = [[e for e in each if e["type"].endswith(".delta")] for each in of_item]
+    first = [of_item[0][:2], of_item[1][:2]]
+    chosen = [*events[:2]]
+    for each in order:
+        place = "ab01".index(each) % 2
+        chosen += first[place] if each in "ab" else [deltas[place].pop(0)]
+    for place in range(2):
+        chosen += [*deltas[place], *of_item[place][-3:]]
+    chosen.append(events[-1])
+    return written([event | {"sequence_number": n} for n, event in enumerate(chosen)])
+
+
+@pytest.mark.parametrize("size", [5, 37, 1000])
+@pytest.mark.parametrize("order", ["ab" + "01" * 60, "ab" + "10" * 60, "a0b10", "a00b0010", "a0b1"])
+def test_calls_in_items_that_overlap(order: str, size: int) -> None:
+    """Each becomes an item, whole, wherever the other item's text comes between."""
+    leaks = [f"One.{SECTION}1", f"Two.{SECTION.replace(':0', ':1')}2"]
+    for of in ([leaks[0], leaks[1]], [leaks[0], "Two."], ["One.", leaks[1]]):
+        texts = [cut(each, size) for each in of]
+        left, kept = {"a": 1, "b": 1, "0": len(texts[0]), "1": len(texts[1])}, ""
+        for each in order:
+            if left[each] > 0:
+                left[each] -= 1
+                kept += each
+        stream = overlapping(kept, texts)
+        out = repaired(stream)
+        output = output_of(out)
+        numbers = [event["sequence_number"] for event in read(out)]
+        assert numbers == list(range(len(numbers)))
+        ids = [f"functions.bash:{n}" for n, each in enumerate(of) if "<|" in each]
+        calls = [item for item in output if item["type"] == "function_call"]
+        assert sorted(call["call_id"] for call in calls) == ids
+        assert {call["arguments"] for call in calls} == {CALLED["arguments"]}
+        texts_left = "".join(item["text"] for item in output)
+        assert sorted(texts_left) == sorted(
+            "".join(of).replace(SECTION, "").replace(SECTION.replace(":0", ":1"), "")
+        )
+        places: dict[int, str] = {}
+        for event in read(out):
+            if event["type"] == "response.output_item.added":
+                assert event["output_index"] == len(places)
+                places[event["output_index"]] = event["item"]["id"]
+            elif "item_id" in event:
+                assert places[event["output_index"]] == event["item_id"]
