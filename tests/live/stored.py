@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
+from dragoman.bridge.request.validation import label
 from fixtures.server import Reply, Upstream
 from fixtures.wire import Request
 from tests.live import wire
@@ -179,6 +180,6 @@ def not_found(exchange: Exchange, response_id: str, *, previous: bool = False) -
 def item_not_found(exchange: Exchange, item_id: str) -> None:
     """It must be OpenAI's answer for a reference to what is not there."""
     error = exchange.error(404)
-    assert error["message"].startswith(f"Item with id '{item_id[:80]}' not found. Items are not ")
+    assert error["message"].startswith(f"Item with id '{label(item_id)}' not found. Items are not ")
     assert (error["type"], error["param"]) == ("invalid_request_error", "input")
     assert exchange.sent == []

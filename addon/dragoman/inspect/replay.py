@@ -86,12 +86,15 @@ def replay(exchange: Exchange) -> Replay:
         return Replay((reply,), request)
     asked = _value(request)
     tools = drained(reading_tools(asked, native=is_responses_request(asked)))
+    names = None
+    if (client := _value(exchange.client_request)) != asked and isinstance(client, dict):
+        names = cured(client, family_of(str(client.get("model")))).tool_names
+        tools = names.known(tools)
     if is_event_stream(reply):
         replies = _repaired(exchange, tools)
     else:
         replies = (drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW)),)
-    if (client := _value(exchange.client_request)) != asked and isinstance(client, dict):
-        names = cured(client, family_of(str(client.get("model")))).tool_names
+    if names is not None:
         replies = tuple(map(names.given_in, replies))
     return Replay(replies, request)
 

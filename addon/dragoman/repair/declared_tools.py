@@ -76,6 +76,17 @@ class DeclaredTools:
             declared=index,
         )
 
+    def with_aliases(self, aliases: Mapping[str, str]) -> DeclaredTools:
+        """The same tools, which may be called by further names; to arguments alone they are one."""
+        schemas = {alias: self._schemas[name] for alias, name in aliases.items() if name in self}
+        return DeclaredTools(
+            {**schemas, **self._schemas},
+            model=self.model,
+            forbidden=self.forbidden,
+            called=self._called,
+            declared=self._declared,
+        )
+
     def __contains__(self, name: object) -> bool:
         return name in self._schemas
 

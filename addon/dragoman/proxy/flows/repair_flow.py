@@ -120,9 +120,10 @@ class RepairFlow:
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
             return False
         self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
-        record.tools = declared(asked.tools)
+        tools = asked.tools if names is None else names.known(asked.tools)
+        record.tools = declared(tools)
         breaks = self._breaks and not is_replayed(flow)
-        stage, whole = _stages(asked.tools, settings.policy, record.evidence, repairs=repairs)
+        stage, whole = _stages(tools, settings.policy, record.evidence, repairs=repairs)
         response.stream = RepairStream(
             stage,
             decoder_for(encoding),
@@ -176,8 +177,9 @@ class RepairFlow:
             return
         record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
-        record.tools = declared(asked.tools)
-        tools, policy, evidence = asked.tools, settings.policy, record.evidence
+        tools = asked.tools if names is None else names.known(asked.tools)
+        record.tools = declared(tools)
+        policy, evidence = settings.policy, record.evidence
         try:
             body = await in_slices(reading_body(response), flow)
             if came and is_chat(flow.request) and _is_cut(body, asked):
