@@ -16,8 +16,11 @@ from typing import Any
 from dragoman.wire.json_codec import MAX_NESTING, NotJson, loads
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import FOLDER
+from tests.repair.formats.test_all_formats import CALLS
 
 Path_ = tuple[str | int, ...]
+OPENERS = " ".join(call.partition("¦")[0] for call in CALLS.values())
+"""With what calls of every format begin."""
 
 
 def nested(levels: int) -> Any:
@@ -33,7 +36,7 @@ def wrong_values() -> list[Any]:
     return [
         *(None, True, False, 0, -1, 7, 1.5, float("inf"), float("nan")),
         *(10**400, -(10**4299), int("9" * 4300)),
-        *("", "x", " ", "\ud800", "\x00\x1b[2J\n", "<", "<|tool_call_begin|>", "{"),
+        *("", "x", " ", "\ud800", "\x00\x1b[2J\n", "<", OPENERS, "{"),
         *([], [None], [[]], ["x"], [{}], {}, {"x": {}}, {"": None}, {"type": []}),
     ]
 

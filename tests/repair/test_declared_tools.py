@@ -143,3 +143,14 @@ def test_the_id_of_the_upstream_is_kept_and_never_repeated() -> None:
     call = "<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
     out = read(repair(sse([chunk({"content": call * 2}, "stop")]), {}))
     assert [c["id"] for c in out.calls] == ["bash:0", "call_1_1700000000"]
+
+
+def test_functions_of_older_requests_are_tools() -> None:
+    schema = {"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"n": {"type": "string"}}}}}
+    request = {"model": "qwen3", "functions": [{"name": "bash", "parameters": schema}, None]}
+    leak = "<function=bash><parameter=n>5</parameter></function>"
+    stream = sse([chunk({"content": leak}, model="qwen3"), chunk({}, "stop", model="qwen3")])
+    out = read(repair(stream, request))
+    assert [(call["name"], call["arguments"]) for call in out.calls] == [("bash", '{"n":"5"}')]
+    out = read(repair(stream, request | {"function_call": "none"}))
+    assert (out.content, out.calls) == (leak, [])

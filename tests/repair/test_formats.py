@@ -221,7 +221,12 @@ def test_of_two_markers_the_first_counts() -> None:
     [
         ("auto", "moonshotai/Kimi-K3", "", "kimi_k2 kimi_k3"),
         ("auto", "openai/gpt-5.5", "", "kimi_k2 kimi_k3"),
-        ("auto", "accounts/fireworks/models/deepseek-v4", "", "kimi_k2 kimi_k3 dsml deepseek"),
+        (
+            "auto",
+            "accounts/fireworks/models/deepseek-v4",
+            "",
+            "kimi_k2 kimi_k3 dsml deepseek minimax_m2",
+        ),
         ("auto", "z-ai/glm-5.2:free", "router/auto", "kimi_k2 kimi_k3 glm"),
         ("auto", "Qwen/Qwen3-Coder-480B", "", "kimi_k2 kimi_k3 hermes qwen"),
         ("auto", "openai/gpt-oss-120b", "", "kimi_k2 kimi_k3 harmony"),

@@ -90,3 +90,35 @@ def test_text_that_was_left_out_ends_inline_code_and_no_fence() -> None:
         assert code.is_open() is wanted
         code.feed("```\n")
         assert code.is_open() is True, "what began the line is not known to be blank"
+
+
+@pytest.mark.parametrize(
+    ("before", "what", "after", "quoted"),
+    [
+        ("a\n\n    ", "x\n    y", "", True),
+        ("a\n\n\t", "x", "", True),
+        ("a\n\n    ", "x\ny", "", False),
+        ("a\n    ", "x", "", False),
+        ("- a\n\n    ", "x", "", False),
+        ("- a\n\n      ", "x", "", True),
+        ("    ", "x", "", False),
+        ("> ", "x\n> y", "", True),
+        ("> ", "x\ny", "", False),
+        ('a "b ', "x", '"', True),
+        ('a "b" ', "x", '"', False),
+        ("it's ", "x", "'", False),
+        ("so ‘", "x", "’", True),
+        ("`a\n", "x", "\n</b>`", True),
+        ("`a\n\n", "x", "`", False),
+        ("<pre class=a>\n", "x", "\nmore\n</pre>", True),
+        ("<pre>a</pre>\n", "x", "</pre>", False),
+    ],
+)
+def test_what_follows_tells_what_is_quoted(
+    before: str, what: str, after: str, quoted: bool
+) -> None:
+    for pieces in ([before], list(before)):
+        code = MarkdownCode()
+        for piece in pieces:
+            code.feed(piece)
+        assert code.quotation().holds(what, after, ended=True) is quoted

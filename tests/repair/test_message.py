@@ -88,3 +88,35 @@ def test_a_whole_turn_with_calls_ends_for_them(finish: str | None) -> None:
     assert out["choices"][0]["finish_reason"] == "tool_calls"
     streamed = read(repair(sse([chunk({"content": LEAK}), chunk({}, finish or "stop")]), REQUEST))
     assert streamed.finish == ["tool_calls"]
+
+
+def test_content_that_is_a_list_of_parts_is_repaired() -> None:
+    def part(text: str) -> dict[str, str]:
+        return {"type": "text", "text": text}
+
+    thoughts = {"type": "thinking", "thinking": [part("<tool_call>")]}
+    leak = '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'
+    tools = DeclaredTools.of_request(REQUEST | {"model": "qwen3"})
+    for said, left in (
+        (
+            [thoughts, part("So. "), part(leak), {"type": "file"}],
+            [thoughts, part("So. "), {"type": "file"}],
+        ),
+        ([part(leak)], None),
+    ):
+        message = {"role": "assistant", "content": said}
+        body = dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+        out = json.loads(repair_whole(body, tools, Policy(), Evidence(), NOW))["choices"][0]
+        assert out["message"]["content"] == left
+        assert [call["function"]["name"] for call in out["message"]["tool_calls"]] == ["bash"]
+        deltas = [{"content": [each]} for each in said]
+        stream = sse([*map(chunk, deltas), chunk({}, "stop")])
+        found = [
+            json.loads(line[6:])
+            for line in repair(stream, REQUEST | {"model": "qwen3"}).split(b"\n\n")
+            if line[6:7] == b"{"
+        ]
+        calls = [c for each in found for c in each["choices"][0]["delta"].get("tool_calls", [])]
+        assert calls[0]["function"]["name"] == "bash"
+        contents = [c for each in found for c in each["choices"][0]["delta"].get("content") or []]
+        assert contents == (left or [])

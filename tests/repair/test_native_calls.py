@@ -36,6 +36,10 @@ def cut(*names: str) -> list[list[dict[str, Any]]]:
 DEFECTS: dict[str, list[list[dict[str, Any]]]] = {
     "a token after the name": [[call(0, "", "bash<|channel|>commentary", "x")], [call(0, A)]],
     "in a delta of its own": [*cut("bash", "<|channel|>commentary"), [call(0, A)]],
+    **{
+        name: [[call(0, "", name, "x")], [call(0, A)]]
+        for name in ("functions.bash:0", "<tool_call>bash", "bash</tool_call>", "functions.bash")
+    },
     "a call in the name": [
         [
             call(
@@ -69,7 +73,10 @@ DEFECTS: dict[str, list[list[dict[str, Any]]]] = {
 CLEAN = {
     "one": [[call(0, "", "bash", "x")], [call(0, A[:3])], [call(0, A[3:])]],
     "several": [[call(0, A, "bash", "x"), call(1, "", FILES, "y")], [call(1, B)]],
-    "an unknown tool": [[call(0, "", "rm<", "x")], [call(0, A)]],
+    **{
+        name: [[call(0, "", name, "x")], [call(0, A)]]
+        for name in ("rm<", "other.bash", "bash1", "functions.rm:0", "functions.bas")
+    },
     "the beginning of a name, with arguments": [[call(0, A, "ba", "x")]],
     "the id in every delta": [[call(0, A[:3], "bash", "x")], [call(0, A[3:], call_id="x")]],
     "id first, name later": [
@@ -139,11 +146,14 @@ def test_a_name_of_which_no_more_comes_is_sent_as_it_is(name: str) -> None:
     assert [(each["name"], each["arguments"]) for each in out.calls] == [(name, B)]
 
 
-@pytest.mark.parametrize("shape", ["a token after the name", "its last tags missing"])
+@pytest.mark.parametrize(
+    "shape",
+    ["a token after the name", "its last tags missing", "functions.bash:0", "bash</tool_call>"],
+)
 def test_names_of_whole_replies_are_read_as_well(shape: str) -> None:
     element = {**DEFECTS[shape][0][0]}
     del element["index"]
-    element["function"] |= {"arguments": A if "token" in shape else "{}"}
+    element["function"] |= {"arguments": "{}" if "missing" in shape else A}
     message = {"role": "assistant", "content": None, "tool_calls": [element]}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
     tools = DeclaredTools.of_request(REQUEST)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.schema import MAX_STEPS, OutOfSteps, Steps, accepts
+from dragoman.repair.schema import MAX_STEPS, OutOfSteps, Steps, accepts, flattened
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 json_values = st.recursive(
@@ -92,3 +92,35 @@ def test_an_enumeration_is_read_once() -> None:
 def test_what_is_too_much_is_given_up(schema: object, value: object) -> None:
     with pytest.raises(OutOfSteps):
         accepts(schema, value, Steps())
+
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+FLAT = {"properties": {"a": STRING, "b": INTEGER}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "flat"),
+    [
+        ({"$ref": "#/$defs/A~1B", "$defs": {"A/B": FLAT}}, {**FLAT, "$defs": {"A/B": FLAT}}),
+        (
+            {
+                "allOf": [
+                    {"properties": {"a": STRING}, "required": ["a"]},
+                    {"properties": {"b": INTEGER}},
+                ]
+            },
+            FLAT,
+        ),
+        ({**FLAT, "anyOf": [{"required": ["b"]}, {}]}, FLAT),
+        (
+            {"oneOf": [{"properties": {"a": STRING}}, {"properties": {"a": INTEGER}}]},
+            {"properties": {"a": {"anyOf": [STRING, INTEGER]}}, "required": []},
+        ),
+        ({"$ref": "#"}, {"properties": {}, "required": []}),
+        ({"$ref": 5, "allOf": "x", "anyOf": [None, 3]}, {"properties": {}, "required": []}),
+        ({"type": "object", "properties": {}}, {"type": "object", "properties": {}}),
+        (True, True),
+    ],
+)
+def test_a_schema_of_parts_is_flattened(schema: object, flat: object) -> None:
+    assert flattened(schema) == flat

@@ -7,6 +7,7 @@ point is a *candidate*, kept as it came:
   nothing tells its tool within `CANDIDATE_LIMIT`, it is refused: it is text;
 - if it stands in code that a Markdown text quotes, only the end of that text tells (see
   `Scanner`), and anything but whole calls refuses it;
+- if it may be quoted otherwise, what follows its calls tells (`Quotation`);
 - else it is a call as soon as its header is there; one whose header has no name is a call if
   its arguments tell the tool, or if the rule allows any name.
 
@@ -34,6 +35,7 @@ from .events import (
     Text,
 )
 from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
+from .markdown import NOT_QUOTED
 
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
@@ -121,7 +123,7 @@ class CallReader:
                 self.refusal = refusal
                 return Outcome.REFUSED
         candidate = self.candidate
-        if candidate is not None and candidate.too_long:
+        if candidate is not None and candidate.too_long and not self._be_no_quotation():
             self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
             return Outcome.REFUSED
         if self.in_vain > MAX_IN_VAIN and not (parser.in_call or parser.over):
@@ -129,7 +131,7 @@ class CallReader:
         if not parser.over:
             return Outcome.WAITS
         self.rest, self.parser = parser.rest, None
-        if candidate is not None and not candidate.in_code:
+        if candidate is not None and not candidate.waits:
             self.commit()
         return Outcome.LEFT
 
@@ -157,6 +159,27 @@ class CallReader:
             self.called = self.called or candidate.calls
             if self._format is not None:
                 self.seen.add(self._format)
+
+    def end_quotation(self, rest: str, after: str, *, ended: bool) -> bool | None:
+        """Whether the candidate is quoted, see `Quotation.holds`; the `rest` has not been read.
+        If it is not, it is no more in doubt than any other."""
+        candidate = self.candidate
+        assert candidate is not None
+        what = "".join(candidate.raw).removesuffix(rest)
+        quoted = candidate.quotation.holds(what, after, ended=ended)
+        if quoted is False:
+            candidate.quotation = NOT_QUOTED
+            if self.parser is None or candidate.calls:
+                self.commit()
+        return quoted
+
+    def _be_no_quotation(self) -> bool:
+        """A candidate that is too long to be held is not quoted by what follows.  Whether it
+        was held for that."""
+        if self.candidate is None or not (self.candidate.quotation and self.candidate.calls):
+            return False
+        rest = self.parser.rest if self.parser else ""
+        return self.end_quotation(rest, "", ended=True) is False
 
     def give_back(self) -> Candidate:
         """The candidate, which is text; nothing is open any more."""
@@ -215,7 +238,7 @@ class CallReader:
 
     def _be_certain(self) -> None:
         """The candidate is a call; in code, that is known only in the end."""
-        if self.candidate is not None and not self.candidate.in_code:
+        if self.candidate is not None and not self.candidate.waits:
             self.commit()
         if self.candidate is None:
             self.called = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .events import CallStart, ScanEvent
-from .markdown import MarkdownCode
+from .markdown import NOT_QUOTED, MarkdownCode, Quotation
 
 CANDIDATE_LIMIT = 64 * 1024
 """Characters that are held to find out; a longer candidate is text."""
@@ -17,6 +17,8 @@ class Candidate:
 
     in_code: bool = False
     """Whether it stands in code that a Markdown text quotes."""
+    quotation: Quotation = NOT_QUOTED
+    """How it may be quoted otherwise."""
     markdown: MarkdownCode | None = None
     """That text."""
     before: str = ""
@@ -36,6 +38,11 @@ class Candidate:
     def too_long(self) -> bool:
         """Whether it is more than is held."""
         return self.size > CANDIDATE_LIMIT
+
+    @property
+    def waits(self) -> bool:
+        """Whether what follows tells whether it is quoted."""
+        return self.in_code or bool(self.quotation)
 
     @property
     def calls(self) -> bool:

@@ -6,19 +6,12 @@ since here the whole message is one event; text after it goes where the policy s
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import (
-    Span,
-    by_field,
-    emptied_completion,
-    passages,
-    text_of_fields,
-    without_text,
-    written,
-)
+from ..wire.chat_text import Span, by_field, emptied_completion, passages, rewritten, text_of_fields
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices
@@ -37,12 +30,16 @@ from .scanner import Scanner
 AT_ONCE = 4096
 """Characters of a text in which there are markers that are scanned by one call."""
 
+_MORE_THAN_NAME = re.compile(
+    rb'"name"\s*:\s*"(?:function|[^"\\:<]{1,256}(?::\d|<|\\u003[cC]))'
+).search
+
 
 def repairing_body(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> Slices[bytes | None]:
     """The repaired JSON body; None if nothing in it needs repair."""
-    if not (yield from policy.formats.widest.holding_marker(body)):
+    if not ((yield from policy.formats.widest.holding_marker(body)) or _names_more(body)):
         return None
     try:
         reply = yield from reading(body)
@@ -64,6 +61,12 @@ def repairing_body(
     repaired = (yield from writing(reply)) if touched else None
     yield from emptied_completion(reply)
     return repaired
+
+
+def _names_more(body: bytes) -> bool:
+    """Whether a call may have a name that `NativeCalls` changes."""
+    natives = body.find(b'"tool_calls"')
+    return natives >= 0 and _MORE_THAN_NAME(body, natives) is not None
 
 
 def repairing_whole(
@@ -127,9 +130,9 @@ class _MessageRepair:
                 yield
         whole = is_whole(self._choice.get("finish_reason"))
         self._place(self._scanner.close(whole=whole))
-        if not self._touched and self._plain == end:
-            return False
         self._cut = self._cut or self._scanner.cut_in_header
+        if not (self._touched or self._cut) and self._plain == end:
+            return False
         self._end_call()
         self._write([*calls, *self._new_calls])
         return True
@@ -173,10 +176,7 @@ class _MessageRepair:
         message = self._message
         for fields, texts in self._texts.items():
             for name in fields:
-                old = message.get(name)
-                new = written(name, "".join(texts), old)
-                rest = without_text(name, old)
-                message[name] = [*new, *rest] if isinstance(new, list) else new
+                message[name] = rewritten(name, "".join(texts), message.get(name))
         if calls:
             message["tool_calls"] = calls
             message["content"] = message.get("content") or None

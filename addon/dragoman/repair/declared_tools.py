@@ -7,12 +7,12 @@ so there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from ..wire.json_codec import NotJson, loads
 from ..wire.slices import Slices, drained
-from .schema import OutOfSteps, Steps, accepts
+from .schema import OutOfSteps, Steps, accepts, flattened
 from .tool_index import ToolIndex
 
 
@@ -41,6 +41,8 @@ class DeclaredTools:
         self.forbidden = forbidden
         self._called = called or {}
         self._steps = Steps()
+        self._flat: dict[str, object] = {}
+        """Schemas that were asked for."""
 
     @classmethod
     def of_request(cls, request: object) -> DeclaredTools:
@@ -50,10 +52,8 @@ class DeclaredTools:
     @classmethod
     def reading(cls, request: object) -> Slices[DeclaredTools]:
         """The same in slices."""
-        declared = request.get("tools") if isinstance(request, dict) else None
         schemas: dict[str, object] = {}
-        for tool in declared if isinstance(declared, list) else []:
-            function = tool.get("function") if isinstance(tool, dict) else None
+        for function in _functions(request):
             if not isinstance(function, dict):
                 continue
             name = function.get("name")
@@ -71,7 +71,7 @@ class DeclaredTools:
         return cls(
             schemas,
             model=model if isinstance(model, str) else "",
-            forbidden=request.get("tool_choice") == "none",
+            forbidden="none" in (request.get("tool_choice"), request.get("function_call")),
             called=called,
             declared=index,
         )
@@ -98,8 +98,11 @@ class DeclaredTools:
         return self._schemas.keys()
 
     def schema_of(self, name: str) -> object:
-        """The schema of the arguments of a declared tool; None if there is no such tool."""
-        return self._schemas.get(name)
+        """The schema of the arguments of a declared tool, with all that it may name; None if
+        there is no such tool."""
+        if name in self._schemas and name not in self._flat:
+            self._flat[name] = flattened(self._schemas[name])
+        return self._flat.get(name)
 
     def meant_by(self, arguments: str) -> str | None:
         """The one tool whose schema accepts the whole argument object; of several whose
@@ -146,6 +149,17 @@ class DeclaredTools:
     def longest_suffix(self, dotted: str) -> str | None:
         """The longest declared name that `dotted` ends in, at a dot."""
         return next((name for name in _suffixes(dotted) if name in self), None)
+
+
+def _functions(request: object) -> Iterator[object]:
+    """The functions that a request declares; older clients do so without tools around them."""
+    if not isinstance(request, dict):
+        return
+    tools, functions = request.get("tools"), request.get("functions")
+    for tool in tools if isinstance(tools, list) else []:
+        yield tool.get("function") if isinstance(tool, dict) else None
+    if isinstance(functions, list):
+        yield from functions
 
 
 def _called(messages: object) -> Slices[dict[str, str]]:

@@ -10,14 +10,16 @@ that opened before it is still open:
 - Inline code is any other run of backticks; it is closed by a run of the same length in
   its line, and ends with its line.
 
-The rules are CommonMark's, sections 4.5 and 6.1, but for what models get wrong: a fence may
-be indented at will and may begin behind a text.  The invariant: only the text matters, not
-how it was cut.
+The rules are CommonMark's, sections 4.4, 4.5, 5.1 and 6.1, but for what models get wrong: a
+fence may be indented at will and may begin behind a text.  Of other ways to quote only what
+follows tells (`Quotation`), as models also leave a mark without its other half, and indent the
+first line of a call only.  The invariant: only the text matters, not how it was cut.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 _PREFIX_LIMIT = 80
 """Characters in front of a fence; a line that begins with more begins with none."""
@@ -29,11 +31,67 @@ _CLOSES = re.compile(r"[ \t\r>]*\Z")
 _INFO = re.compile(r"[ \t]*[^\s`]*[ \t\r]*\Z")
 _TOKENS = re.compile(r"`+|~+|\n|[^`~\n]+")
 
+_QUOTED_LINE = re.compile(r" {0,3}>[ \t]")
+_INDENT = re.compile(r"[ \t]*")
+_LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]{1,4}(?=[^ \t])|[ \t])")
+_TAIL = 512
+"""Characters before a place in which the opening mark of a quotation is looked for."""
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
+_TICKS = re.compile("`+")
+_HTML = re.compile(r"<(/?)(pre|code)\b[^<>]{0,80}>", re.IGNORECASE)
+_MARKS = {"“": "”", "„": "“", "«": "»", "「": "」", "『": "』"}
+_OPENING_MARK = re.compile(r"""(?:^|[\s(\[{:=,–—-])(['‘‹])\Z""")
+_SINGLE_MARKS = {"'": "'", "‘": "’", "‹": "›"}
+_CLOSING_TAGS = re.compile(r"(?:\s*</[\w:-]{1,40}>)*\s*")
+_CLOSING_TAG_SO_FAR = re.compile(r"<(?:/[\w:-]{0,40})?")
+_HTML_LIMIT = 2048
+"""Characters after a call in which the end of an HTML element is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """A place in a text that may be quoted."""
+
+    indent: int = 0
+    """Columns by which its line is indented, if it follows a blank one: code, if all that
+    stands there is indented as much."""
+    line: bool = False
+    """Whether its line is quoted (``>``), as is what stands there if all its lines are."""
+    closers: tuple[str, ...] = ()
+    """Marks whose other half stands before the place: it is quoted if one of them follows
+    right after, or after closing tags, or, where it ends an HTML element itself, at all."""
+
+    def __bool__(self) -> bool:
+        return self.indent > 0 or self.line or bool(self.closers)
+
+    def holds(self, what: str, after: str, *, ended: bool) -> bool | None:
+        """Whether `what` stands there is quoted, if this comes `after` it; None if more has to
+        tell, unless the text has `ended`."""
+        lines = [line for line in what.split("\n")[1:] if line.strip()]
+        if self.indent and all(_width(line) >= self.indent for line in lines):
+            return True
+        if self.line and all(_QUOTED_LINE.match(line) for line in lines):
+            return True
+        bare = after[_CLOSING_TAGS.match(after).end() :]  # type: ignore[union-attr]
+        ends = [mark for mark in self.closers if mark.startswith("</")]
+        if bare.startswith(self.closers) or any(mark in after.lower() for mark in ends):
+            return True
+        waits = bool(ends) and len(after) <= _HTML_LIMIT
+        waits = waits or any(mark.startswith(bare) for mark in self.closers)
+        waits = waits or (bool(self.closers) and _CLOSING_TAG_SO_FAR.fullmatch(bare) is not None)
+        return None if waits and not ended else False
+
+
+NOT_QUOTED = Quotation()
+
 
 class MarkdownCode:
     """Follows one text; `is_open` tells whether what comes next is quoted."""
 
-    __slots__ = ("_after", "_fence", "_inline", "_length", "_line", "_mark", "_run")
+    __slots__ = (
+        *("_after", "_blank", "_fence", "_indented", "_inline", "_length"),
+        *("_line", "_margin", "_mark", "_run", "_tail"),
+    )
 
     def __init__(self) -> None:
         self._fence = ""
@@ -50,9 +108,16 @@ class MarkdownCode:
         """A run that opened a fence if its line ends well, or closes one if it ends bare."""
         self._after = ""
         """What followed that run."""
+        self._tail = ""
+        """The end of the text."""
+        self._blank = self._indented = False
+        """Whether the line before was blank, or indented code."""
+        self._margin = 0
+        """The column at which the text of the last list item begins."""
 
     def feed(self, text: str) -> None:
         """More of the text."""
+        self._tail = (self._tail + text)[-_TAIL:]
         if not ("`" in text or "~" in text or "\n" in text):
             if text:
                 self._words(text)
@@ -82,6 +147,8 @@ class MarkdownCode:
     def skip(self) -> None:
         """Text without any backtick or tilde was left out here; see `is_settled`."""
         self._end_line()
+        self._blank = self._indented = False
+        self._tail = ""
         self._grow("x")
 
     def is_open(self) -> bool:
@@ -90,6 +157,26 @@ class MarkdownCode:
         if self._fence:
             return not (self._mark and _CLOSES.match(self._after))
         return self._inline > 0
+
+    def quotation(self) -> Quotation:
+        """How what comes next may be quoted, if code is not open."""
+        paragraph = _BLANK_LINE.split(self._tail)[-1]
+        closers = [mark for mark in _MARKS if paragraph.rfind(mark) > paragraph.rfind(_MARKS[mark])]
+        closers = [_MARKS[mark] for mark in closers]
+        closers += ['"'] if paragraph.count('"') % 2 else []
+        closers += [_SINGLE_MARKS[mark] for mark in _OPENING_MARK.findall(paragraph)]
+        run = ""
+        for ticks in _TICKS.findall(paragraph):
+            run = "" if ticks == run else run or ticks
+        elements = {name.lower(): end for end, name in _HTML.findall(self._tail)}
+        closers += [run] if run else []
+        closers += [f"</{name}>" for name, end in elements.items() if not end]
+        indent = _width(self._line) if self._is_indented() else 0
+        return Quotation(indent, _QUOTED_LINE.match(self._line) is not None, tuple(closers))
+
+    def _is_indented(self) -> bool:
+        """Whether the line is indented code: four columns beyond the text that it stands in."""
+        return (self._blank or self._indented) and _width(self._line) >= self._margin + 4
 
     def _words(self, text: str) -> None:
         self._end_run()
@@ -143,6 +230,24 @@ class MarkdownCode:
                 self._fence = ""
         elif self._mark and len(self._after) <= _INFO_LIMIT and _INFO.match(self._after):
             self._fence = self._mark
+        self._end_indented()
         self._inline = 0
         self._line = self._mark = self._after = ""
         self._length = 0
+
+    def _end_indented(self) -> None:
+        """Whether the next line may be indented code."""
+        blank = not self._line.strip()
+        if not blank:
+            self._indented = self._is_indented()
+            if item := _LIST_ITEM.match(self._line):
+                self._margin = len(item[0].expandtabs(4))
+            elif self._blank and _width(self._line) < self._margin:
+                self._margin = 0
+        self._blank = blank
+
+
+def _width(line: str) -> int:
+    """Columns by which a line is indented."""
+    indent = _INDENT.match(line)
+    return len(indent[0].expandtabs(4)) if indent else 0

@@ -2,7 +2,8 @@
 
 | what arrives                                    | what leaves                             |
 |-------------------------------------------------|-----------------------------------------|
-| a name with Harmony's tokens after it           | the name, if a tool of it is declared   |
+| a name with markup around it                    | the name, if a tool of it is declared   |
+| the id of Kimi's calls (``functions.bash:0``)   | the name in it, if it is a tool's       |
 | a name that is a whole call of GLM's            | that call                               |
 | a name that is cut over deltas                  | the name, when it is whole              |
 | the name in every delta                         | the name once                           |
@@ -25,7 +26,7 @@ from .call_builder import CallBuilder
 from .declared_tools import DeclaredTools
 from .formats.active import ActiveFormats
 from .formats.glm import KEY, arguments_of
-from .tool_fit import tool_of
+from .tool_fit import native_tool, tool_of
 
 _TOKEN = "<|"
 
@@ -71,19 +72,17 @@ class NativeCalls:
         if self._formats.may_begin_in(delta.arguments):
             for marker in self._formats.find_all(delta.arguments):
                 self._evidence.note("left", f"a {marker.name} in the arguments of a native call")
-        if "<" not in delta.name or not isinstance(element.get("function"), dict):
+        if not (delta.name and isinstance(element.get("function"), dict)):
             return element
-        mark = KEY if KEY in delta.name else _TOKEN
-        name, there, rest = delta.name.partition(mark)
-        name = name.strip()
-        tool = name if name in self._tools else tool_of(name, self._tools)
-        if not there or tool is None:
+        name, is_call, rest = delta.name.partition(KEY)
+        tool = (tool_of if is_call else native_tool)(name.strip(), self._tools)
+        if tool is None:
             return element
         said = {"name": tool}
-        if mark == KEY:
-            said["arguments"] = arguments_of(mark + rest, self._tools.schema_of(tool))
-        what = "a call" if mark == KEY else "a token"
-        self._evidence.note("took out", f"{what} in the name of {tool}")
+        if is_call:
+            said["arguments"] = arguments_of(KEY + rest, self._tools.schema_of(tool))
+        what = "a call in" if is_call else "what is not part of"
+        self._evidence.note("took out", f"{what} the name of {tool}")
         return {**element, "function": {**element["function"], **said}}
 
     def take(self, elements: list[Any]) -> list[Any]:

@@ -23,7 +23,7 @@ from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text, joined
 from .formats.active import NO_FORMATS, ActiveFormats
 from .formats.protocol import Held, MarkerMatch
-from .markdown import MarkdownCode
+from .markdown import NOT_QUOTED, MarkdownCode
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
@@ -61,17 +61,19 @@ class Scanner:
         """The end of the text that was given out, where a stripped header may stand."""
         self._fresh = True
         """Whether a call may start here whose begin marker was stripped."""
+        self._channel: MarkerMatch | None = None
+        """The marker that told the kind of the text that comes."""
         self._quoted = 0
         self._pieces: list[ScanEvent] = []
         self.cut_in_header = False
-        """Whether the text has ended in the header of a call."""
+        """Whether the text has ended in the header of a call, after its marker."""
 
     # What is asked
 
     @property
     def idle(self) -> bool:
         """Whether text in which no marker begins would come out as it went in."""
-        return self.between and not self._fresh
+        return self.between and not self._fresh and self._channel is None
 
     @property
     def between(self) -> bool:
@@ -164,6 +166,7 @@ class Scanner:
         if self._calls.parser is None:
             self._end_text()
             self._fresh = True
+        self._channel = None
         self._code = code
         self._before = ""
         return self._take()
@@ -173,7 +176,8 @@ class Scanner:
         not by a limit, and not by a break."""
         self._end_quoted(whole=whole)
         while (parser := self._calls.parser) is not None:
-            self.cut_in_header = parser.in_header
+            lone = self._calls.candidate is not None and not parser.rest.strip()
+            self.cut_in_header = parser.in_header and not lone
             parser.end()
             self._run()
             self._end_quoted(whole=whole)
@@ -236,8 +240,10 @@ class Scanner:
         """Decide as much as can be; False when more input is needed."""
         marker, in_vain = self._formats.find(self._buffer)
         self._calls.in_vain += in_vain
-        if self._calls.candidate is not None:
-            return self._after_quoted_call(self._calls.candidate, marker)
+        if (candidate := self._calls.candidate) is not None:
+            if candidate.quotation:
+                return self._after_candidate(candidate, marker)
+            return self._after_quoted_call(candidate, marker)
         if self._calls.in_vain > MAX_IN_VAIN and self.looks:
             self._formats, self._headers = NO_FORMATS, []
             self._pieces.append(LeftAsText("marker", f"as all after it, {TOO_MANY}"))
@@ -253,11 +259,17 @@ class Scanner:
         elif why := self._why_text(marker):
             self._text(marker.end)
             self._pieces.append(LeftAsText(marker.name, why))
+            if marker.begins_call:
+                self._calls.begin_is_text.add(marker.format)
         else:
             begins = marker.begins or marker.format.begins_call(marker, header, self._buffer)
             if begins is None:
                 return False
-            if begins:
+            if self._channel is not None and self._channel.format is marker.format:
+                self._channel = None
+            if marker.kind:
+                self._begin_channel(marker)
+            elif begins:
                 self._begin(marker, header)
             else:
                 self._stray(marker)
@@ -287,29 +299,38 @@ class Scanner:
         rule = self._rules(marker.format)
         if rule.calls == "none":
             return "where no call is meant"
-        if self._in_code(marker):
-            may_be_last = rule.quoted_last and marker.begins and self._quoted < MAX_QUOTED
+        if self._code_at(marker).is_open():
+            may_be_last = rule.quoted_last and marker.begins_call and self._quoted < MAX_QUOTED
             return "" if may_be_last else IN_CODE
         if marker.format in self._calls.begin_is_text and not marker.begins:
             return "with what it belongs to"
         return ""
 
-    def _in_code(self, marker: MarkerMatch) -> bool:
-        """Whether a marker stands in quoted code; what is before it, its header, may end that."""
-        code = self._code
-        if marker.start > 0:
-            code = code.copy()
-            code.feed(self._buffer[: marker.start])
-        return code.is_open()
+    def _code_at(self, marker: MarkerMatch) -> MarkdownCode:
+        """The text up to a marker; what is before it, its header, may end quoted code."""
+        if marker.start == 0:
+            return self._code
+        code = self._code.copy()
+        code.feed(self._buffer[: marker.start])
+        return code
 
     def _text(self, size: int) -> None:
         """The buffer's first characters are text."""
         run, self._buffer = self._buffer[:size], self._buffer[size:]
         if run:
             start = self._fed - len(self._buffer) - size
-            self._pieces.append(Text(start, run, self._calls.called))
+            kind = self._channel.kind if self._channel else None
+            self._pieces.append(Text(start, run, self._calls.called, kind))
             self._read(run)
             self._fresh = self._fresh and not run.strip()
+
+    def _begin_channel(self, marker: MarkerMatch) -> None:
+        """The text that comes is of a kind of its own."""
+        self._calls.in_vain += 1
+        self._calls.seen.add(marker.format)
+        self._channel = marker
+        self._buffer = self._buffer[marker.end :]
+        self._pieces.append(Dropped(f"channel marker {marker.name}"))
 
     def _stray(self, marker: MarkerMatch) -> None:
         self._calls.in_vain += 1
@@ -335,12 +356,16 @@ class Scanner:
 
     def _begin(self, marker: MarkerMatch, header: str = "") -> None:
         """A section or a call may begin here."""
+        rule = self._rules(marker.format)
         if self._calls.candidate is None:
             before = self._buffer[: marker.start]
-            self._calls.candidate = Candidate(self._in_code(marker), self._code, before)
+            code = self._code_at(marker)
+            in_code = code.is_open()
+            may_be = rule.calls == "declared" and not in_code and self._quoted < MAX_QUOTED
+            quotation = code.quotation() if may_be else NOT_QUOTED
+            self._calls.candidate = Candidate(in_code, quotation, self._code, before)
             self._calls.candidate.add(self._buffer)
         rest, self._buffer = self._buffer[marker.end :], ""
-        rule = self._rules(marker.format)
         self._calls.begin(marker, rule, header, self._fed - len(rest), rest)
         if header:
             self._before = ""  # one header serves one call
@@ -357,7 +382,7 @@ class Scanner:
         for marker in self._formats.find_all(near):
             if marker.end <= size:
                 self._pieces.append(LeftAsText(marker.name, why))
-        if candidate.in_code:
+        if candidate.waits:
             self._quoted += size
         self._fresh = False
 
@@ -369,14 +394,48 @@ class Scanner:
             self._refuse(IN_CODE)
         elif marker is None:
             return False
-        elif marker.begins:
+        elif marker.begins_call:
             self._begin(marker)
         else:
             self._refuse(IN_CODE)
         return True
 
+    def _after_candidate(self, candidate: Candidate, marker: MarkerMatch | None) -> bool:
+        """After a section or call that may be quoted what follows tells; markers that only end
+        something do not."""
+        at = 0
+        while marker and not (marker.begins_call or self._buffer[at : marker.start].strip()):
+            at = marker.end
+            marker, _ = self._formats.find(self._buffer, at)
+        if marker and marker.begins_call and not self._buffer[: marker.start].strip():
+            self._begin(marker)
+            return True
+        after = self._buffer[at:]
+        bare = after.lstrip()
+        ended = candidate.too_long
+        if not ended and 0 < len(bare) == self._formats.unfinished(bare):
+            return False
+        quoted = self._calls.end_quotation(self._buffer, after, ended=ended)
+        if quoted:
+            self._refuse(IN_CODE)
+        self._receive()
+        return quoted is not None
+
+    def _end_quotation(self) -> None:
+        """The turn, or a field of it, ends, and with it what may be quoted."""
+        calls = self._calls
+        if calls.candidate is None or not calls.candidate.quotation:
+            return
+        rest = calls.parser.rest if calls.parser else self._buffer
+        if calls.end_quotation(rest, rest, ended=True):
+            self._refuse(IN_CODE)
+            self._run()
+        else:
+            self._receive()
+
     def _end_quoted(self, *, whole: bool) -> None:
         """The turn, or a field of it, ends: a candidate in code is decided now."""
+        self._end_quotation()
         calls = self._calls
         while (candidate := calls.candidate) is not None and candidate.in_code:
             if whole and calls.parser is not None and calls.parser.whole:

@@ -127,3 +127,46 @@ def _accepts_items(items: object, value: list[Any], steps: Steps, depth: int) ->
     return not isinstance(items, dict) or all(
         accepts(items, item, steps, depth + 1) for item in value
     )
+
+
+_PARTS = ("$ref", "allOf", "anyOf", "oneOf")
+_MAX_PARTS = 100
+"""Schemas that one may consist of."""
+
+
+def flattened(schema: object) -> object:
+    """A schema of arguments as one object: with the properties of those that it refers to, and
+    of which it consists; and required is what is so in all cases."""
+    if not isinstance(schema, dict) or not any(word in schema for word in _PARTS):
+        return schema
+    properties: dict[str, list[Any]] = {}
+    required: list[Any] = []
+    parts: list[tuple[object, bool]] = [(schema, True)]
+    for part, always in parts:  # which grows
+        if not isinstance(part, dict):
+            continue
+        declared, names = part.get("properties"), part.get("required")
+        for name, each in declared.items() if isinstance(declared, dict) else ():
+            properties.setdefault(name, []).append(each)
+        required += names if always and isinstance(names, list) else []
+        inner = [(referred(part.get("$ref"), schema), always)]
+        for word in _PARTS[1:]:
+            members = part.get(word)
+            inner += [(m, always and word == "allOf") for m in members or ()] * isinstance(
+                members, list
+            )
+        parts += inner[: max(0, _MAX_PARTS - len(parts))]
+    found = {n: each[0] if len(each) == 1 else {"anyOf": each} for n, each in properties.items()}
+    rest = {word: said for word, said in schema.items() if word not in _PARTS}
+    return {**rest, "properties": found, "required": required}
+
+
+def referred(reference: object, root: object) -> object:
+    """What ``#/$defs/Name`` refers to in `root`; None if it is nothing there."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    found = root
+    for name in reference.split("/")[1:]:
+        key = name.replace("~1", "/").replace("~0", "~")
+        found = found.get(key) if isinstance(found, dict) else None
+    return found

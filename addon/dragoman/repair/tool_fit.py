@@ -12,6 +12,8 @@ from .declared_tools import DeclaredTools
 
 _PREFIX = re.compile(r"\Afunctions?[._:(]*", re.IGNORECASE)
 _SUFFIX = re.compile(r"[):\s._-]*\d+(?:\.\d+)?\Z")
+_MARKUP = re.compile(r"<[^<>]*(?:>|\Z)")
+_CALL_ID = re.compile(r"(?:functions?[.:])?(?P<name>[^\s:]+)(?::\d{1,4})?")
 _LONGEST = 256
 """Characters of a name; no host takes a longer one."""
 
@@ -21,6 +23,18 @@ def tool_of(name: str, tools: DeclaredTools) -> str | None:
     if len(name) > _LONGEST:
         return None
     return tools.longest_suffix(name) or fitting(name, tools)
+
+
+def native_tool(name: str, tools: DeclaredTools) -> str | None:
+    """The declared tool that a host means by the name of a call of its own: one with markup
+    around it, or the id by which Kimi knows the call (``functions.bash:0``)."""
+    if name in tools or tools.may_begin(name):
+        return None
+    if "<" in name:
+        words = (word for part in _MARKUP.split(name) if (word := part.strip()))
+        return tool_of(next(words, ""), tools)
+    found = _CALL_ID.fullmatch(name.strip())
+    return found["name"] if found and found["name"] in tools else None
 
 
 def schema_for(name: str, tools: DeclaredTools) -> object:

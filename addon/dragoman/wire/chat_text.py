@@ -21,6 +21,8 @@ DETAILS = "reasoning_details"
 CONTENT = ("content",)
 STRINGS = (*REASONING, *CONTENT)
 """The fields that are a string; content may be a list of parts instead (Mistral)."""
+LISTS = (DETAILS, *CONTENT)
+"""The fields that may be a list of objects."""
 TEXT_FIELDS = (*REASONING, DETAILS, *CONTENT)
 FIELDS_OF = {"reasoning": (*REASONING, DETAILS), "text": (*CONTENT, "refusal")}
 """The fields of the reasoning, and of the answer after it."""
@@ -93,28 +95,42 @@ def emptied_completion(completion: object) -> Slices[None]:
 
 
 def _text(name: str, value: object) -> str:
-    if name != DETAILS:
-        return value if isinstance(value, str) else ""
-    details = value if isinstance(value, list) else []
-    return "".join(detail[key] for detail in details if (key := _text_key(detail)))
+    if isinstance(value, str) and name != DETAILS:
+        return value
+    details = value if isinstance(value, list) and name in LISTS else []
+    return "".join(detail[key] for detail in details if (key := _text_key(name, detail)))
 
 
 def written(name: str, text: str, original: object) -> object:
-    """The value of field `name` with `text` in it, in the shape of `original`."""
-    if name != DETAILS or not isinstance(original, list):
+    """The value of field `name` that says `text`, of the shape of `original`."""
+    if name not in LISTS or not isinstance(original, list):
         return text
-    details = [(detail, key) for detail in original if (key := _text_key(detail))]
+    details = [(detail, key) for detail in original if (key := _text_key(name, detail))]
     return [{**detail, key: text} for detail, key in details[:1]]
 
 
 def without_text(name: str, original: object) -> list[object]:
-    """What field `name` holds besides text (encrypted entries, say)."""
-    if name != DETAILS or not isinstance(original, list):
+    """What field `name` holds besides text (entries with an encrypted text, say)."""
+    if name not in LISTS or not isinstance(original, list):
         return []
-    return [detail for detail in original if not _text_key(detail)]
+    return [detail for detail in original if not _text_key(name, detail)]
 
 
-def _text_key(detail: Any) -> str:
-    """The field of a detail's text; empty if it has none."""
-    names = ("text", "summary") if isinstance(detail, dict) else ()
-    return next((name for name in names if isinstance(detail.get(name), str)), "")
+def rewritten(name: str, text: str, original: object) -> object:
+    """The value of field `name` that says `text` instead of its own, and all else that it held."""
+    new = written(name, text, original)
+    if not isinstance(new, list) or not isinstance(original, list):
+        return new
+    at = next((at for at, each in enumerate(original) if _text_key(name, each)), 0)
+    new = new if text or name == DETAILS else []
+    rest = [without_text(name, part) for part in (original[:at], original[at:])]
+    return [*rest[0], *new, *rest[1]]
+
+
+def _text_key(name: str, detail: Any) -> str:
+    """Where the text of a detail, or of a part of the content, stands; empty if it has none."""
+    if not isinstance(detail, dict):
+        return ""
+    if name in CONTENT and detail.get("type") not in ("text", "output_text"):
+        return ""
+    return next((key for key in ("text", "summary") if isinstance(detail.get(key), str)), "")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.events import LeftAsText
+from dragoman.repair.events import LeftAsText, ScanEvent
 from dragoman.repair.formats import ALL, NAMES
 from tests.repair.formats.turns import DECLARED, gist, scanned
 from tests.repair.streams import scanner_of
@@ -58,6 +58,12 @@ def test_among_all_formats_each_is_known(name: str) -> None:
         assert scanned(pieces, ALL).replace(": ", ":") == f"Look. {MEANT}"
 
 
+def at_cuts(text: str, size: int) -> list[ScanEvent]:
+    scanner = scanner_of(DECLARED, "declared", ALL)
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    return [event for piece in pieces for event in scanner.feed(piece)] + scanner.close()
+
+
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(
     "shape", ["```\n{}\n```\nSo.", "`{}` is one.", "~~~xml\n{}", "see {} x"], ids=str.split
@@ -67,11 +73,53 @@ def test_what_is_no_call_is_text_to_the_character(name: str, shape: str) -> None
     call = call.replace("bash", "rm") if shape[0] == "s" else call
     text = shape.replace("{}", call)
     for size in (len(text), 1, 5):
-        scanner = scanner_of(DECLARED, "declared", ALL)
-        pieces = [text[at : at + size] for at in range(0, len(text), size)]
-        events = [event for piece in pieces for event in scanner.feed(piece)] + scanner.close()
+        events = at_cuts(text, size)
         assert gist(events) == text
         assert any(isinstance(event, LeftAsText) for event in events)
+
+
+QUOTED = {
+    "indented": "So:\n\n    {}\n\nand no more.",
+    "quoted lines": "So:\n> {}\n",
+    "an HTML element": "So:\n<pre>\n{}\nand its end\n</pre>\n",
+    "quotation marks": 'It writes "{}".',
+    "single quotation marks": "It writes '{}' there.",
+    "typographic quotation marks": "It writes “{}”.",
+    "inline code over lines": "It writes `{}` then.",
+}
+LEAKED = {
+    "an indented first line": "So:\n\n    {}\n",
+    "in a list": "- So:\n\n    {}\n",
+    "after a mark without its other half": 'a 5" pipe, a ` and <code>\n{}\nThen it is "5".',
+}
+
+
+def by_lines(name: str) -> str:
+    """The call with each of its markers in a line of its own where the format allows that."""
+    between = "" if name in ("kimi_k2", "deepseek", "mistral", "harmony") else "\n"
+    values = ("¦ls¦", "¦command¦")
+    call = CALLS[name]
+    for value in values:
+        call = call.replace(value, value.strip("¦"))
+    return call.replace("¦", between)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_where_only_what_follows_tells_a_quoted_call_is_text_and_a_leaked_one_a_call(
+    name: str,
+) -> None:
+    call = by_lines(name)
+    for shape, template in QUOTED.items():
+        prefix = {"indented": "    ", "quoted lines": "> "}.get(shape, "")
+        text = template.replace("{}", call.replace("\n", f"\n{prefix}"))
+        assert [gist(at_cuts(text, size)) for size in (len(text), 1, 5)] == [text] * 3, shape
+    for shape, template in LEAKED.items():
+        if shape == "an indented first line" and "\n" not in call:
+            continue
+        text = template.replace("{}", call)
+        for size in (len(text), 1, 5):
+            got = gist(at_cuts(text, size)).replace(": ", ":")
+            assert got.strip() == template.replace("{}", MEANT).strip(), shape
 
 
 TYPED = {

@@ -89,6 +89,10 @@ HEAD = f'<{D}tool_calls>\n<{D}invoke name="write">\n'
             f'<{D}toolcall>bash ```\n{{"command":"ls"}}```\n</{D}invoke></{D}toolcall>{dsml(D)}',
             RUN * 2,
         ),
+        "the same twice": (
+            f'<{D}toolcall>bash\n```json\n{{"command":"ls"}}\n```\n' * 2,
+            f"{RUN}{RUN}",
+        ),
         "the same without a fence, cut off": (
             f'<{D}tool_calls>bash\n{{"command":"l',
             '[bash {"command":"l…]',
@@ -114,6 +118,19 @@ LS = '<invoke name="bash">\n<parameter name="command">ls</parameter>\n</invoke>'
     {
         "a section": (f"Look.\n{M2_HEAD}{LS}{M2_TAIL}", f"Look.\n{RUN}"),
         "several calls": (f"{M2_HEAD}{LS}\n{LS}{M2_TAIL}\nDone.", f"{RUN}{RUN}\nDone."),
+        "another wrapper": (f"So <function_calls>\n{LS}\n</function_calls>.", f"So {RUN}."),
+        "DSML without its tokens": (
+            "<tool_calls>" + LS.replace('d">', 'd" string="true">') + "</tool_calls>",
+            RUN,
+        ),
+        "words of wrappers that are text": (
+            "<calls>\n<call> </calls> <function_calls> </tool_calls> <tool_calls>\n<inv",
+            "<calls>\n<call> </calls> <function_calls> </tool_calls> <tool_calls>\n<inv",
+        ),
+        "wrappers in a value": (
+            f"<calls>{WRITE}<calls></calls></function_calls></parameter></invoke></calls>",
+            '[write {"path":"a","text":"<calls></calls></function_calls>"}]',
+        ),
         "without a section": (f"a {LS} b", f"a {RUN} b"),
         "without its opener": (f"{LS}{M2_TAIL}", RUN),
         "a closer alone": (f"Done.{M2_TAIL.strip()}", "Done."),

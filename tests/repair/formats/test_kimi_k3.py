@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.repair.events import Text
+from dragoman.repair.formats import ALL
 from dragoman.repair.formats.kimi_k3 import KIMI_K3
+from tests.repair.formats.turns import DECLARED, gist
+from tests.repair.streams import scanner_of
 
 from .leaks import Calls, at_any_cut, calls, client, client_of, dropped, read_back, said
 
@@ -179,6 +183,23 @@ def test_what_a_channel_says_goes_where_it_belongs() -> None:
     out = client(KIMI_K3, [f"{OP}think{SEP}I see.{CL}think{SEP}Yes.", section(LS)])
     assert (out.reasoning, out.content) == ("I see.", "Yes.")
     assert (len(out.calls), out.finish) == (1, ["tool_calls"])
+
+
+@pytest.mark.parametrize("name", ["a<|b", "x<|sep|>y", "<|open|>"])
+def test_an_attribute_may_hold_what_markers_begin_with(name: str) -> None:
+    text = section(call("bash", argument(name, "ls")))
+    assert at_any_cut(KIMI_K3, text) == f'[bash {{"{name}":"ls"}}]'
+
+
+def test_calls_of_another_format_are_found_in_a_channel() -> None:
+    hermes = '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'
+    text = f"Hm.{CL}think{SEP}{OP}response{SEP}So {hermes} and `{hermes}`.{CL}response{SEP}"
+    for size in (len(text), 1, 7):
+        scanner = scanner_of(DECLARED, "declared", ALL)
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        events = [event for piece in pieces for event in scanner.feed(piece)] + scanner.close()
+        assert gist(events) == f'Hm.So [bash {{"command": "ls"}}] and `{hermes}`.'
+        assert {e.kind for e in events if isinstance(e, Text) and e.start > 3} == {"content"}
 
 
 def test_a_channel_ends_with_the_field_it_stands_in() -> None:

@@ -32,7 +32,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     HERMES: frozenset({"hermes", "qwen"}),
     QWEN: frozenset({"qwen"}),
     GLM: frozenset({"glm"}),
-    MINIMAX_M2: frozenset({"minimax"}),
+    MINIMAX_M2: frozenset({"minimax", "deepseek"}),
     MINIMAX_M3: frozenset({"minimax"}),
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),

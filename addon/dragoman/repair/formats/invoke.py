@@ -10,15 +10,17 @@ One shape in two spellings::
 
 DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and
 the section's name, or lose the ``>`` of its opener.  ``string`` gives the type of a value;
-MiniMax leaves that to the schema of the tool, and may leave out the quotes.
+MiniMax leaves that to the schema of the tool, and may leave out the quotes.  Hosts that take
+DSML's tokens out leave plain tags; those of a section then count only around invocations.
 """
 
 from __future__ import annotations
 
 import re
 
+from .protocol import MarkerMatch
 from .tagged_calls import TaggedFormat
-from .tags import Tag, TagKind, TagSyntax, so_far
+from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
 from .value_types import JSON, STRING
 
 _VALUE = r"""(?:"[^"<>]{0,200}"|'[^'<>]{0,200}'|[^\s"'<>]{1,200})"""
@@ -39,29 +41,48 @@ def _format(
     beginnings: tuple[str, ...],
     sections: tuple[str, ...],
     head: tuple[str | tuple[str, ...], ...] = (),
+    wrappers: tuple[str, ...] = (),
 ) -> TaggedFormat:
     """`sections` are the words for a section; `head` is what precedes the word of a tag, as for
     `so_far`.  Without a head, values may quote such tags, and outside of a section only those
-    count that begin something, or end a section."""
+    count that begin something, or end a section.  `wrappers`: see `_WrappedFormat`."""
     before = "".join(part if isinstance(part, str) else part[0] for part in head)
     section = "|".join(sections)
-    tag = re.compile(
-        rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
-        rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)"
-    )
-    begun = re.compile("<" + so_far("/?", *head, (*sections, *_WORDS), _ATTRIBUTES_SO_FAR))
+
+    def tags(section: str) -> re.Pattern[str]:
+        return re.compile(
+            rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
+            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)"
+        )
+
+    words = (*sections, *wrappers, *_WORDS)
+    begun = re.compile("<" + so_far("/?", *head, words, _ATTRIBUTES_SO_FAR))
     markers = rf"</?{before}(?:{section}|(?:invoke|parameter){_ATTRIBUTES})\s*>?"
     syntax = TagSyntax(
-        tag=tag,
+        tag=tags("|".join((*sections, *wrappers))),
         so_far=begun,
-        in_value=tag,
+        in_value=tags(section),
         in_value_so_far=begun,
         closing=re.compile(r"\s*</"),
         read=_read,
         may_begin_in=lambda text: "<" in text,
         plain=not head,
     )
-    return TaggedFormat(name, beginnings, markers, syntax)
+    return (_WrappedFormat if wrappers else TaggedFormat)(name, beginnings, markers, syntax)
+
+
+class _WrappedFormat(TaggedFormat):
+    """A format with words for a section that a text may hold as well: outside of a section they
+    count only right before an invocation."""
+
+    def match(self, text: str, at: int) -> MarkerMatch | None:
+        marker = super().match(text, at)
+        if marker is None or not _WRAPPER.match(text, at):
+            return marker
+        return marker if marker.begins and _INVOCATION.match(text, marker.end) else None
+
+    def unfinished(self, text: str) -> int:
+        return max(super().unfinished(text), unfinished(_WRAPPER_SO_FAR, text))
 
 
 def _read(match: re.Match[str]) -> Tag:
@@ -89,4 +110,15 @@ DSML = _format(
     ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls"),
     (" ?", *_BARS, ("DSML",), " ?", *_BARS),
 )
-MINIMAX_M2 = _format("minimax_m2", ("<minimax:", "</minimax:", "<invoke"), ("minimax:tool_call",))
+_WRAPPERS = ("function_calls", "tool_calls", "calls")
+_WRAPPER = re.compile(rf"</?(?:{'|'.join(_WRAPPERS)})\b")
+_INVOCATION = re.compile(r"\s{0,64}<invoke\s")
+_WRAPPER_SO_FAR = re.compile(
+    "<" + so_far(_WRAPPERS, r"\s{0,8}", (">",), r"\s{0,64}", ("<invoke",), r"\Z")
+)
+MINIMAX_M2 = _format(
+    "minimax_m2",
+    ("<minimax:", "</minimax:", "<invoke", *(f"<{word}" for word in _WRAPPERS)),
+    ("minimax:tool_call",),
+    wrappers=_WRAPPERS,
+)

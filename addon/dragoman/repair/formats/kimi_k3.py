@@ -15,12 +15,11 @@ Channel markers are taken out wherever they leak; they decide the kind of the te
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Literal
 
-from ..declared_tools import DeclaredTools
-from ..events import Dropped
-from .protocol import LeakParser, MarkerMatch
-from .tagged_calls import TaggedCalls, TaggedFormat
+from .protocol import MarkerMatch
+from .tagged_calls import TaggedFormat
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
 from .value_types import JSON, STRING
 
@@ -52,10 +51,12 @@ _IN_SECTION = re.compile(
 _IN_VALUE = re.compile(
     rf"<\|open\|>\s*{_OPENS}|<\|close\|>\s*{_CLOSES}|(?P<thinned>argument)<\|sep\|>"
 )
+_ATTRIBUTE_SO_FAR = r'[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}'
 _BODY = (
     tuple(_KINDS),
     rf"(?>(?:\s*(?:{_WORDS}))*)\s*",
-    r"(?:[a-z]++\s*(?:=(?:[^<]|<(?!\|))*)?)?",
+    rf"(?>(?:{_ATTRIBUTE_SO_FAR}\"\s{{0,9}}){{0,4}})"
+    rf"(?:{_ATTRIBUTE_SO_FAR}|[a-z]{{1,20}}\s{{0,9}}(?:=\s{{0,9}})?)?",
     ("<|sep|>", "<|open|>", "<|close|>"),
 )
 _MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*", *_BODY)
@@ -98,14 +99,6 @@ class _KimiK3(TaggedFormat):
         )
         markers = r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>"
         super().__init__("kimi_k3", _BEGINNINGS, markers, syntax)
-        self.parser = self._parser_of
-
-    def _parser_of(
-        self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools
-    ) -> LeakParser:
-        if match.name in _TEXTS:
-            return _ChannelText(match, header, start, tools)
-        return TaggedCalls(self._syntax, match, header, start, tools)
 
     def match(self, text: str, at: int) -> MarkerMatch | None:
         match = _IN_TEXT.match(text, at)
@@ -116,8 +109,9 @@ class _KimiK3(TaggedFormat):
         if tag.kind in (TagKind.OTHER, TagKind.OTHER_END):
             closes = match["closes"]
             name = match["other"] or f"{closes or match['channel']}_{'end' if closes else 'begin'}"
-        begins = tag.kind in (TagKind.SECTION, TagKind.CALL) or name in _TEXTS
-        return self._found(tag, name, begins=begins)
+        kind = _TEXTS.get(name)
+        begins = tag.kind in (TagKind.SECTION, TagKind.CALL) or kind is not None
+        return replace(self._found(tag, name, begins=begins), kind=kind)
 
     def unfinished(self, text: str) -> int:
         return unfinished(_BEGUN_IN_TEXT, text)
@@ -129,23 +123,6 @@ _TEXTS: dict[str, Literal["reasoning", "content"]] = {
     "response_begin": "content",
 }
 """Markers after which a text is of this kind, up to the next one."""
-
-
-class _ChannelText(LeakParser):
-    """Reads the text of a channel, up to the next marker of the format."""
-
-    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
-        super().__init__(match, header, start, tools)
-        self._kind = _TEXTS[match.name]
-        self._in_head = False
-        self._events.append(Dropped(f"channel marker {match.name}"))
-
-    def _read_header(self) -> bool:
-        marker = _IN_TEXT.search(self._buffer, self._at)
-        held = 0 if marker or self._ended else KIMI_K3.unfinished(self.rest)
-        self._give_text(marker.start() if marker else len(self._buffer) - held, self._kind)
-        self._is_over = self._ended or marker is not None
-        return False
 
 
 KIMI_K3 = _KimiK3()

@@ -38,9 +38,16 @@ class MarkerMatch:
     start: int
     end: int
     begins: bool
-    """Whether a section or a call begins here, whatever the text around it."""
+    """Whether a section, a call, or a text of a kind begins here, whatever the text around it."""
     tool: str | None = None
     """The name in a marker that begins a call."""
+    kind: Literal["content", "reasoning"] | None = None
+    """What the text after it is, up to the format's next marker."""
+
+    @property
+    def begins_call(self) -> bool:
+        """Whether a section or a call begins here."""
+        return self.begins and self.kind is None
 
 
 Parser = Callable[["MarkerMatch", str, int, DeclaredTools], "LeakParser"]

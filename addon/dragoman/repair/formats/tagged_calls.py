@@ -179,6 +179,8 @@ class TaggedCalls(LeakParser):
                 self._is_over = True
         elif tag.kind in (TagKind.OTHER, TagKind.OTHER_END) and self._calls:
             self._place = _Place.ENDED
+        elif tag.kind is TagKind.SECTION and self._calls:
+            self._is_over = True
         elif self._calls or tag.kind is TagKind.SECTION:
             self._at = tag.end
             self._events.append(Dropped(f"stray {tag.kind.value}"))

@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from ...wire.json_codec import MAX_NESTING, NotJson, dumps, loads, nesting_exceeds
-from ..schema import TYPES, OutOfSteps, Steps, accepts
+from ..schema import TYPES, OutOfSteps, Steps, accepts, referred
 
 _STEPS = 500
 """Schemas that are looked at to find the type of one argument."""
@@ -114,8 +114,8 @@ def _members(schema: object, root: object, steps: Steps) -> Iterator[tuple[str, 
     steps.take()
     if not isinstance(schema, dict):
         return
-    if isinstance(schema.get("$ref"), str):
-        yield from _members(_referred(schema["$ref"], root), root, steps)
+    if "$ref" in schema:
+        yield from _members(referred(schema["$ref"], root), root, steps)
     for word in _UNIONS:
         for member in schema[word] if isinstance(schema.get(word), list) else []:
             yield from _members(member, root, steps)
@@ -139,14 +139,6 @@ def _declared_types(schema: dict[str, Any]) -> list[str]:
         return list(dict.fromkeys(_KINDS[type(value)] for value in schema["enum"][:_STEPS]))
     has = {"properties": "object", "items": "array"}
     return [name for word, name in has.items() if isinstance(schema.get(word), dict)]
-
-
-def _referred(reference: str, root: object) -> object:
-    """What ``#/$defs/Name`` refers to."""
-    found = root
-    for name in reference.split("/")[1:]:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if reference.startswith("#") else None
 
 
 def _accepted(name: str, schema: dict[str, Any], value: object, strict: bool) -> bool:
