@@ -26,6 +26,7 @@ from .declared_tools import DeclaredTools
 from .events import (
     Arguments,
     CallEnd,
+    CallStart,
     Dropped,
     Header,
     NoHeader,
@@ -160,6 +161,18 @@ class CallReader:
             if self._format is not None:
                 self.seen.add(self._format)
 
+    def decide_by_lines(self, rest: str) -> bool:
+        """Whether the candidate's lines tell whether it is quoted; if it is not, it is a call, and
+        no candidate any more.  The `rest` has not been read."""
+        candidate = self.candidate
+        assert candidate is not None
+        if candidate.quotation.holds_lines("".join(candidate.raw).removesuffix(rest)):
+            return True
+        if candidate.quotation.closers:
+            return False
+        self._be_unquoted(candidate)
+        return True
+
     def end_quotation(self, rest: str, after: str, *, ended: bool) -> bool | None:
         """Whether the candidate is quoted, see `Quotation.holds`; the `rest` has not been read.
         If it is not, it is no more in doubt than any other."""
@@ -168,10 +181,20 @@ class CallReader:
         what = "".join(candidate.raw).removesuffix(rest)
         quoted = candidate.quotation.holds(what, after, ended=ended)
         if quoted is False:
-            candidate.quotation = NOT_QUOTED
-            if self.parser is None or candidate.calls:
-                self.commit()
+            self._be_unquoted(candidate)
         return quoted
+
+    def _be_unquoted(self, candidate: Candidate) -> None:
+        """The candidate is not quoted: what of it is a call for certain is one."""
+        candidate.quotation = NOT_QUOTED
+        _, count = candidate.whole
+        is_open = any(isinstance(piece, CallStart) for piece in candidate.pieces[count:])
+        if self.parser is None or is_open:
+            self.commit()
+        elif count:
+            rest = candidate.after_whole()
+            self.commit()
+            self.candidate = rest
 
     def _be_no_quotation(self) -> bool:
         """A candidate that is too long to be held is not quoted by what follows.  Whether it
@@ -232,8 +255,13 @@ class CallReader:
             self._be_certain()
         for piece in pieces:
             self._add(piece)
-        if isinstance(event, CallEnd) and self.candidate is None:
-            self._begin_anew()
+        if isinstance(event, CallEnd):
+            if self.candidate is None:
+                self._begin_anew()
+            elif self.parser is not None:
+                candidate = self.candidate
+                read = candidate.size - len(self.parser.rest)
+                candidate.whole = read, len(candidate.pieces)
         return True
 
     def _be_certain(self) -> None:

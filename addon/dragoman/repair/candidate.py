@@ -28,11 +28,21 @@ class Candidate:
     size: int = 0
     pieces: list[ScanEvent] = field(default_factory=list)
     """What it is if it is a call."""
+    whole: tuple[int, int] = 0, 0
+    """Its characters, and its pieces, up to the end of its last whole call."""
 
     def add(self, text: str) -> None:
         """More has come."""
         self.raw.append(text)
         self.size += len(text)
+
+    def after_whole(self) -> Candidate:
+        """What comes after its last whole call, which is taken out of it."""
+        size, count = self.whole
+        rest = Candidate(pieces=self.pieces[count:])
+        rest.add("".join(self.raw)[size:])
+        del self.pieces[count:]
+        return rest
 
     @property
     def too_long(self) -> bool:

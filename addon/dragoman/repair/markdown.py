@@ -64,13 +64,17 @@ class Quotation:
     def __bool__(self) -> bool:
         return self.indent > 0 or self.line or bool(self.closers)
 
-    def holds(self, what: str, after: str, *, ended: bool) -> bool | None:
-        """Whether `what` stands there is quoted, if this comes `after` it; None if more has to
-        tell, unless the text has `ended`."""
+    def holds_lines(self, what: str) -> bool:
+        """Whether the lines of what stands there are all quoted or indented as the first is."""
         lines = [line for line in what.split("\n")[1:] if line.strip()]
         if self.indent and all(_width(line) >= self.indent for line in lines):
             return True
-        if self.line and all(_QUOTED_LINE.match(line) for line in lines):
+        return self.line and all(_QUOTED_LINE.match(line) for line in lines)
+
+    def holds(self, what: str, after: str, *, ended: bool) -> bool | None:
+        """Whether `what` stands there is quoted, if this comes `after` it; None if more has to
+        tell, unless the text has `ended`."""
+        if self.holds_lines(what):
             return True
         bare = after[_CLOSING_TAGS.match(after).end() :]  # type: ignore[union-attr]
         ends = [mark for mark in self.closers if mark.startswith("</")]

@@ -362,6 +362,8 @@ class Scanner:
             code = self._code_at(marker)
             in_code = code.is_open()
             may_be = rule.calls == "declared" and not in_code and self._quoted < MAX_QUOTED
+            # What comes right after a call is as it was.
+            may_be = may_be and not (self._calls.called and self._fresh)
             quotation = code.quotation() if may_be else NOT_QUOTED
             self._calls.candidate = Candidate(in_code, quotation, self._code, before)
             self._calls.candidate.add(self._buffer)
@@ -401,8 +403,13 @@ class Scanner:
         return True
 
     def _after_candidate(self, candidate: Candidate, marker: MarkerMatch | None) -> bool:
-        """After a section or call that may be quoted what follows tells; markers that only end
-        something do not."""
+        """After a section or call that may be quoted its lines tell, or what follows; markers that
+        only end something do not."""
+        if self._calls.decide_by_lines(self._buffer):
+            if self._calls.candidate is not None:
+                self._refuse(IN_CODE)
+            self._receive()
+            return True
         at = 0
         while marker and not (marker.begins_call or self._buffer[at : marker.start].strip()):
             at = marker.end

@@ -146,7 +146,8 @@ def test_an_opener_that_is_known_by_what_follows_is_recorded_where_it_is_text(te
     assert [event.why for event in events if isinstance(event, LeftAsText)] == ["without a header"]
 
 
-soups = st.lists(st.sampled_from([*PIECES, *WHOLE, *WORDS, "`", "\n", "<", "<|"]), max_size=12)
+QUOTING = ("`", "```\n", '"', "“", "”", "<pre>", "</pre>", "\n", "\n\n", "    ", "> ", "'")
+soups = st.lists(st.sampled_from([*PIECES, *WHOLE, *WORDS, *QUOTING, "<", "<|"]), max_size=12)
 
 
 @given(st.data(), soups.map("".join))
