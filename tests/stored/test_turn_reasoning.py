@@ -18,7 +18,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.stored import turn_reasoning
 from dragoman.stored.store import Store
-from dragoman.stored.turn_reader import MAX_TEXT, TurnReader
+from dragoman.stored.turn_reader import MAX_TEXT, MAX_UNREAD, TurnReader
 from dragoman.stored.turn_reasoning import (
     MAX_PARSED,
     calls_of,
@@ -242,6 +242,14 @@ def test_each_choice_is_taken_at_its_own_end() -> None:
     assert taken(reader) == [("hm 1", [("c1", "bash", "{}")])]
     assert reader.feed(said := sse([tails[0]]) + second) == len(said) - len(second)
     assert taken(reader) == [("hm 0", [("c0", "bash", "{}")])]
+
+
+@pytest.mark.parametrize("silent", [{"tool_calls": None}, {"tool_calls": []}, {"content": "_call"}])
+def test_deltas_without_a_call_before_the_first_thought_do_not_count(silent: Json) -> None:
+    reader = TurnReader()
+    reader.feed(sse([chunk({"content": "x" * MAX_UNREAD, **silent})]) * 2)
+    reader.feed(STREAM)
+    assert taken(reader) == [('I look at "it".', CALLS)]
 
 
 @pytest.mark.parametrize(

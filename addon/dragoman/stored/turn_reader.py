@@ -7,6 +7,7 @@ is short and calls nothing; and most frames that count are read by a template.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,8 @@ MAX_TEXT = 4 * 1024 * 1024
 """Characters of a turn; of one with more nothing is kept."""
 MAX_CHOICES = 16
 _STEP = 16 * 1024
+# Many hosts send null, or an empty list, in each delta.  JSON escapes the quotes of text.
+_CALLED = re.compile(rb'_calls?"\s*+:\s*+(?!null|\[\s*+\])')
 
 
 @dataclass(slots=True)
@@ -122,7 +125,7 @@ class TurnReader:
         unread, self._unread, self._size = b"".join(self._unread), [], 0
         if not self._turns and b"reasoning" not in unread and unread.endswith(b"\n\n"):
             # Nothing was thought up to here: a turn whose calls come first is not kept.
-            self._called_first = self._called_first or b"_call" in unread
+            self._called_first = self._called_first or _CALLED.search(unread) is not None
             return
         end = 0
         if self._splitter.empty and b"\r" not in unread:
