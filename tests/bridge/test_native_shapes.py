@@ -156,6 +156,24 @@ def test_text_that_only_the_end_says_comes_as_whole_items() -> None:
     assert repaired(only) == only, "what has failed calls nothing"
 
 
+def test_a_call_in_a_thought_without_an_index_comes_once() -> None:
+    for dropped in ((), ("text.done",), ("text.delta", "text.done", "item.added")):
+        events = OPENAI.events([("reasoning", cut(f"Hm.{SECTION}", 9))])
+        events = [event for event in events if not event["type"].endswith(dropped or "-")]
+        for event in events:
+            event.pop("summary_index", None)
+        out = repaired(written(events))
+        assert output_of(out) == [text("Hm.", "reasoning"), CALLED]
+        assert b"<|" not in out
+
+
+def test_a_message_that_only_the_terminal_event_has_does_not_repeat_another() -> None:
+    """vLLM lists items under other ids than it streamed them."""
+    events = VLLM.events([("text", ["A."]), ("text", cut(f"B.{SECTION}", 9))])
+    events = [event for event in events if event.get("output_index") != 0]
+    assert output_of(repaired(written(events))) == [text("A."), text("B."), CALLED]
+
+
 @pytest.mark.parametrize("size", [4, 1000])
 def test_items_that_overlap_without_indexes(size: int) -> None:
     out = repaired(written(llama_cpp(f"Here.{SECTION}Done.", size)))

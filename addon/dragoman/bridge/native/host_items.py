@@ -114,7 +114,7 @@ class HostItems:
         place, part = self.place_of(event), event.get("part")
         if place is None or not isinstance(part, dict):
             return None
-        holder = "summary" if "summary_index" in event else "content"
+        holder = "summary" if "_summary_" in event["type"] else "content"
         index = event.get(f"{holder}_index", 0)
         return (place, holder, index) if type(index) is int else None
 

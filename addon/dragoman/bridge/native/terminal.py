@@ -13,16 +13,18 @@ def places_of(entries: Sequence[Any], streamed: Mapping[int, Json]) -> list[int 
     """Which of the `streamed` items, by their indexes, each of `entries` is; None: none of them.
 
     Some hosts list items under other ids than they streamed them (vLLM), or not all of them
-    (SGLang's router), so one is known by its type, and a call by what it calls, as well."""
+    (SGLang's router), so one is known by its type, and a call by what it calls, as well: at its
+    own place, or else at the first."""
     ids = {id_of(item): place for place, item in streamed.items() if id_of(item)}
     found = [ids.get(id_of(entry)) if isinstance(entry, dict) else None for entry in entries]
     left = {place: _kind(streamed[place]) for place in sorted(streamed) if place not in found}
-    for position, entry in enumerate(entries):
-        if found[position] is None and isinstance(entry, dict):
-            kind = _kind(entry)
-            alike = next((place for place, each in left.items() if each == kind), None)
-            found[position] = alike
-            left.pop(-1 if alike is None else alike, None)
+    for moved in (False, True):
+        for position, entry in enumerate(entries):
+            if found[position] is None and isinstance(entry, dict):
+                kind = _kind(entry)
+                alike = (p for p, each in left.items() if each == kind and moved | (p == position))
+                found[position] = place = next(alike, None)
+                left.pop(-1 if place is None else place, None)
     return found
 
 

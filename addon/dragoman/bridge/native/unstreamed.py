@@ -48,7 +48,8 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
     elif kind.endswith("_part.done") and (key := host.part_of(event)) is not None:
         item, part = host.items.get(place), event["part"]
         if item is None:
-            item = {"type": "reasoning" if part.get("type") == "reasoning_text" else "message"}
+            thought = part.get("type") in ("reasoning_text", "summary_text")
+            item = {"type": "reasoning" if thought else "message"}
         events = _events_of(item, key[1], part)
         if events is not None:
             yield from _rest(event, host, key, part, events)
