@@ -11,6 +11,7 @@ from threading import Thread
 
 import pytest
 
+from dragoman.bridge.model_families import family_of
 from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS, REQUEST, Chat
 from tests.live.mitmdump import ADDON, Mitmdump, make_confdir, output_of
@@ -49,6 +50,25 @@ def ask(chat: Chat, **options: str) -> Read:
 
 def names(result: Read) -> list[str]:
     return [call["name"] for call in result.calls]
+
+
+@pytest.mark.parametrize(("option", "renamed"), [("!~ts json", True), ("off", False)])
+def test_a_tool_is_sent_with_another_name_only_if_the_reply_gets_its_own_again(
+    chat: Chat, option: str, renamed: bool
+) -> None:
+    """A filter may say something else once it sees the reply."""
+    assert chat.control("options", dragoman_repair=option).status == 200
+    for stream in (False, True):
+        tools = [{"type": "function", "function": {"name": "fs.read"}}]
+        request = {**REQUEST, "model": "kimi-k2.6", "tools": tools, "stream": stream}
+        sent = family_of("kimi-k2.6").tool_called("fs.read") if renamed else "fs.read"
+        call = {"id": "a", "type": "function", "function": {"name": sent, "arguments": "{}"}}
+        choice = {"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
+        reply = Reply(json.dumps({"choices": [choice]}).encode(), "application/json")
+        (given,) = json.loads(chat.ask(reply, request=request).body)["choices"]
+        assert given["message"]["tool_calls"][0]["function"]["name"] == "fs.read"
+        body = json.loads(chat.upstream.requests[-1].body)
+        assert body["tools"][0]["function"]["name"] == sent
 
 
 INVALID = [

@@ -321,7 +321,10 @@ class Dragoman:
         return gives if test is None else test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
-        return bool(flow.response and flow.response.status_code == 200 and self._repairs(flow))
+        if not (flow.response and flow.response.status_code == 200):
+            return False
+        # A filter may look at the reply, and a tool have been sent with another name before it.
+        return self._cure.tool_names(flow) is not None or self._repairs(flow)
 
     async def _why_bridged(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> str:
         """Why this request is bridged, in words; empty if it is not."""
