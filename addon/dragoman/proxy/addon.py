@@ -316,15 +316,12 @@ class Dragoman:
 
     def _repairs(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
-        test = self.settings.repair
-        gives = is_chat(flow.request) or gives_response(flow.request)
-        return gives if test is None else test(flow)
+        renamed = self._cure.tool_names(flow) is not None  # whatever a filter says of the reply
+        test, gives = self.settings.repair, is_chat(flow.request) or gives_response(flow.request)
+        return gives if test is None else renamed or test(flow)
 
     def _is_repairable(self, flow: http.HTTPFlow) -> bool:
-        if not (flow.response and flow.response.status_code == 200):
-            return False
-        # A filter may look at the reply, and a tool have been sent with another name before it.
-        return self._cure.tool_names(flow) is not None or self._repairs(flow)
+        return bool(flow.response and flow.response.status_code == 200 and self._repairs(flow))
 
     async def _why_bridged(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> str:
         """Why this request is bridged, in words; empty if it is not."""
