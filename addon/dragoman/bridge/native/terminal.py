@@ -18,13 +18,17 @@ def places_of(entries: Sequence[Any], streamed: Mapping[int, Json]) -> list[int 
     ids = {id_of(item): place for place, item in streamed.items() if id_of(item)}
     found = [ids.get(id_of(entry)) if isinstance(entry, dict) else None for entry in entries]
     left = {place: _kind(streamed[place]) for place in sorted(streamed) if place not in found}
-    for moved in (False, True):
-        for position, entry in enumerate(entries):
-            if found[position] is None and isinstance(entry, dict):
-                kind = _kind(entry)
-                alike = (p for p, each in left.items() if each == kind and moved | (p == position))
-                found[position] = place = next(alike, None)
-                left.pop(-1 if place is None else place, None)
+    unnamed = [at for at, e in enumerate(entries) if isinstance(e, dict) and found[at] is None]
+    unknown = {at: _kind(entries[at]) for at in unnamed}
+    for at, kind in unknown.items():
+        if at in left and left[at] == kind:
+            found[at] = at
+            del left[at]
+    for at, kind in unknown.items():
+        if found[at] is None:
+            alike = next((place for place, each in left.items() if each == kind), None)
+            found[at] = alike
+            left.pop(-1 if alike is None else alike, None)
     return found
 
 
