@@ -363,9 +363,10 @@ def test_a_custom_call_of_another_form_still_gives_an_input(
 @pytest.mark.parametrize("finish", ["tool_calls", "stop"])
 def test_half_an_input_is_never_handed_over(finish: str) -> None:
     """Some hosts say so at a limit, too; a client would run the half."""
-    got = one_call("exec", '{"input":"rm -rf bui', finish)
-    assert (got.response["status"], got.output[0]["status"]) == ("failed", "incomplete")
-    assert "response.output_item.done" not in got.types
+    for half in ('{"input":"rm -rf bui', '{"input": ', '{"input"', '{"inp', "{"):
+        got = one_call("exec", half, finish)
+        assert (got.response["status"], got.output[0]["status"]) == ("failed", "incomplete")
+        assert "response.output_item.done" not in got.types
     assert one_call("exec", '{"input":"ls"', finish).output[0]["input"] == "ls"
 
 

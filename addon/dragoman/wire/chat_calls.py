@@ -137,10 +137,10 @@ class Call:
         return self._follower.status is Status.COMPLETE
 
     @property
-    def in_string(self) -> bool:
-        """Whether they end within a string of their JSON."""
+    def lacks_value(self) -> bool:
+        """Whether they end within a string of their JSON, or before a value."""
         self._follow()
-        return self._follower.in_string
+        return self._follower.lacks_value
 
     @property
     def only_value(self) -> bool:

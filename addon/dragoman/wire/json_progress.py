@@ -80,6 +80,14 @@ class JsonProgress:
     def in_string(self) -> bool:
         return self.status is Status.OPEN and self._expect in (_E.IN_STRING, _E.IN_KEY)
 
+    @property
+    def lacks_value(self) -> bool:
+        """Whether a string has no end, or a member of an object no value."""
+        begun = self._expect in (_E.FIRST_KEY, _E.COLON) or (
+            self._expect is _E.VALUE and self._stack
+        )
+        return self.in_string or (self.status is Status.OPEN and bool(begun))
+
     def stays_in_string(self, text: str) -> bool:
         """Whether `text` would leave this unchanged: it continues an open string."""
         return self.in_string and not self._escaped and '"' not in text and "\\" not in text

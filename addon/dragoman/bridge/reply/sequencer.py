@@ -86,7 +86,7 @@ class OutputSequencer:
     @property
     def half_input(self) -> bool:
         """Whether the input of a custom tool, which clients run as it is, has no end."""
-        calls = (piece for piece in self._waiting if isinstance(piece, Call) and piece.in_string)
+        calls = (piece for piece in self._waiting if isinstance(piece, Call) and piece.lacks_value)
         names = (call.name for call in calls)
         tools = (self._tools.exactly(name) or self._tools.meant_by(name) for name in names)
         return any(tool is not None and tool.kind == "custom" for tool in tools)
