@@ -241,7 +241,7 @@ class ChatStreamRepair:
             part.channel.read(part, passage)
 
     def _read_passed(self) -> None:
-        """Tell the channels what has passed."""
+        """Have the channels take in what has passed."""
         if self._passed.skipped:
             for channel in self._channels:
                 channel.scanner.passed_unread()

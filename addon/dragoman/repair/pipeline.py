@@ -1,8 +1,8 @@
 """The stages of a repaired reply, composed: ``bytes -> sse -> repair -> bytes``.
 
 Streams that are live, replies that came whole and the replay of a recorded flow all run
-this.  No byte of text may be lost: after a fault of a stage, which whoever runs this hears
-of as an exception, `fall_back` gives what is held, and the rest goes through as it comes.
+this.  No byte of text may be lost: after a fault of a stage, which the caller gets as an
+exception, `fall_back` gives what is held, and the rest goes through as it comes.
 A reply that its upstream cuts off is cut off for the client, after what was held.
 """
 
@@ -49,7 +49,7 @@ class StreamRepair(Protocol):
 
 
 class RepairPipeline:
-    """What returns bytes returns those that leave now."""
+    """Methods that return bytes return those that are sent now."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ class AdoptingWriter(Writer):
         return self._output
 
     def adopt(self, item: Json, place: int, part: StreamedPart, index: int, text: str) -> None:
-        """Take over the item at `place`, in which the last part is open: so much of its `text`
+        """Take over the item at `place`, in which the last part is open: this much of its `text`
         was sent."""
         if place == len(self._output) - 1:
             del self._output[-1]

@@ -206,7 +206,7 @@ class HostItems:
     # An item that is adopted
 
     def item_up_to(self, text: HostText) -> tuple[Json, list[Json]]:
-        """The item of a text as it stands, that part being its last; and the parts after it."""
+        """The item of a text so far, with that part as its last; and the parts after it."""
         place, own, _ = text.key
         item = {"id": f"item_{place}", **self.items[place]}
         if text.part.item == "reasoning":
