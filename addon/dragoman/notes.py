@@ -1,4 +1,4 @@
-"""What the interpreter did to one flow: counted, and told in one line.
+"""What was done to one flow: counted, and written in one line.
 
 Every stage that repairs, drops, renames, infers or downgrades something notes it
 here; `proxy` logs the line once when the flow ends.  Nothing a person wrote and no

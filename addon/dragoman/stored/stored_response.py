@@ -103,8 +103,8 @@ class StoredResponse:
         return items
 
     def outcome(self) -> Slices[list[Json]]:
-        """What came of its input, without a call that was cut, or the prose that a failure cut:
-        listed as ``incomplete``, its end was never told to the client, and it is never history."""
+        """What the model answered, without a call that was cut, or the prose that a failure cut:
+        listed as ``incomplete``, its end was never sent to the client, and it is never history."""
         came: list[Json] = []
         failed = self.response.get("status") == "failed"
         cut = (*STREAMED_CALLS, "message", "reasoning") if failed else STREAMED_CALLS

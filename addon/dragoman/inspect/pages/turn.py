@@ -90,13 +90,13 @@ def _done(exchange: Exchange) -> Page:
         for name, times in exchange.calls.items()
     ]
     found = f"{count(len(names), 'tool')} called in leaked tokens: {', '.join(names)}"
-    done = [*([found] if names else []), *exchange.told]
+    done = [*([found] if names else []), *exchange.reply_notes]
     bridged = exchange.job == "bridge"
     title = "Converted" if bridged else "Repaired"
     page = [Line(), heading(title), *notes(done)] if done else []
-    if exchange.told_request:
+    if exchange.request_notes:
         title = "Request converted" if bridged else "Request cured"
-        page += [Line(), heading(title), *notes(exchange.told_request)]
+        page += [Line(), heading(title), *notes(exchange.request_notes)]
     return page
 
 

@@ -2,7 +2,7 @@
 
 The request leaves as its own bytes unless something in it would be refused.  Of a model whose
 hosts want the reasoning of past calls back, the reply is read for it, and it is kept before
-the client hears of the turn's end: the next request may come at once.
+the client receives the turn's end: the next request may come at once.
 """
 
 from __future__ import annotations
