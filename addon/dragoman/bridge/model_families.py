@@ -46,7 +46,7 @@ class Refusals:
 
 _NOTHING = Refusals()
 _MOONSHOT = Refusals(
-    # It is accepted in every report, an empty string not.
+    # It is accepted in every report, an empty string not: pi#4178.
     missing_reasoning=" ",
     schemas=True,
     empty_messages=True,

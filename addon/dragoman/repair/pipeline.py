@@ -49,7 +49,13 @@ class StreamRepair(Protocol):
 
 
 class RepairPipeline:
-    """Methods that return bytes return those that are sent now."""
+    """Methods that return bytes return those that are sent now.
+
+    `warn` receives what a person should know.  `labelled`, `max_document`: see `BodyForm`.
+    `has_end`: a chat completion has an end of its own, or it was cut off: opencode asks again for
+    ever if such a reply ends well.  `breaks`: whether the client's reply can be broken off;
+    otherwise its last event is an error.
+    """
 
     def __init__(
         self,
@@ -62,10 +68,6 @@ class RepairPipeline:
         has_end: bool = False,
         breaks: bool = True,
     ) -> None:
-        """`warn` receives what a person should know.  `labelled`, `max_document`: see
-        `BodyForm`.  `has_end`: a chat completion has an end of its own, or it was cut off: opencode
-        asks again for ever if such a reply ends well.  `breaks`: whether the client's reply can
-        be broken off; otherwise its last event is an error."""
         self._repair = repair
         self._evidence = evidence
         self._warn = warn

@@ -1,4 +1,4 @@
-"""The formats that are looked for in a reply, as one.
+"""The formats that are looked for in a reply (`FormatChoice.active`), as one.
 
 Nearly all text holds none of their markers, and that must be cheap to see: in the bytes of a
 frame, before it is read, and in a text.  The invariant: a doubt counts as a yes.
