@@ -62,6 +62,7 @@ class ChatStreamRepair:
         self._open_ended = False
 
     def leave_all(self) -> None:
+        """Repair nothing."""
         self._gave_up = True
 
     def ignores(self, raw: bytes) -> bool:

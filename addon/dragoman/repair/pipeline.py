@@ -188,7 +188,7 @@ class RepairPipeline:
 
     def _pass_frames(self) -> int:
         """Let all whole frames through at once, if none of them needs repair.  Returns how
-        many bytes were asked about in vain."""
+        many bytes were asked about, and may need some."""
         if self._holds:
             with_held = self._splitter.with_held(self._unsplit, MAX_REJOINED)
             if with_held is None:

@@ -109,7 +109,7 @@ class _History:
             message = {}
         match role:
             case _ if not message:
-                # A client has asked for this reply, or with this message, all the same.
+                # Left out, it still counts: it was a reply, or a client has asked for one with it.
                 if role != "assistant":
                     self._segment.heard = True
                 elif self._segment.heard:

@@ -24,12 +24,12 @@ class AdoptingWriter(Writer):
 
     def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
         super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
-        self._id += "_repaired"  # an id of ours is none of the host's
+        self._id += "_repaired"  # so that no id of ours is one of the host's
         self.events.number = number
         self.started = True
 
     def fail(self, error: UpstreamError, usage: Json) -> None:
-        """An output index that the host has left out is none of an item."""
+        """Without the output indexes for which the host has sent no item."""
         self._output[:] = [item for item in self._output if item]
         super().fail(error, usage)
 

@@ -30,7 +30,7 @@ _PARTS: dict[TextEvents, tuple[ProseKind, StreamedPart]] = {
 """What is text of an item; all but a refusal is repaired."""
 
 MAX_ITEMS = 2**16
-"""An output index beyond this is none."""
+"""An output index beyond this is not valid."""
 Key = tuple[int, str, int]
 """A part: the output index of its item, the list that holds it, and its index there."""
 

@@ -121,7 +121,7 @@ class ResponsesStreamRepair:
     # What comes
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        """The frames that may leave now; `asked`: `ignores` was asked just now, in vain."""
+        """The frames that may leave now; `asked`: `ignores` was just False."""
         if not asked and self.ignores(frame.raw):
             return [frame]
         self._read_kept()

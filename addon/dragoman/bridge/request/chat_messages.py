@@ -127,7 +127,7 @@ class _Segment:
     answered: set[_AnswerKey] = field(default_factory=set)
     """To recognize what is sent twice."""
     others: list[Message] = field(default_factory=list)
-    """Messages to stand after the outputs."""
+    """Messages to be sent after the outputs."""
     answered_by_others: bool = False
     """Whether the user, the system or a tool has spoken since."""
 

@@ -159,7 +159,7 @@ def _not_understood(exchange: Exchange) -> Page:
     if not body:
         return [Line(), nothing(exchange.client_missing, "the reply")]
     start = body[:4000].decode("utf-8", "replace")
-    return [Line(), heading("The reply is none of an LLM that is known here"), *block(start, 2000)]
+    return [Line(), heading("The reply is not of a form that is known here"), *block(start, 2000)]
 
 
 def _response(exchange: Exchange, reading: ParsedReply) -> Page:

@@ -59,10 +59,13 @@ class _Asked:
     value: Json
     family: Family
     history: History | None
+    """None if its hosts do not want reasoning back."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
+    """What it takes to keep the reasoning of a reply."""
+
     asker: bytes
     namer: TurnNamer
     used: Sequence[str]

@@ -37,7 +37,7 @@ T = TypeVar("T")
 KEY = "dragoman"
 """Of the flow's metadata."""
 MAX_NUMBER = 2.0**53
-"""Of a note: seconds, or bytes; above it a number is none of ours."""
+"""Seconds or bytes in a record: a larger number was not written by Dragoman."""
 MAX_LOOKED_AT = 1024 * 1024
 """Bytes of a reply that are looked at while it grows, twice a second."""
 ENDS = 64 * 1024

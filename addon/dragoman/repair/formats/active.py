@@ -136,7 +136,7 @@ def _uncut(texts: AbstractSet[str]) -> str:
 def _in_json(
     beginnings: AbstractSet[str], tree: Callable[[AbstractSet[str]], str]
 ) -> list[tuple[int, bytes]]:
-    """Expressions of where a marker that begins so may stand in JSON, each with the byte that
+    """Expressions of where a marker that begins so may be in JSON, each with the byte that
     it begins with; `tree` makes them of what follows the first character, which may be escaped
     (Go does so with ``<``)."""
     firsts = [(first, tree(rest)) for first, rest in _by_first(beginnings)]
