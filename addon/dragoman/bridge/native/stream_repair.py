@@ -82,8 +82,8 @@ class ResponsesStreamRepair:
         self._named = False
         """Whether the reply may have named its model."""
         self._begins = False
-        """Whether a text begins: with the header of a call of which the host has stripped the
-        beginning, it may be."""
+        """Whether a text begins, maybe with the header of a call of which the host has stripped the
+        beginning."""
         self._resting = False
         """Whether a frame in which no marker can stand needs no repair."""
         self._channels: dict[Key, ScannedText] = {}
@@ -98,9 +98,9 @@ class ResponsesStreamRepair:
         self._repaired: ChangedResponse | None = None
         """From the first repaired call on."""
         self._changed = False
-        """Whether anything has left that did not come so."""
+        """Whether anything was sent that differs from what came."""
         self._as_it_came: list[Frame] = []
-        """Until then, what had not left when the first call was found."""
+        """Before that: the frames that had not been sent when the first call was found."""
 
     # What is asked
 
