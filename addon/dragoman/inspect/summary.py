@@ -49,6 +49,8 @@ _LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
 
 @dataclass(frozen=True, slots=True)
 class ReplySummary:
+    """What the headline, the log and the statistics need of a reply."""
+
     parsed: bool = False
     """Whether it is an LLM's: a chunk, an event, a reply, an error."""
     model: str = ""

@@ -216,6 +216,7 @@ class FlowRecorder:
         flow.metadata[KEY] = {
             "job": self.job,
             "outcome": [self.outcome.ending, self.outcome.what],
+            # The names of these two are those in files of flows that were saved before.
             "told_request": self.evidence.request_lines(),
             "told": self.evidence.reply_lines(),
             # A file of flows keeps the order of a list only.
