@@ -36,13 +36,16 @@ from .events import (
     Text,
 )
 from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
-from .markdown import NOT_QUOTED
+from .markdown import NOT_QUOTED, Quotation
 
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
 MAX_IN_VAIN = 1000
 """Markers, and what looked like one, in a row without a call; after so many all that comes is
 text, as each of them costs many times what text does."""
+LINES_SEEN = 1024
+"""Characters of a candidate up to which each new one may show that it is not quoted by lines;
+later that is asked once its section is over."""
 TOO_MANY = "after too many without a call"
 
 
@@ -123,6 +126,8 @@ class CallReader:
             if refusal := self._refusal(event):
                 self.refusal = refusal
                 return Outcome.REFUSED
+        if self.candidate is not None and self.candidate.size <= LINES_SEEN:
+            self.quoted_by_lines(parser.rest)
         candidate = self.candidate
         if candidate is not None and candidate.too_long and not self._be_no_quotation():
             self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
@@ -161,25 +166,28 @@ class CallReader:
             if self._format is not None:
                 self.seen.add(self._format)
 
-    def decide_by_lines(self, rest: str) -> bool:
-        """Whether the candidate's lines tell whether it is quoted; if it is not, it is a call, and
-        no candidate any more.  The `rest` has not been read."""
+    def quoted_by_lines(self, rest: str) -> bool:
+        """Whether all lines of the candidate are quoted, but for the `rest`, which has not been
+        read.  If they are not, and nothing else may quote it, it is not quoted."""
         candidate = self.candidate
-        assert candidate is not None
-        if candidate.quotation.holds_lines("".join(candidate.raw).removesuffix(rest)):
-            return True
-        if candidate.quotation.closers:
+        if candidate is None or not candidate.quotation.by_lines:
             return False
-        self._be_unquoted(candidate)
-        return True
+        if candidate.quotation.holds_lines(candidate.read(rest)):
+            return True
+        candidate.quotation = Quotation(closers=candidate.quotation.closers)
+        if not candidate.quotation:
+            self._be_unquoted(candidate)
+        return False
 
     def end_quotation(self, rest: str, after: str, *, ended: bool) -> bool | None:
         """Whether the candidate is quoted, see `Quotation.holds`; the `rest` has not been read.
         If it is not, it is no more in doubt than any other."""
+        if self.quoted_by_lines(rest):
+            return True
         candidate = self.candidate
-        assert candidate is not None
-        what = "".join(candidate.raw).removesuffix(rest)
-        quoted = candidate.quotation.holds(what, after, ended=ended)
+        if candidate is None or not candidate.quotation:
+            return False
+        quoted = candidate.quotation.holds(after, ended=ended)
         if quoted is False:
             self._be_unquoted(candidate)
         return quoted

@@ -36,6 +36,10 @@ class Candidate:
         self.raw.append(text)
         self.size += len(text)
 
+    def read(self, rest: str) -> str:
+        """All of it but the `rest`, which has not been read."""
+        return "".join(self.raw).removesuffix(rest)
+
     def after_whole(self) -> Candidate:
         """What comes after its last whole call, which is taken out of it."""
         size, count = self.whole
