@@ -162,7 +162,8 @@ class CallReader:
             self._pieces += candidate.pieces
             if candidate.markdown is not None:
                 candidate.markdown.feed(candidate.before)
-            self.called = self.called or candidate.calls
+            if candidate.calls:
+                self._has_called()
             if self._format is not None:
                 self.seen.add(self._format)
 
@@ -241,8 +242,11 @@ class CallReader:
         if isinstance(event, NoHeader):
             return "without a header"
         if isinstance(event, Text):  # inside a section, before, between or after its calls
+            trailing = self.called or (self.candidate is not None and self.candidate.calls)
+            if self.candidate is not None and not self.candidate.waits:
+                self.commit()
+            self._add(replace(event, trailing=trailing))
             self._begin_anew()
-            self._pieces.append(replace(event, trailing=self.called))
         elif isinstance(event, Dropped):
             self.in_vain += 1
             self._add(event)
@@ -264,12 +268,7 @@ class CallReader:
         for piece in pieces:
             self._add(piece)
         if isinstance(event, CallEnd):
-            if self.candidate is None:
-                self._begin_anew()
-            elif self.parser is not None:
-                candidate = self.candidate
-                read = candidate.size - len(self.parser.rest)
-                candidate.whole = read, len(candidate.pieces)
+            self._begin_anew()
         return True
 
     def _be_certain(self) -> None:
@@ -277,14 +276,22 @@ class CallReader:
         if self.candidate is not None and not self.candidate.waits:
             self.commit()
         if self.candidate is None:
-            self.called = True
-            self.in_vain = 0
-            self.begin_is_text.clear()
+            self._has_called()
+
+    def _has_called(self) -> None:
+        self.called = True
+        self.in_vain = 0
+        self.begin_is_text.clear()
 
     def _begin_anew(self) -> None:
-        """All up to here is certain; in what comes, a call may be text again."""
-        self.commit()
-        if self.parser is not None and not self.parser.over:
+        """All up to here is certain, unless it may be quoted; in what comes, a call may be text
+        again."""
+        if self.parser is None:
+            return
+        candidate = self.candidate
+        if candidate is not None:
+            candidate.whole = candidate.size - len(self.parser.rest), len(candidate.pieces)
+        elif not self.parser.over:
             self.candidate = Candidate()
             self.candidate.add(self.parser.rest)
 

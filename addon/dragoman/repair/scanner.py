@@ -433,14 +433,12 @@ class Scanner:
     def _end_quotation(self) -> None:
         """The turn, or a field of it, ends, and with it what may be quoted."""
         calls = self._calls
-        if calls.candidate is None or not calls.candidate.quotation:
-            return
-        rest = calls.parser.rest if calls.parser else self._buffer
-        if calls.end_quotation(rest, rest, ended=True):
-            self._refuse(IN_CODE)
-            self._run()
-        else:
+        while calls.candidate is not None and calls.candidate.quotation:
+            rest = calls.parser.rest if calls.parser else self._buffer
+            if calls.end_quotation(rest, rest, ended=True):
+                self._refuse(IN_CODE)
             self._receive()
+            self._run()
 
     def _end_quoted(self, *, whole: bool) -> None:
         """The turn, or a field of it, ends: a candidate in code is decided now."""
