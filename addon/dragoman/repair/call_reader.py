@@ -35,8 +35,9 @@ from .events import (
     ScanEvent,
     Text,
 )
+from .formats.active import ActiveFormats
 from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
-from .markdown import NOT_QUOTED, Quotation
+from .markdown import AFTER_LIMIT, NOT_QUOTED, Quotation
 
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
@@ -127,7 +128,7 @@ class CallReader:
                 self.refusal = refusal
                 return Outcome.REFUSED
         if self.candidate is not None and self.candidate.size <= LINES_SEEN:
-            self.quoted_by_lines(parser.rest)
+            self._quoted_by_lines(parser.rest)
         candidate = self.candidate
         if candidate is not None and candidate.too_long and not self._be_no_quotation():
             self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
@@ -167,7 +168,48 @@ class CallReader:
             if self._format is not None:
                 self.seen.add(self._format)
 
-    def quoted_by_lines(self, rest: str) -> bool:
+    def after_section(self, buffer: str, formats: ActiveFormats) -> Outcome | MarkerMatch:
+        """What becomes of the candidate, as the `buffer` comes after its section: it has `LEFT`
+        if it is a call, and goes on if another begins at a marker."""
+        candidate = self.candidate
+        assert candidate is not None
+        if candidate.quotation:
+            return self._after_quotation(candidate, buffer, formats)
+        marker, _ = formats.find(buffer)
+        end = marker.start if marker else len(buffer) - formats.unfinished(buffer)
+        if buffer[:end].strip() or candidate.too_long or not candidate.calls:
+            return Outcome.REFUSED
+        if marker is None:
+            return Outcome.WAITS
+        return marker if marker.begins_call else Outcome.REFUSED
+
+    def _after_quotation(
+        self, candidate: Candidate, buffer: str, formats: ActiveFormats
+    ) -> Outcome | MarkerMatch:
+        """The same where it may be quoted otherwise than in code: its lines tell, or what
+        follows; markers that only end something do not."""
+        if self._quoted_by_lines(buffer):
+            return Outcome.REFUSED
+        if not candidate.quotation:
+            return Outcome.LEFT
+        near, at = buffer[:AFTER_LIMIT], 0
+        marker, _ = formats.find(near)
+        while marker and not (marker.begins_call or near[at : marker.start].strip()):
+            at = marker.end
+            marker, _ = formats.find(near, at)
+        if marker and marker.begins_call and not near[: marker.start].strip():
+            return marker
+        after = near[at:]
+        bare = after.lstrip()
+        ended = candidate.too_long or len(buffer) > AFTER_LIMIT
+        if not ended and 0 < len(bare) == formats.unfinished(bare):
+            return Outcome.WAITS
+        quoted = self.end_quotation(buffer, after, ended=ended)
+        if quoted is None:
+            return Outcome.WAITS
+        return Outcome.REFUSED if quoted else Outcome.LEFT
+
+    def _quoted_by_lines(self, rest: str) -> bool:
         """Whether all lines of the candidate are quoted, but for the `rest`, which has not been
         read.  If they are not, and nothing else may quote it, it is not quoted."""
         candidate = self.candidate
@@ -183,7 +225,7 @@ class CallReader:
     def end_quotation(self, rest: str, after: str, *, ended: bool) -> bool | None:
         """Whether the candidate is quoted, see `Quotation.holds`; the `rest` has not been read.
         If it is not, it is no more in doubt than any other."""
-        if self.quoted_by_lines(rest):
+        if self._quoted_by_lines(rest):
             return True
         candidate = self.candidate
         if candidate is None or not candidate.quotation:

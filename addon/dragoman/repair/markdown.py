@@ -185,7 +185,8 @@ class MarkdownCode:
         elements = {name.lower(): end for end, name in _HTML.findall(tail)}
         closers += [f"</{name}>" for name, end in elements.items() if not end]
         indent = _width(self._line) if self._is_indented() else 0
-        return Quotation(indent, _QUOTED_LINE.match(self._line) is not None, tuple(closers))
+        line = _QUOTED_LINE.match(f"{self._line}x") is not None
+        return Quotation(indent, line, tuple(closers))
 
     def _is_indented(self) -> bool:
         """Whether the line is indented code: four columns beyond the text that it stands in."""

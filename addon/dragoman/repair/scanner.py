@@ -23,7 +23,7 @@ from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text, joined
 from .formats.active import NO_FORMATS, ActiveFormats
 from .formats.protocol import Held, MarkerMatch
-from .markdown import AFTER_LIMIT, NOT_QUOTED, MarkdownCode
+from .markdown import NOT_QUOTED, MarkdownCode
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
@@ -238,9 +238,8 @@ class Scanner:
 
     def _step_text(self) -> bool:
         """Decide as much as can be; False when more input is needed."""
-        if (candidate := self._calls.candidate) is not None:
-            after = self._after_candidate if candidate.quotation else self._after_quoted_call
-            return after(candidate)
+        if self._calls.candidate is not None:
+            return self._after_candidate()
         marker, in_vain = self._formats.find(self._buffer)
         self._calls.in_vain += in_vain
         if self._calls.in_vain > MAX_IN_VAIN and self.looks:
@@ -387,48 +386,15 @@ class Scanner:
             self._quoted += size
         self._fresh = False
 
-    def _after_quoted_call(self, candidate: Candidate) -> bool:
-        """After a section or call in code only more of them may come, or it was text."""
-        marker, _ = self._formats.find(self._buffer)
-        unfinished = 0 if marker else self._formats.unfinished(self._buffer)
-        end = marker.start if marker else len(self._buffer) - unfinished
-        if self._buffer[:end].strip() or candidate.too_long or not candidate.calls:
-            self._refuse(IN_CODE)
-        elif marker is None:
-            return False
-        elif marker.begins_call:
-            self._begin(marker)
-        else:
-            self._refuse(IN_CODE)
-        return True
-
-    def _after_candidate(self, candidate: Candidate) -> bool:
-        """After a section or call that may be quoted its lines tell, or what follows; markers that
-        only end something do not."""
-        if self._calls.quoted_by_lines(self._buffer):
-            self._refuse(IN_CODE)
-            return True
-        if not candidate.quotation:
-            self._receive()
-            return True
-        near, at = self._buffer[:AFTER_LIMIT], 0
-        marker, _ = self._formats.find(near)
-        while marker and not (marker.begins_call or near[at : marker.start].strip()):
-            at = marker.end
-            marker, _ = self._formats.find(near, at)
-        if marker and marker.begins_call and not near[: marker.start].strip():
-            self._begin(marker)
-            return True
-        after = near[at:]
-        bare = after.lstrip()
-        ended = candidate.too_long or len(self._buffer) > AFTER_LIMIT
-        if not ended and 0 < len(bare) == self._formats.unfinished(bare):
-            return False
-        quoted = self._calls.end_quotation(self._buffer, after, ended=ended)
-        if quoted:
+    def _after_candidate(self) -> bool:
+        """Decide on a candidate whose section is over; False when more input is needed."""
+        found = self._calls.after_section(self._buffer, self._formats)
+        if isinstance(found, MarkerMatch):
+            self._begin(found)
+        elif found is Outcome.REFUSED:
             self._refuse(IN_CODE)
         self._receive()
-        return quoted is not None
+        return found is not Outcome.WAITS
 
     def _end_quotation(self) -> None:
         """The turn, or a field of it, ends, and with it what may be quoted."""
