@@ -112,7 +112,8 @@ define make-venv
 	echo "Installing $< into $(@D), for $$python (half a minute or more):"; \
 	rm -rf $(@D) && "$$python" -m venv $(@D) && \
 	{ $(@D)/bin/python -m pip install --disable-pip-version-check -r $< || touch $(@D)/failed; } | \
-	awk '/^Collecting/ { printf "%s ", $$2; fflush() } END { print "" }'; \
+	awk '/^Collecting/ { sub(/[^A-Za-z0-9_.-].*|[<>=!~].*/, "", $$2); printf "%s ", $$2; fflush() } \
+	END { print "" }'; \
 	[ -x $(@D)/bin/python ] && [ ! -e $(@D)/failed ]
 	@touch $@
 endef

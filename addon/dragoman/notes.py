@@ -1,4 +1,4 @@
-"""What the interpreter did to one flow: counted, and told in one line.
+"""What was done to one flow: counted, and written in one line.
 
 Every stage that repairs, drops, renames, infers or downgrades something notes it
 here; `proxy` logs the line once when the flow ends.  Nothing a person wrote and no
@@ -21,7 +21,7 @@ found."""
 
 
 def printable(text: str, limit: int = MAX_DETAIL) -> str:
-    """`text` as it may stand in a log line: what a model wrote may hold anything."""
+    """`text` as it may be in a log line: what a model wrote may hold anything."""
     if len(text) > limit:
         text = f"{text[: limit - 1]}…"
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
@@ -32,7 +32,7 @@ class Evidence:
     """The notes of one flow, in the order in which each kind was first seen."""
 
     calls: Counter[str] = field(default_factory=Counter)
-    """Tool calls the client received out of repair, by tool name."""
+    """Tool calls that repair made, by tool name."""
     refused: int = 0
     """Those whose arguments are no JSON, or such as the schema of their tool refuses."""
     notes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -48,7 +48,7 @@ class Evidence:
         self.notes[key] += count
 
     def call(self, name: str) -> None:
-        """Record a tool call that the client receives out of repair."""
+        """Record a tool call that repair has made."""
         name = printable(name)
         if name not in self.calls and len(self.calls) >= MAX_KINDS:
             name = OTHERS

@@ -55,8 +55,8 @@ def exchange(
         sent,
         answer,
         out,
-        told_request=tuple(evidence.request_lines()),
-        told=tuple(evidence.reply_lines()),
+        request_notes=tuple(evidence.request_lines()),
+        reply_notes=tuple(evidence.reply_lines()),
         calls=dict(evidence.calls),
         timing=timing,
     )

@@ -113,7 +113,7 @@ def test_an_error_is_shown_whatever_its_shape(body: bytes, shown: str) -> None:
 
 def test_an_error_stands_before_what_was_done() -> None:
     exchange = same(b'{"error": {"message": "Slow down."}}', status=429)
-    page = turn_page(replace(exchange, told_request=("dropped a thing",)))
+    page = turn_page(replace(exchange, request_notes=("dropped a thing",)))
     in_order(text(page), "── Error: HTTP 429", "• dropped a thing")
 
 
@@ -266,7 +266,7 @@ def test_outputs_that_are_submitted_are_shown_as_what_the_client_asked() -> None
 
 def test_a_request_that_was_refused_is_shown_once() -> None:
     request = json.dumps({"model": "m", "input": "Hi.", "background": True}).encode()
-    refused = replace(same(b"", request=request), job="bridge", told_request=("refused: x",))
+    refused = replace(same(b"", request=request), job="bridge", request_notes=("refused: x",))
     page = text(request_page(refused))
     in_order(page, "── The client asked ", "• refused: x", "  Hi.")
     assert ("After: " in page, page.count("Hi.")) == (False, 1)
@@ -282,7 +282,7 @@ def test_a_cured_request_says_what_was_changed_in_it() -> None:
     exchange = replace(
         same(b"", request=json.dumps(asked).encode()),
         upstream_request=json.dumps(sent).encode(),
-        told_request=("cured: put back remembered reasoning",),
+        request_notes=("cured: put back remembered reasoning",),
     )
     page = text(request_page(exchange))
     in_order(page, "chat request, cured", "── Cured ", "• cured: put back remembered reasoning")

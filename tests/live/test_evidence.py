@@ -68,7 +68,7 @@ def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
     assert (exchange.job, exchange.status) == ("repair", 200)
     assert exchange.calls == {"bash": 1, "read": 1}
-    assert any(line.startswith("repaired bash") for line in exchange.told)
+    assert any(line.startswith("repaired bash") for line in exchange.reply_notes)
     assert (exchange.upstream_missing, exchange.client_missing) == (0, 0)
     assert flow.marked == ":wrench:"
 
@@ -181,7 +181,7 @@ def test_a_request_that_is_refused_is_told(plain_upstream: Upstream, tmp_path: P
     assert saved.chat.ask(LEAKING, path="/v1/responses", request=request).status == 400
     (flow,) = saved.flows()
     assert flow.comment.startswith("✗ refused by Dragoman: 'background' needs")
-    assert any("background" in line for line in exchanged(flow).told_request)
+    assert any("background" in line for line in exchanged(flow).request_notes)
 
 
 def test_a_failure_of_a_repaired_host_leaves_a_line(

@@ -120,6 +120,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "a stray end": ("any", f"a {SE}\n", "a \n"),
     "a stray marker of arguments": ("any", f"a {AB} b and c", "a  b and c"),
     "a stray marker of arguments before a brace": ("any", f"a {AB}{{b}} and", "a {b} and"),
+    "a stray marker of arguments before no JSON": ("any", f'a {AB}{{"b" and', 'a {"b" and'),
     "a stray marker of arguments, last": ("any", f"a {AB}", "a "),
     "arguments without a header": ("any", f"a {AB}{LS}{CE}", f"a {BASH}"),
     "no end marker, then prose": ("any", f"{CB}bash:0{AB}{LS} Done.", f"{BASH} Done."),

@@ -17,7 +17,7 @@ from dragoman.proxy.stored.async_store import AsyncStore
 from dragoman.stored import stored_response as kept_module
 from dragoman.stored.continuation import (
     Continuation,
-    going_on,
+    continuing,
     open_calls,
     response_ids_of,
     resuming,
@@ -191,7 +191,7 @@ def made(number: int, *, before: tuple[str, ...] = (), **request: Any) -> Stored
 def test_a_chain_is_a_conversation() -> None:
     first = made(1)
     second = made(2, before=(first.response["id"],))
-    earlier = drained(going_on([], [first, second], {}))
+    earlier = drained(continuing([], [first, second], {}))
     assert earlier.before == (first.response["id"], second.response["id"])
     assert [item.get("content") for item in earlier.items] == [
         *("ask 1", [], "ask 2", []),

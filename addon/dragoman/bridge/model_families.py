@@ -145,7 +145,7 @@ class Family:
             return name
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         clean = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
-        # The end is kept: the function's own name stands there.
+        # The end is kept: the function's own name is there.
         stem = clean[-(_LONGEST_NAME - len(digest) - 2) :]
         return f"{stem}_{digest}" if stem[:1].isalpha() else f"_{stem}_{digest}"
 
@@ -239,7 +239,7 @@ _FAMILIES: tuple[Family, ...] = (
         re.compile(r"^(?!.*(?:r1|v2|v3(?![.p_-]?[2-9])|coder|distill))"),
         reasoning="all",
         refuses=_DEEPSEEK,
-        # "Thinking mode does not support this tool_choice": it thinks unless it is told not to.
+        # "Thinking mode does not support this tool_choice": it thinks unless that is turned off.
         forced_tool_choice=False,
         thinking_off={"thinking": {"type": "disabled"}},
     ),

@@ -1,1 +1,1 @@
-"""What a person is told of a flow: read from what both sides sent, after the fact."""
+"""What a person is shown of a flow: read from what both sides sent."""

@@ -64,9 +64,9 @@ class Exchange:
     """The header of the reply, which the message of an error repeats."""
     error: str = ""
     """How a connection broke off, in mitmproxy's words."""
-    told_request: tuple[str, ...] = ()
+    request_notes: tuple[str, ...] = ()
     """Evidence on the request: what was dropped, renamed …"""
-    told: tuple[str, ...] = ()
+    reply_notes: tuple[str, ...] = ()
     """Evidence on the reply."""
     calls: Mapping[str, int] = field(default_factory=dict)
     """Repaired calls, by name."""

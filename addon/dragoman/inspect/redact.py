@@ -225,7 +225,7 @@ class Redaction:
             return self._opaque(raw)
         head, found, tail = raw.partition(data)
         if not found:
-            # The data stands over several lines: one will do.
+            # The data is spread over several lines, and is written as one.
             head, tail = frame.other_lines + b"data: ", b"\n\n"
             data = dumps(loads(_rewritten(data, edit))) if edit else data
             return self._opaque(head) + data + tail if edit else raw

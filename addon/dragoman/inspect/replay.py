@@ -125,7 +125,7 @@ def _repaired(exchange: Exchange, tools: Tools) -> tuple[bytes, ...]:
     ended = begun + pipeline.close()
     if not pipeline.error:
         return (ended,)
-    # Only the stream of a chat completion has to tell how it ended.
+    # Only the stream of a chat completion has to have an end of its own.
     other = _repairing(exchange, tools, has_end=False)
     return ended, other.feed(exchange.upstream_reply) + other.close()
 

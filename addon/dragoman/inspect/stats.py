@@ -141,7 +141,7 @@ class Totals:
     models: Mapping[tuple[str, str], ModelFigures]
     """By host and model."""
     unread: int
-    """Replies that were none of an LLM."""
+    """Replies that were no LLM's."""
 
     def count(self, what: str) -> int:
         """Of all models."""

@@ -4,7 +4,7 @@ A reply of ten thousand events must not cost ten thousand times reading JSON whe
 ends.  So only lines that can matter are read: the first until one carries a token, those
 that name a call, the first with an answer, and the last that hold usage and the finish
 reason.  What is looked for is found by searching bytes; text cannot be mistaken for it,
-because JSON escapes the quotes of text.  The readers of a whole reply (`reader`) read these
+because JSON escapes the quotes of text.  The readers of a whole reply (`parse.reply`) read these
 lines as if they were all.
 """
 
@@ -49,6 +49,8 @@ _LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
 
 @dataclass(frozen=True, slots=True)
 class ReplySummary:
+    """What the headline, the log and the statistics need of a reply."""
+
     parsed: bool = False
     """Whether it is an LLM's: a chunk, an event, a reply, an error."""
     model: str = ""

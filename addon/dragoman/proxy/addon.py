@@ -101,7 +101,7 @@ class Dragoman:
                 logger.warning("%s: %s.", what, missing)
 
     def configure(self, updated: Iterable[str]) -> None:
-        """Check and take over changed options; running streams keep theirs."""
+        """Check and apply changed options; running streams keep theirs."""
         if not any(name.startswith("dragoman_") for name in updated):
             return
         try:
@@ -194,7 +194,7 @@ class Dragoman:
             return
         why = await self._why_bridged(flow, address)
         if flow.error is not None:
-            return  # somebody has ended it while its upstream was asked
+            return  # it was ended while its upstream was asked
         if not why:
             if flow.request.method == "POST" and self._repairs(flow):
                 self._monitor.of(flow, "repair")
@@ -256,7 +256,7 @@ class Dragoman:
             await self._cure.keep(flow)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
-        """The reply to a bridged flow is about to end: a hook of our own, see `http_stream`."""
+        """A reply of which something is kept is about to end: our own hook, see `http_stream`."""
         await self._bridge.keep_stream(flow)
         await self._cure.keep(flow)
 

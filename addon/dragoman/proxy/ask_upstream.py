@@ -43,9 +43,9 @@ class Verdict(Enum):
     RESPONSES = auto()
     """It has."""
     NOTHING = auto()
-    """Neither."""
+    """Neither is known."""
     NOTHING_TO_THESE = auto()
-    """Neither, to these credentials."""
+    """Neither is known; other credentials may get an answer."""
 
 
 class Question:
@@ -58,7 +58,7 @@ class Question:
         self.answered = asyncio.get_running_loop().create_future()
         """Done when `verdict` is known."""
         self.task: asyncio.Task[None] | None = None
-        self._heard = self._late = False
+        self._has_reply = self._late = False
         self._not_found = bytearray()
         self._enough = asyncio.get_running_loop().create_future()
 
@@ -96,7 +96,7 @@ class Question:
         response = self.flow.response
         if response is None or response.data.content is not None:
             return  # another addon has answered
-        self._heard = True
+        self._has_reply = True
         if response.status_code in (404, 405):
             response.stream = self._read
         else:
@@ -109,7 +109,7 @@ class Question:
         return []
 
     def ended(self) -> None:
-        if self._heard and self.flow.response is not None:
+        if self._has_reply and self.flow.response is not None:
             self.flow.error = None  # it was ended here
             self.flow.response.stream = False
             if self._not_found:
@@ -119,7 +119,7 @@ class Question:
 
     def _sign(self) -> None:
         flow, response = self.flow, self.flow.response
-        if self._heard and response is not None:
+        if self._has_reply and response is not None:
             answer = f"HTTP {response.status_code}"
         elif response is not None:
             answer = "answered by another addon"

@@ -1,6 +1,6 @@
 """Which upstreams speak only Chat Completions: known ones, and those that were asked.
 
-An address is scheme, host, port, `Host`, path and query.  An unknown one is asked (`asking`)
+An address is scheme, host, port, `Host`, path and query.  An unknown one is asked (`ask_upstream`)
 before the first request for a response is sent, and the answer is kept where responses are
 kept.  Answers to real requests count for more:
 

@@ -1,4 +1,5 @@
-"""Errors that Dragoman answers in an upstream's place, in OpenAI's form."""
+"""Errors that Dragoman answers in an upstream's place, in OpenAI's form; `wire.errors` reads and
+rewrites those of upstreams."""
 
 from __future__ import annotations
 

@@ -65,7 +65,8 @@ _OPTIONS = (
     (
         "dragoman_finish_reason",
         "tool_calls",
-        "What becomes of finish_reason 'stop' on a turn that called tools: 'tool_calls' or 'keep'.",
+        "What becomes of finish_reason 'stop', or another end that is no limit, on a turn with "
+        "repaired calls: 'tool_calls' or 'keep'.",
     ),
     (
         "dragoman_bridge",
@@ -88,12 +89,13 @@ _OPTIONS = (
     (
         "dragoman_unsupported_tools",
         "drop",
-        "Tools that no chat upstream can serve: 'drop' them, on record, or answer with an 'error'.",
+        "Tools that no chat upstream can serve: 'drop' them (the log says so), or answer with an "
+        "'error'.",
     ),
     (
         "dragoman_heartbeat",
         "5",
-        "Seconds of silence after which a client that waits for a stream hears something; 0: "
+        "Seconds of silence after which a client that waits for a stream is sent something; 0: "
         "never.",
     ),
     (

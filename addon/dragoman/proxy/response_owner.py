@@ -15,8 +15,8 @@ from ..stored.save_context import asker
 from .routes import base_path
 
 _FIRST = ("authorization", "x-api-key", "api-key")
-"""These three are part of every owner, sent or not: so owners stay what they were before the others
-counted."""
+"""These three are part of every owner, sent or not; the others only where they are sent, so that
+the owners in stores that were written without them stay the same."""
 _HEADERS = (
     *("x-goog-api-key", "ocp-apim-subscription-key", "x-auth-token"),
     *("openai-organization", "openai-project"),

@@ -46,7 +46,7 @@ class CallBuilder:
 
     def native_index(self, index: int) -> int:
         """The index the client sees for a call that the upstream numbered `index`: that
-        very one, unless calls out of repair came before it, or it was made to `renumber`."""
+        very one, unless repair made calls before it, or it was made to `renumber`."""
         if index not in self._native:
             if not (self.repaired or self._renumbers):
                 self._native[index] = index
@@ -61,8 +61,8 @@ class CallBuilder:
         self._renumbers = True
 
     def native_id(self, call_id: object, index: int) -> object:
-        """The id the client sees for a call of the upstream's own: another one if a call
-        out of repair has it already."""
+        """The id the client sees for a call of the upstream's own: another one if a
+        repaired call has it already."""
         if not isinstance(call_id, str):
             return call_id
         if call_id in self._repaired_ids:

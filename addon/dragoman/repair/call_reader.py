@@ -4,12 +4,12 @@ From the marker on the `LeakParser` of its format reads.  What came since the la
 point is a *candidate*, kept as it came:
 
 - if its header is no header, or names a tool that the format's `CallRule` does not allow, or
-  nothing tells its tool within `CANDIDATE_LIMIT`, it is refused: it is text;
-- if it stands in code that a Markdown text quotes, only the end of that text tells (see
+  its tool is not known within `CANDIDATE_LIMIT`, it is refused: it is text;
+- if it is in code that a Markdown text quotes, only the end of that text decides (see
   `Scanner`), and anything but whole calls refuses it;
-- if it may be quoted otherwise, what follows its calls tells (`Quotation`);
+- if it may be quoted otherwise, what follows its calls decides (`Quotation`);
 - else it is a call as soon as its header is there; one whose header has no name is a call if
-  its arguments tell the tool, or if the rule allows any name.
+  its arguments fit one tool alone, or if the rule allows any name.
 
 What is certain is given out; then the next call of the section is a candidate again.
 """
@@ -186,8 +186,8 @@ class CallReader:
     def _after_quotation(
         self, candidate: Candidate, buffer: str, formats: ActiveFormats
     ) -> Outcome | MarkerMatch:
-        """The same where it may be quoted otherwise than in code: its lines tell, or what
-        follows; markers that only end something do not."""
+        """The same where it may be quoted otherwise than in code: its lines decide, or what
+        follows, but for markers that only end something."""
         if self._quoted_by_lines(buffer):
             return Outcome.REFUSED
         if not candidate.quotation:

@@ -15,7 +15,7 @@ allows and by who answers it.  ``tool_choice`` "none": nothing is a call, it is 
 The name is the request's or the reply's: a router answers with the name of the model that
 it chose.  If either is of the format's own family, the model is.
 
-A marker that stands alone, with no call around it, is taken out where it is Kimi's or of the
+A marker without a call around it is taken out where it is Kimi's or of the
 model's own format, and after a call of its format; elsewhere it is text.
 """
 
@@ -41,9 +41,9 @@ class CallRule:
     calls: Calls
     """`any`: a call, whatever it names; `declared`: a call if it is one of a declared tool."""
     quoted_last: bool = False
-    """Whether what stands in quoted code is a call after all if its text ends with it."""
+    """Whether what is in quoted code is a call after all if its text ends with it."""
     strays: bool = True
-    """Whether a marker alone is no text where nothing of its format was before."""
+    """Whether a marker without a call is taken out where nothing of its format was before."""
 
 
 Rules = Callable[[LeakFormat], CallRule]

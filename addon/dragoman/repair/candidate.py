@@ -16,13 +16,13 @@ class Candidate:
     """Everything since the last point that is certain."""
 
     in_code: bool = False
-    """Whether it stands in code that a Markdown text quotes."""
+    """Whether it is in code that a Markdown text quotes."""
     quotation: Quotation = NOT_QUOTED
     """How it may be quoted otherwise."""
     markdown: MarkdownCode | None = None
     """That text."""
     before: str = ""
-    """The header before its marker, which the text goes on with if it is a call."""
+    """The header before its marker; of a call, `markdown` is fed nothing else."""
     raw: list[str] = field(default_factory=list)
     """All of it as it came, and what came after it."""
     size: int = 0
@@ -55,7 +55,7 @@ class Candidate:
 
     @property
     def waits(self) -> bool:
-        """Whether what follows tells whether it is quoted."""
+        """Whether what follows decides if it is quoted."""
         return self.in_code or bool(self.quotation)
 
     @property

@@ -62,6 +62,7 @@ class ChatStreamRepair:
         self._open_ended = False
 
     def leave_all(self) -> None:
+        """Repair nothing."""
         self._gave_up = True
 
     def ignores(self, raw: bytes) -> bool:
@@ -241,7 +242,7 @@ class ChatStreamRepair:
             part.channel.read(part, passage)
 
     def _read_passed(self) -> None:
-        """Tell the channels what has passed."""
+        """Have the channels take in what has passed."""
         if self._passed.skipped:
             for channel in self._channels:
                 channel.scanner.passed_unread()

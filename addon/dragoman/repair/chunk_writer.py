@@ -1,4 +1,4 @@
-"""Writing frames: as they came if nothing in them changed, which is decided here alone.
+"""Writes frames: as they came if nothing in them changed, which is decided here alone.
 
 Else one chunk is written for each text and call, each with the metadata of the original.
 """

@@ -1,7 +1,7 @@
-"""Where a Markdown text stands: inside code that it quotes, or outside.
+"""Which places of a Markdown text are in code that it quotes.
 
 A model that explains a format writes its markers inside a fence or inline code, and what
-stands there is text.  `MarkdownCode` follows one text and knows at any place whether code
+is there is text.  `MarkdownCode` follows one text and knows at any place whether code
 that opened before it is still open:
 
 - A fence is three or more backticks or tildes that begin their line (after any blanks,
@@ -12,7 +12,7 @@ that opened before it is still open:
 
 The rules are CommonMark's, sections 4.4, 4.5, 5.1 and 6.1, but for what models get wrong: a
 fence may be indented at will and may begin behind a text.  Of other ways to quote only what
-follows tells (`Quotation`), as models also leave a mark without its other half, and indent the
+follows decides (`Quotation`), as models also leave a mark without its other half, and indent the
 first line of a call only.  The invariant: only the text matters, not how it was cut.
 """
 
@@ -60,11 +60,11 @@ class Quotation:
 
     indent: int = 0
     """Columns by which its line is indented, if it follows a blank one: code, if all that
-    stands there is indented as much."""
+    is there is indented as much."""
     line: bool = False
-    """Whether its line is quoted (``>``), as is what stands there if all its lines are."""
+    """Whether its line is quoted (``>``), as is what is there if all its lines are."""
     closers: tuple[str, ...] = ()
-    """Marks whose other half stands before the place: it is quoted if one of them follows
+    """Marks whose other half is before the place: it is quoted if one of them follows
     right after, or after closing tags, or, where it ends an HTML element itself, at all."""
 
     def __bool__(self) -> bool:
@@ -76,7 +76,7 @@ class Quotation:
         return self.indent > 0 or self.line
 
     def holds_lines(self, what: str) -> bool:
-        """Whether the lines of what stands there are all quoted or indented as the first is.
+        """Whether the lines of what is there are all quoted or indented as the first is.
         Where those of its beginning are not, they are not."""
         if not self.by_lines:
             return False
@@ -86,7 +86,7 @@ class Quotation:
         return self.line and all(_QUOTED_LINE.match(line) for line in lines)
 
     def holds(self, after: str, *, ended: bool) -> bool | None:
-        """Whether what stands there is quoted by marks, if this comes `after` it; None if more
+        """Whether what is there is quoted by marks, if this comes `after` it; None if more
         text is needed, unless it has `ended`."""
         bare = after[_CLOSING_TAGS.match(after).end() :]  # type: ignore[union-attr]
         ends = [mark for mark in self.closers if mark.startswith("</")]
@@ -101,7 +101,7 @@ NOT_QUOTED = Quotation()
 
 
 class MarkdownCode:
-    """Follows one text; `is_open` tells whether what comes next is quoted."""
+    """Follows one text; `is_open` says whether what comes next is quoted."""
 
     __slots__ = (
         *("_after", "_blank", "_fence", "_indented", "_inline", "_length"),
@@ -167,7 +167,7 @@ class MarkdownCode:
         self._grow("x")
 
     def is_open(self) -> bool:
-        """Whether code is open here, where something stands that belongs to no run."""
+        """Whether code is open here, where something follows that belongs to no run."""
         self._end_run()
         if self._fence:
             return not (self._mark and _CLOSES.match(self._after))
@@ -189,7 +189,7 @@ class MarkdownCode:
         return Quotation(indent, line, tuple(closers))
 
     def _is_indented(self) -> bool:
-        """Whether the line is indented code: four columns beyond the text that it stands in."""
+        """Whether the line is indented code: four columns beyond the text around it."""
         return (self._blank or self._indented) and _width(self._line) >= self._margin + 4
 
     def _words(self, text: str) -> None:

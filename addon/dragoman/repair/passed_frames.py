@@ -35,7 +35,7 @@ _TICKS = re.compile(rb"[`~]|\\u00(?:60|7[eE])")
 _STRING = rb'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
 
 ChannelOf = Callable[[object, int], TextChannel | None]
-"""The channel that a choice of a chunk, at a position, speaks of."""
+"""The channel that a choice of a chunk, at a position, is about."""
 Fields = tuple[str, ...]
 PassedText = tuple[TextChannel, Fields, str]
 

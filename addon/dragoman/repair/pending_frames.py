@@ -17,7 +17,7 @@ MAX_BEHIND = 256
 MAX_HELD = 16 * 1024
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait in all: as many frames as what may be a call has
-characters (`scanner.CANDIDATE_LIMIT`), four to a frame.  What holds up more is no LLM's reply,
+characters (`candidate.CANDIDATE_LIMIT`), four to a frame.  What holds up more is no LLM's reply,
 and is not repaired any further."""
 
 

@@ -1,8 +1,8 @@
 """The stages of a repaired reply, composed: ``bytes -> sse -> repair -> bytes``.
 
 Streams that are live, replies that came whole and the replay of a recorded flow all run
-this.  No byte of text may be lost: after a fault of a stage, which whoever runs this hears
-of as an exception, `fall_back` gives what is held, and the rest goes through as it comes.
+this.  No byte of text may be lost: after a fault of a stage, which the caller gets as an
+exception, `fall_back` gives what is held, and the rest goes through as it comes.
 A reply that its upstream cuts off is cut off for the client, after what was held.
 """
 
@@ -49,7 +49,13 @@ class StreamRepair(Protocol):
 
 
 class RepairPipeline:
-    """What returns bytes returns those that leave now."""
+    """Methods that return bytes return those that are sent now.
+
+    `warn` receives what a person should know.  `labelled`, `max_document`: see `BodyForm`.
+    `has_end`: a chat completion has an end of its own, or it was cut off: opencode asks again for
+    ever if such a reply ends well.  `breaks`: whether the client's reply can be broken off;
+    otherwise its last event is an error.
+    """
 
     def __init__(
         self,
@@ -62,10 +68,6 @@ class RepairPipeline:
         has_end: bool = False,
         breaks: bool = True,
     ) -> None:
-        """`warn` receives what a person should know.  `labelled`, `max_document`: see
-        `BodyForm`.  `has_end`: a chat completion has an end of its own, or it was cut off: opencode
-        asks again for ever if such a reply ends well.  `breaks`: whether the client's reply can
-        be broken off; otherwise its last event is an error."""
         self._repair = repair
         self._evidence = evidence
         self._warn = warn
@@ -186,7 +188,7 @@ class RepairPipeline:
 
     def _pass_frames(self) -> int:
         """Let all whole frames through at once, if none of them needs repair.  Returns how
-        many bytes were asked about in vain."""
+        many bytes were asked about, and may need some."""
         if self._holds:
             with_held = self._splitter.with_held(self._unsplit, MAX_REJOINED)
             if with_held is None:

@@ -31,7 +31,7 @@ MAX_QUOTED = 4 * CANDIDATE_LIMIT
 """Characters of candidates in code that turned out to be text; after so many, markers in
 code are text at once, as each of them is read twice."""
 _SEEN_AFTER = 256
-"""Characters after a marker in which stands what tells it apart from another format's."""
+"""Characters after a marker that distinguish it from another format's."""
 _STEP = 2048
 """Characters that are read at once: what is held is copied with each marker."""
 
@@ -62,7 +62,7 @@ class Scanner:
         self._fresh = True
         """Whether a call may start here whose begin marker was stripped."""
         self._channel: MarkerMatch | None = None
-        """The marker that told the kind of the text that comes."""
+        """The marker that gives the kind of the text that comes."""
         self._quoted = 0
         self._pieces: list[ScanEvent] = []
         self.cut_in_header = False
@@ -274,7 +274,7 @@ class Scanner:
         return True
 
     def _text_before(self, marker: MarkerMatch) -> tuple[str, int]:
-        """What stands before a marker: the header of a call whose begin marker was stripped;
+        """What is before a marker: the header of a call whose begin marker was stripped;
         and how many characters are text."""
         run = self._buffer[: marker.start]
         if header := marker.format.header_before(marker, self._before + run, self._tools):

@@ -74,7 +74,7 @@ class TextChannel:
 
     @property
     def open_call(self) -> int:
-        """Which call out of repair is open: the first is 1; 0 for none."""
+        """Which repaired call is open: the first is 1; 0 for none."""
         return self.calls.repaired if self.scanner.in_call else 0
 
     @property

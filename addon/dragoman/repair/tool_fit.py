@@ -1,4 +1,4 @@
-"""The declared tool that a name in a call stands for, if it is spelled otherwise.
+"""The declared tool that a name in a call means, if it is spelled otherwise.
 
 Models and hosts put a prefix before a name, glue its index to it, or swap ``-`` and ``_``.
 Such a name counts only if it leads to exactly one declared tool.

@@ -85,15 +85,15 @@ def in_progress(response_id: str, *, previous: bool = False) -> Refused:
     )
 
 
-def going_on(
+def continuing(
     references: References,
     chain: Sequence[StoredResponse],
     others: Mapping[str, StoredResponse],
     said: Sequence[Json] = (),
 ) -> Slices[Continuation]:
-    """What a request goes on from.
+    """What a request continues.
 
-    `chain` is the previous response behind all those before it, or behind those whose items
+    `chain` is the previous response after all those before it, or after those whose items
     `said` has; `others` are the responses to whose items it refers, by id.  Items that are
     not there stay references, which the conversion refuses.
     """

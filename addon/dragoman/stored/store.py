@@ -43,7 +43,7 @@ class Store(Protocol):
         that `blob` continues: their time begins anew.  `now` is in Unix seconds.
 
         `parts` are kept once for all of an owner's that have them, and as long as any has;
-        None stands for one that is there, and that one of `keeps` has.
+        None: a part that is kept already, and that one of `keeps` has.
         """
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:

@@ -103,8 +103,8 @@ class StoredResponse:
         return items
 
     def outcome(self) -> Slices[list[Json]]:
-        """What came of its input, without a call that was cut, or the prose that a failure cut:
-        listed as ``incomplete``, its end was never told to the client, and it is never history."""
+        """What the model answered, without a call that was cut, or the prose that a failure cut:
+        listed as ``incomplete``, its end was never sent to the client, and it is never history."""
         came: list[Json] = []
         failed = self.response.get("status") == "failed"
         cut = (*STREAMED_CALLS, "message", "reasoning") if failed else STREAMED_CALLS
@@ -214,7 +214,7 @@ def _cut(request: bytes, longest: int) -> tuple[bytes, list[tuple[int, bytes]]]:
         cuts.append((place, text[begin:after].encode()))
         end = after
     left = b"".join((*pieces, text[end:].encode()))
-    # None of them may stand in the input, which is read without them.
+    # None of them may be in the input, which is read without them.
     nulls = [(index, 0) for index, _ in cuts]
     if not cuts or len(left) > _MAX_READ or not _are_fields(_uncut(left, nulls, [b"null"])):
         return request, []

@@ -58,13 +58,13 @@ class TurnNamer:
     """Names the turns of one conversation, one after the other."""
 
     def __init__(self) -> None:
-        self._before = self._heard = b""
-        """The conversation until now, and until the model was last answered."""
+        self._before = self._at_input = b""
+        """The conversation until now, and until its last input to the model."""
 
-    def hear(self, role: str, text: str) -> Slices[None]:
+    def add_input(self, role: str, text: str) -> Slices[None]:
         """Anyone but the model says this, or a tool returns it.  Its ids do not count: clients
         have others than the model."""
-        self._before = self._heard = yield from _digest(role, self._before.hex(), text)
+        self._before = self._at_input = yield from _digest(role, self._before.hex(), text)
 
     def call(self, calls: Sequence[CallDelta]) -> Slices[TurnNames]:
         """The model makes these calls; returns their names."""
@@ -74,7 +74,7 @@ class TurnNamer:
 
     def names(self, calls: Sequence[CallDelta]) -> Slices[TurnNames]:
         """The names of a turn with these calls, were it the next."""
-        before, heard = self._before.hex(), self._heard.hex()
+        before, at_input = self._before.hex(), self._at_input.hex()
         parsed = sum(len(call.arguments) for call in calls) <= MAX_PARSED
         read = []
         for call in calls:
@@ -84,7 +84,7 @@ class TurnNamer:
         ids = [part for call in read for part in call]
         said = [part for call in read for part in call[1:]]
         leads = []
-        for parts in (("said", before, *said), *(("call", heard, *c) for c in read[:MAX_CALLS])):
+        for parts in (("said", before, *said), *(("call", at_input, *c) for c in read[:MAX_CALLS])):
             lead = yield from _name(*parts)
             leads.append(lead)
         return TurnNames((yield from _name("turn", before, *ids)), tuple(leads))
@@ -135,7 +135,7 @@ def reading_history(messages: Sequence[Any]) -> Slices[History]:
     for place, message in enumerate(messages):
         role = message.get("role") if isinstance(message, dict) else None
         if isinstance(role, str) and role != "assistant":
-            yield from history.namer.hear(role, (yield from _text_of(message)))
+            yield from history.namer.add_input(role, (yield from _text_of(message)))
         elif role == "assistant" and (calls := (yield from calls_of(message))):
             names = yield from history.namer.call(calls)
             if not reasoning(message):

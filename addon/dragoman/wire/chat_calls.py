@@ -1,4 +1,4 @@
-"""Putting upstream tool_call deltas together into calls.
+"""Puts upstream tool_call deltas together into calls.
 
 A delta should name its call by ``index``, and carry ``id`` and ``function.name`` once.
 Upstreams leave the index out, repeat it, or count wrongly; repeat id and name in every
@@ -83,6 +83,8 @@ def _arguments(value: Any) -> str:
 
 @dataclass(eq=False, slots=True)
 class Call:
+    """A call as far as it has come."""
+
     id: str = ""
     name: str = ""
     fragments: list[str] = field(default_factory=list)

@@ -17,7 +17,7 @@ from .sse import Frame, encode, split
 TAIL = 8192
 """Bytes of the end of what was sent that have to be searched: some last events."""
 EARLY = "The upstream closed the stream before it ended the turn."
-# JSON escapes the quotes of text; ``[DONE]`` may stand in any.
+# JSON escapes the quotes of text; ``[DONE]`` may be in any.
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")

@@ -128,7 +128,7 @@ def rewritten(name: str, text: str, original: object) -> object:
 
 
 def _text_key(name: str, detail: Any) -> str:
-    """Where the text of a detail, or of a part of the content, stands; empty if it has none."""
+    """The key of the text in a detail, or in a part of the content; empty if it has none."""
     if not isinstance(detail, dict):
         return ""
     if name in CONTENT and detail.get("type") not in ("text", "output_text"):

@@ -13,7 +13,7 @@ class _Known:
     code: str
     statuses: frozenset[int]
     """Those with which a message may mean it; without one, or with a number of the host's
-    own that is none, any message may."""
+    own that is no status, any message may."""
     words: re.Pattern[str]
     """Searched in the upstream's own code and type, then in its message."""
 

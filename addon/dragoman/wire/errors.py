@@ -89,7 +89,7 @@ class HttpError:
 def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
     """An upstream's HTTP error, whatever its shape; `retry_after` is the value of that header.
 
-    Codex sends a request that was refused by a limit again only if it is told when, in whole
+    Codex sends a request that was refused by a limit again only if the error says when, in whole
     seconds or as a date.  The status stays what it was, but for that of a context that is too
     long: Codex, which then compacts, looks for it in a 400 alone.
     """
@@ -102,13 +102,13 @@ def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
     header = retry_after
     if code == "rate_limit_exceeded" and not (retry_after.isdigit() or "," in retry_after):
         header = _wait_in(f"retry in {retry_after}s") or _wait(said)
-    told = error_json(
+    sent = error_json(
         _with_wait(message, code, retry_after),
         type=kind or _TYPES_BY_STATUS.get(status) or _type(status),
         param=said.param,
         code=code or said.code or None,
     )
-    return HttpError(status, told, header)
+    return HttpError(status, sent, header)
 
 
 def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:

@@ -22,7 +22,7 @@ _ITEM_RUN = re.compile(r"""(?:[ \t\r\n]*+(?:"[^"\\]*+"|[-0-9tfn][-+.0-9A-Za-z]*+
 
 
 class Status(enum.Enum):
-    """Where a followed text stands."""
+    """How far a followed text has come."""
 
     OPEN = enum.auto()
     COMPLETE = enum.auto()

@@ -135,7 +135,7 @@ class _Reader:
             if mark == "]":
                 return made, at
             if mark != ",":
-                raise NotJson("an array goes on without a comma")
+                raise NotJson("an array continues without a comma")
             yield
 
     def _object(self, at: int, depth: int) -> Slices[tuple[dict[str, Any], int]]:
@@ -153,7 +153,7 @@ class _Reader:
             if mark == "}":
                 return made, at
             if mark != ",":
-                raise NotJson("an object goes on without a comma")
+                raise NotJson("an object continues without a comma")
             yield
 
     def _check(self, value: Any, depth: int) -> None:

@@ -134,7 +134,7 @@ def item_id(item_type: str, of: str) -> str:
 
 
 def refers(item: object) -> bool:
-    """Whether an input item stands for one that was sent before."""
+    """Whether an input item refers to one that was sent before."""
     return (
         isinstance(item, dict)
         and isinstance(item.get("id"), str)

@@ -18,7 +18,7 @@ _CHARACTERS_A_TOKEN = 4
 _MEDIA_TOKENS = 1000
 """Tokens for an inlined file, whose length in base64 is no measure."""
 
-# Where each count may stand, the first that is there counts: chat names (OpenAI), Responses
+# Where each count may be; the first that is found counts: chat names (OpenAI), Responses
 # names, and the places of Moonshot (cached_tokens), DeepSeek (prompt_cache_hit_tokens) and
 # Anthropic's chat endpoint (cache_read_input_tokens).
 _INPUT = (("prompt_tokens",), ("input_tokens",))

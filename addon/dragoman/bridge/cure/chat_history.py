@@ -1,9 +1,9 @@
 """The messages of a chat request, as strict hosts want them.
 
 Each assistant message is followed at once by one output for each of its calls, in their
-order; everything else that came before the assistant was heard again stands after them.
+order; everything else up to the assistant's next message comes after them.
 What has lost its other half is made whole: a call without an output gets a stand-in, an
-output without a call is told by the user.
+output without a call is sent as a message of the user's.
 
 The invariant: what a message becomes depends on it, on what came before it and on what came
 until the assistant spoke again.  A client asks for a reply where that ends, so the messages
@@ -26,7 +26,7 @@ from ..model_families import Family
 from .tool_names import ToolNames
 
 NO_OUTPUT = "No output of this call was recorded."
-"""What a tool message says that stands in for a missing output."""
+"""What a tool message says in the place of a missing output."""
 
 _DIGITS = re.compile("[0-9]+").fullmatch
 _AT_ONCE = 1000
@@ -48,7 +48,7 @@ def accepted_messages(
 
 
 def lost_call(name: str) -> str:
-    """What stands before an output that has lost its call."""
+    """The line before an output that has lost its call."""
     return f"[Output of {f'an earlier call of {name}' if name else 'an earlier tool call'}:]"
 
 
@@ -71,7 +71,7 @@ class _Segment:
     waiting: dict[str, deque[_Call]] = field(default_factory=dict)
     others: list[Any] = field(default_factory=list)
     heard: bool = False
-    """Whether anyone but the assistant has been heard since."""
+    """Whether there was a message of anyone but the assistant since."""
 
 
 class _History:
@@ -109,7 +109,7 @@ class _History:
             message = {}
         match role:
             case _ if not message:
-                # A client has asked for this reply, or with this message, all the same.
+                # Left out, it still counts: it was a reply, or a client has asked for one with it.
                 if role != "assistant":
                     self._segment.heard = True
                 elif self._segment.heard:

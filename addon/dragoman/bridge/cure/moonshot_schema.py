@@ -119,7 +119,7 @@ class _Rewriter:
     # One schema
 
     def _schema(self, node: Any, depth: int, *, copied: bool = False) -> Json:
-        """`copied`: stands where no ``$ref`` may."""
+        """`copied`: the schema is where no ``$ref`` may be."""
         self._count()
         if not isinstance(node, dict) or depth > MAX_DEPTH:
             return anything()
@@ -157,7 +157,7 @@ class _Rewriter:
         return self._union(node, unions[0], depth) if unions else self._typed(node, depth)
 
     def _union(self, node: Json, choices: list[Any], depth: int) -> Json:
-        """What stands beside a union moves into each of its branches, but for what it says of
+        """What is beside a union moves into each of its branches, but for what it says of
         the whole."""
         said, rest = parted(node)
         copies = bool(rest) and self._schemas > MAX_COPIES

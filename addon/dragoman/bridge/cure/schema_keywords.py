@@ -1,4 +1,4 @@
-"""The keywords and the pointers of a JSON Schema."""
+"""What the keywords and the pointers of a JSON Schema mean, whoever reads it."""
 
 from __future__ import annotations
 

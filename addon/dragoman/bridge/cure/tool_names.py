@@ -1,5 +1,5 @@
 """The tools of a chat client whose names its host would refuse: they are sent with others, which
-depend on the client's alone, and the reply has the client's again."""
+depend on the client's alone (`Family.tool_called`), and the reply has the client's again."""
 
 from __future__ import annotations
 

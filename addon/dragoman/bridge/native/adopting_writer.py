@@ -24,12 +24,12 @@ class AdoptingWriter(Writer):
 
     def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
         super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
-        self._id += "_repaired"  # an id of ours is none of the host's
+        self._id += "_repaired"  # so that no id of ours is one of the host's
         self.events.number = number
         self.started = True
 
     def fail(self, error: UpstreamError, usage: Json) -> None:
-        """An output index that the host has left out is none of an item."""
+        """Without the output indexes for which the host has sent no item."""
         self._output[:] = [item for item in self._output if item]
         super().fail(error, usage)
 
@@ -39,7 +39,7 @@ class AdoptingWriter(Writer):
         return self._output
 
     def adopt(self, item: Json, place: int, part: StreamedPart, index: int, text: str) -> None:
-        """Take over the item at `place`, in which the last part is open: so much of its `text`
+        """Take over the item at `place`, in which the last part is open: this much of its `text`
         was sent."""
         if place == len(self._output) - 1:
             del self._output[-1]

@@ -46,11 +46,11 @@ class ChangedResponse:
         self._places = {place: place for place in host.items}
         """The client's output index of each item that it knows."""
         self._made: dict[int, list[int]] = {}
-        """Where what took the place of an item stands in the output."""
+        """The client's output indexes of what replaced an item."""
         self._open: int | None = None
         """The item for which items of the writer's are made now."""
         self._first = 0
-        """Where the first of these stands."""
+        """The client's output index of the first of these."""
 
     def has_adopted(self, place: int | None) -> bool:
         """Whether the events of an item are the writer's."""
@@ -80,7 +80,7 @@ class ChangedResponse:
         self._items.write(pieces, of_host.kind)
 
     def write(self, place: int, pieces: Iterable[ScanEvent], kind: ProseKind) -> None:
-        """What came of a text of this kind, of an item that was adopted."""
+        """What the scanner made of a text of this kind, in an item that was adopted."""
         self._turn_to(place)
         self._items.write(pieces, kind)
 
@@ -91,7 +91,7 @@ class ChangedResponse:
     # The host's events
 
     def tell(self, place: int, event: Json) -> None:
-        """Of an item that was adopted; but for text that is scanned."""
+        """An event about an item that was adopted; text that is scanned comes by `write`."""
         kind, item, delta = event["type"], event.get("item"), event.get("delta")
         if kind == "response.refusal.delta" and isinstance(delta, str):
             self._turn_to(place)
@@ -151,7 +151,7 @@ class ChangedResponse:
         return response
 
     def fail(self) -> None:
-        """After a fault: the one terminal event, unless it has been told."""
+        """After a fault: the one terminal event, unless it was written."""
         if not self._writer.ended:
             error = failure("server_error", "Dragoman could not repair the upstream's reply.")
             self._writer.fail(error, usage(None, 0, self._writer.characters)[0])

@@ -30,7 +30,7 @@ _PARTS: dict[TextEvents, tuple[ProseKind, StreamedPart]] = {
 """What is text of an item; all but a refusal is repaired."""
 
 MAX_ITEMS = 2**16
-"""An output index beyond this is none."""
+"""An output index beyond this is not valid."""
 Key = tuple[int, str, int]
 """A part: the output index of its item, the list that holds it, and its index there."""
 
@@ -206,7 +206,7 @@ class HostItems:
     # An item that is adopted
 
     def item_up_to(self, text: HostText) -> tuple[Json, list[Json]]:
-        """The item of a text as it stands, that part being its last; and the parts after it."""
+        """The item of a text so far, with that part as its last; and the parts after it."""
         place, own, _ = text.key
         item = {"id": f"item_{place}", **self.items[place]}
         if text.part.item == "reasoning":

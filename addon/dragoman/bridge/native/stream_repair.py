@@ -2,11 +2,11 @@
 
 Until the first leak every frame leaves as it came, and nearly all of them unread: those in
 whose bytes no marker of the active formats can stand (`ActiveFormats.may_hold_marker`).  Such
-frames are kept until they have to be read, which tells what is open (`HostItems`).  A frame
+frames are kept until they have to be read, to know what is open (`HostItems`).  A frame
 that may hold a part of a marker waits until that is decided, and all after it.
 
-From the first leak on `AdoptingWriter` writes.  The item in which it stands is adopted: what
-came of it before is closed, the call is an item of its own, and what follows in it is a new one.
+From the first leak on `AdoptingWriter` writes.  The item in which it is found is adopted: what
+was sent of it is closed, the call is an item of its own, and what follows in it is a new one.
 All other events pass, numbered anew, and the last one lists the items as they were sent.
 
 Items may overlap (llama.cpp ends all of them at the end).  At most one text is undecided at a
@@ -59,7 +59,7 @@ class _Waiting:
     end: int = 0
     """Where the text ends then."""
     told: bool = False
-    """Whether the writer has told what it says."""
+    """Whether the writer has written what it says."""
 
 
 class ResponsesStreamRepair:
@@ -82,8 +82,8 @@ class ResponsesStreamRepair:
         self._named = False
         """Whether the reply may have named its model."""
         self._begins = False
-        """Whether a text begins: with the header of a call of which the host has stripped the
-        beginning, it may be."""
+        """Whether a text begins, maybe with the header of a call of which the host has stripped the
+        beginning."""
         self._resting = False
         """Whether a frame in which no marker can stand needs no repair."""
         self._channels: dict[Key, ScannedText] = {}
@@ -98,9 +98,9 @@ class ResponsesStreamRepair:
         self._repaired: ChangedResponse | None = None
         """From the first repaired call on."""
         self._changed = False
-        """Whether anything has left that did not come so."""
+        """Whether anything was sent that differs from what came."""
         self._as_it_came: list[Frame] = []
-        """Until then, what had not left when the first call was found."""
+        """Before that: the frames that had not been sent when the first call was found."""
 
     # What is asked
 
@@ -121,7 +121,7 @@ class ResponsesStreamRepair:
     # What comes
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        """The frames that may leave now; `asked`: `ignores` was asked just now, in vain."""
+        """The frames that may leave now; `asked`: `ignores` was just False."""
         if not asked and self.ignores(frame.raw):
             return [frame]
         self._read_kept()
@@ -326,7 +326,7 @@ class ResponsesStreamRepair:
                 self._repaired.end_text(in_header=channel.scanner.cut_in_header)
 
     def _take(self, channel: ScannedText, pieces: list[ScanEvent]) -> None:
-        """What came of a text."""
+        """What the scanner made of a text."""
         place = channel.text.key[0]
         adopter = self._adopter(place)
         if adopter is not None:
@@ -383,7 +383,7 @@ class ResponsesStreamRepair:
         return self._repaired
 
     def _adopter(self, place: int | None) -> ChangedResponse | None:
-        """What tells of an item, if something in it has changed."""
+        """What writes the events of an item, if something in it has changed."""
         repaired = self._repaired
         return repaired if repaired is not None and repaired.has_adopted(place) else None
 

@@ -34,7 +34,7 @@ def merged_output(
 ) -> list[Any]:
     """`output` is the host's; `streamed` are its items as they were streamed, by their indexes,
     `places` the client's indexes of them, and `repaired` is what took the place of some, each with
-    its index.  All stand in the order of these.
+    its index.  All are in the order of these.
 
     Hosts may have found the call in the whole text that they had streamed as text: it is not
     listed twice.  Others list nothing, and that stays so."""

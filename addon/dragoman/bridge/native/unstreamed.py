@@ -1,4 +1,4 @@
-"""Text that a host says without deltas, told as the events by which it would be streamed.
+"""Text that a host sends without deltas, as the events by which it would be streamed.
 
 Some hosts send the whole text of a part only with its end, an item only when it is done, or
 all of them only with the terminal event.

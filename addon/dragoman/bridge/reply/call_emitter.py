@@ -87,7 +87,7 @@ class CallEmitter:
 
 
 def _is_object(call: Call) -> bool:
-    """Whether the arguments are a JSON object, or empty, which stands for one."""
+    """Whether the arguments are a JSON object, or empty, which means one."""
     arguments = call.arguments
     if len(arguments) > CHECKED:
         return call.only_value and arguments.lstrip().startswith("{")

@@ -70,7 +70,7 @@ class OutputSequencer:
 
     @property
     def half_written(self) -> bool:
-        """Whether a call stands within its arguments, or before them."""
+        """Whether a call has none of its arguments yet, or only a part."""
         return any(isinstance(piece, Call) and not piece.whole for piece in self._waiting)
 
     @property

@@ -38,7 +38,7 @@ def as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
         for delta in _deltas(choice["message"]):
             shared = {"logprobs": rest.pop("logprobs", None)} if "content" in delta else {}
             said = index | shared | {"delta": delta}
-            # Those of a call must stand where it does: repair drops them.
+            # Those of a call must be in its chunk: repair drops them.
             is_marked = begins_with_marker(str(delta.get("content", "")))
             for run in [said] if is_marked else choice_in_runs(said):
                 yield _chunk({"choices": [run]})

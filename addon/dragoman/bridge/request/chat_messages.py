@@ -10,7 +10,7 @@ The invariant: a segment's messages depend on it and on what came before it alon
 client asks for the next reply where a segment ends, and the reply begins the next; so
 the messages of one turn begin with those of the turn before, and a provider's prefix
 cache holds.  For the same reason a call whose output is missing when its segment ends
-gets a stand-in for good, and an output that comes later is told by the user.
+gets a stand-in for good, and an output that comes later is sent as a message of the user's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _AnswerKey = tuple[str, str, bytes]
 
 _SEE_BELOW = "The output is in the next user message."
 _BREAK = "\n\n"
-"""Stands between reasoning of several items in one message.  The texts around a call were one
+"""Separates reasoning of several items in one message.  The texts around a call were one
 text upstream."""
 
 
@@ -127,7 +127,7 @@ class _Segment:
     answered: set[_AnswerKey] = field(default_factory=set)
     """To recognize what is sent twice."""
     others: list[Message] = field(default_factory=list)
-    """Messages to stand after the outputs."""
+    """Messages to be sent after the outputs."""
     answered_by_others: bool = False
     """Whether the user, the system or a tool has spoken since."""
 
@@ -139,7 +139,7 @@ class _Segment:
     def ends_before(self, piece: Reasoning | AssistantText | Remark | ToolCall) -> bool:
         """Whether the assistant begins a new message with this piece.
 
-        It does once another was heard; and with text or reasoning after text, unless
+        It does once another has spoken; and with text or reasoning after text, unless
         calls were made, whose outputs must follow at once.
         """
         said_all = bool(self.texts) and not self.calls and not isinstance(piece, ToolCall)

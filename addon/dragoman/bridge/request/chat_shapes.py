@@ -35,12 +35,12 @@ _PARTS: Mapping[str, str] = {
     **dict.fromkeys(_OF_THE_USER, "user"),
     **dict.fromkeys(("output_text", "refusal"), "assistant"),
 }
-"""The role of a content part that stands where an item belongs."""
+"""The role of a content part in the place of an item."""
 _NESTED = ("function", "custom")
 
 
 def forming(body: object, evidence: Evidence | None = None) -> Slices[Any]:
-    """`body` as the Responses API has it; what cannot be told stays, to be refused."""
+    """`body` as the Responses API has it; what is not clear stays, to be refused."""
     if not isinstance(body, dict):
         return body
     shapes = _Shapes(Evidence() if evidence is None else evidence)

@@ -55,7 +55,7 @@ def convert(
     """The chat request of a Responses request (`body`, any JSON value).
 
     `unsupported` says what becomes of tools no chat upstream can serve.  `earlier` are the
-    items of the responses that it goes on from; None if responses are not kept.  Raises
+    items of the responses that it continues; None if responses are not kept.  Raises
     `Refused`, and nothing else, for what is malformed or cannot be served.
     """
     return drained(converting(body, unsupported=unsupported, evidence=evidence, earlier=earlier))

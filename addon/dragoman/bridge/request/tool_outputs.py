@@ -95,7 +95,7 @@ def _is_media(part: object) -> bool:
 
 
 def _read(parts: list[Any], evidence: Evidence) -> tuple[str, list[ContentPart]]:
-    """Texts follow each other as they came; what we say ourselves stands on lines of its own."""
+    """Texts follow each other as they came; what we say ourselves is on lines of its own."""
     text = ""
     after_line = False
     media: list[ContentPart] = []

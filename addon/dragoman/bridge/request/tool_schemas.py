@@ -88,7 +88,7 @@ def _function(tool: RequestObject) -> Function:
 
 
 def _custom(tool: RequestObject) -> Function:
-    """One string ``input``; a chat upstream cannot enforce a grammar, so it is told of it."""
+    """One string ``input``; a chat upstream cannot enforce a grammar, so the description has it."""
     parts = [tool.string("description") or ""]
     parts.append("Pass the raw input of this tool as the string `input`.")
     form = tool.object("format")

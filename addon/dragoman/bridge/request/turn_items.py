@@ -23,7 +23,7 @@ SUMMARY_PROMPT = (
 
 
 def asks_for_summary(request: RequestObject) -> bool:
-    """Whether the turn is to be a summary.  A trigger that is not the last item has had its."""
+    """Whether the turn is to be a summary.  A trigger before the last item has had its summary."""
     items = request.get("input")
     return isinstance(items, list) and bool(items) and _type(items[-1]) == "compaction_trigger"
 

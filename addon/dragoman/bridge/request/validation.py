@@ -48,7 +48,7 @@ def missing(path: str) -> Refused:
 
 
 def previous_not_found(response_id: str) -> Refused:
-    """The refusal of a response to go on from that is not there: OpenAI's words, status and
+    """The refusal where the response to continue is not there: OpenAI's words, status and
     code, upon which clients send the whole conversation again."""
     return Refused(
         f"Previous response with id '{label(response_id)}' not found.",
@@ -70,7 +70,7 @@ class RequestObject:
         raise wrong_type(value, "an object", path)
 
     def at(self, name: str) -> str:
-        """Where the field `name` stands in the request."""
+        """The path of the field `name`."""
         return f"{self.path}.{name}" if self.path else name
 
     def get(self, name: str) -> Any:

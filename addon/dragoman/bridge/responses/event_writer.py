@@ -279,7 +279,7 @@ class Writer:
         self._item_done(opened.item, status)
 
     def _leave_item(self) -> None:
-        """Leave the open item, if there is one, as it stands."""
+        """Leave the open item, if there is one, as it is."""
         if self._open is not None:
             self._fill(self._open)
             self._open.item["status"] = "incomplete"

@@ -2,7 +2,7 @@
 
 The Open Responses schema requires all of them in each `response.*` event; the AI SDK refuses an
 object without ``id``, ``created_at`` and ``model``.  A field of the request is echoed if it has
-the right type, else the API's default stands; the writer changes only the six fields that a turn
+the right type, else it has the API's default; the writer changes only the six fields that a turn
 changes.
 """
 
@@ -20,7 +20,7 @@ _SERVICE_TIERS = ("auto", "default", "flex", "scale", "priority")
 
 
 def snapshot(turn: TurnContext, response_id: str, created_at: int) -> Json:
-    """The response object as it stands before anything has come from upstream."""
+    """The response object before anything has come from upstream."""
     ask = turn.request
     return {
         "id": response_id,

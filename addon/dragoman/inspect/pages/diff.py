@@ -92,7 +92,7 @@ class _FrameDiff:
 
     def _compared(self, left: list[NumberedFrame], right: list[NumberedFrame]) -> Page:
         """Frames of both sides, those with the same text side by side; what the client received
-        before one of its own stands after the upstream's."""
+        before one of its own comes after the upstream's."""
         page: Page = []
         came: Page = []
         matcher = SequenceMatcher(None, [_key(x) for x in left], [_key(x) for x in right])

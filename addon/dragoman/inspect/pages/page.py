@@ -168,7 +168,7 @@ def notes(lines: Iterable[str]) -> Page:
 
 
 def stats_page(rows: list[list[str]]) -> Page:
-    """The table of all flows so far: a count stands before what it counts, as names are long."""
+    """The table of all flows so far: a count comes before what it counts, as names are long."""
     page: Page = []
     for name, value in rows:
         line = f"{value:>10}  {name}" if value.isdecimal() else f"{'':12}{name}: {value}"

@@ -53,7 +53,7 @@ def request_page(exchange: Exchange) -> Page:
     if bridged:
         page += _client(exchange, asked)
     else:
-        page += [Line(), heading("Cured"), *notes(exchange.told_request)]
+        page += [Line(), heading("Cured"), *notes(exchange.request_notes)]
         asked = asked and _what_differs(asked, sent)
     if asked is not None:
         page += [Line(), heading("Before: what the client sent", "highlight"), *_asked(asked)]
@@ -106,8 +106,8 @@ def _client(exchange: Exchange, asked: ParsedRequest | None) -> Page:
             ("size", size(len(exchange.client_request))),
         ]
         page += [Line(f"  {name:<8}{text}") for name, text in rows if text]
-    if exchange.told_request:
-        page += [Line(), heading("Converted"), *notes(exchange.told_request)]
+    if exchange.request_notes:
+        page += [Line(), heading("Converted"), *notes(exchange.request_notes)]
     return page
 
 

@@ -90,13 +90,13 @@ def _done(exchange: Exchange) -> Page:
         for name, times in exchange.calls.items()
     ]
     found = f"{count(len(names), 'tool')} called in leaked tokens: {', '.join(names)}"
-    done = [*([found] if names else []), *exchange.told]
+    done = [*([found] if names else []), *exchange.reply_notes]
     bridged = exchange.job == "bridge"
     title = "Converted" if bridged else "Repaired"
     page = [Line(), heading(title), *notes(done)] if done else []
-    if exchange.told_request:
+    if exchange.request_notes:
         title = "Request converted" if bridged else "Request cured"
-        page += [Line(), heading(title), *notes(exchange.told_request)]
+        page += [Line(), heading(title), *notes(exchange.request_notes)]
     return page
 
 
@@ -159,7 +159,7 @@ def _not_understood(exchange: Exchange) -> Page:
     if not body:
         return [Line(), nothing(exchange.client_missing, "the reply")]
     start = body[:4000].decode("utf-8", "replace")
-    return [Line(), heading("The reply is none of an LLM that is known here"), *block(start, 2000)]
+    return [Line(), heading("The reply is not of a form that is known here"), *block(start, 2000)]
 
 
 def _response(exchange: Exchange, reading: ParsedReply) -> Page:

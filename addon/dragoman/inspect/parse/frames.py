@@ -26,7 +26,7 @@ Side = Literal["upstream", "client"]
 
 @dataclass(frozen=True, slots=True)
 class NumberedFrame:
-    """A frame and where it stands."""
+    """A frame and its place."""
 
     number: int
     """From 1."""

@@ -24,7 +24,7 @@ _NO_ARGUMENTS = frozenset(
 
 @dataclass(slots=True)
 class _Item:
-    told: Json = field(default_factory=dict)
+    latest: Json = field(default_factory=dict)
     """From the latest event that held it."""
     whole: bool = False
     texts: dict[tuple[TextKind, int], list[str]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class ResponsesReader:
                 known = self._items.get(string(item.get("id")))
                 known = known or self._items.setdefault(index, _Item())
                 if not known.whole:
-                    known.told, known.whole = item, item.get("status") != "in_progress"
+                    known.latest, known.whole = item, item.get("status") != "in_progress"
 
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:
@@ -98,20 +98,20 @@ class ResponsesReader:
         return self._at(event).texts.setdefault(key, [])
 
     def _item(self, event: Json, *, whole: bool) -> bool:
-        told = event.get("item")
-        if not isinstance(told, dict):
+        latest = event.get("item")
+        if not isinstance(latest, dict):
             return False
-        item = self._at(event if "output_index" in event else {"item_id": told.get("id")})
-        item.told, item.whole = told, whole
+        item = self._at(event if "output_index" in event else {"item_id": latest.get("id")})
+        item.latest, item.whole = latest, whole
         index = event.get("output_index")
         if type(index) is int:
-            self._keys[string(told.get("id"))] = index
-        return string(told.get("type")).endswith("call")
+            self._keys[string(latest.get("id"))] = index
+        return string(latest.get("type")).endswith("call")
 
     def _done(self, event: Json) -> None:
-        told = DONES.get(string(event.get("type")))
-        if told and (text := string(event.get(told.field))):
-            self._fragments(event, told)[:] = [text]
+        done = DONES.get(string(event.get("type")))
+        if done and (text := string(event.get(done.field))):
+            self._fragments(event, done)[:] = [text]
 
 
 def _finish(response: Json) -> str:
@@ -126,12 +126,12 @@ def _finish(response: Json) -> str:
 
 
 def _parts(item: _Item) -> list[Prose | ParsedCall]:
-    told = item.told
-    kind = string(told.get("type"))
+    latest = item.latest
+    kind = string(latest.get("type"))
     if kind.endswith("_call") or any(part == "call" for part, _ in item.texts):
         streamed = "".join(item.texts.get(("call", 0), ()))
-        return [_call(told, kind, streamed)]
-    said = _message(told) or _reasoning(told) if item.whole else []
+        return [_call(latest, kind, streamed)]
+    said = _message(latest) or _reasoning(latest) if item.whole else []
     return [*said] or [
         Prose(part, "".join(texts))
         for (part, _), texts in item.texts.items()

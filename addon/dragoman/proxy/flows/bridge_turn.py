@@ -26,7 +26,7 @@ from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...stored.continuation import (
     Continuation,
-    going_on,
+    continuing,
     in_progress,
     previous_id,
     resuming,
@@ -149,7 +149,7 @@ async def _read_request(
     outputs = await in_slices(submitted(body, kept), flow)
     stream = {"stream": body.get("stream") is True}
     earlier = Continuation((), kept.before, kept.references, tuple(kept.inherited))
-    said = await in_slices(going_on([], before, {}), flow)
+    said = await in_slices(continuing([], before, {}), flow)
     answered = await in_slices(kept.asking(), flow) | stream
     without_input = {name: value for name, value in answered.items() if name != "input"}
     return _ClientRequest(

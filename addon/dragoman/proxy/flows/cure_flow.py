@@ -2,7 +2,7 @@
 
 The request leaves as its own bytes unless something in it would be refused.  Of a model whose
 hosts want the reasoning of past calls back, the reply is read for it, and it is kept before
-the client hears of the turn's end: the next request may come at once.
+the client receives the turn's end: the next request may come at once.
 """
 
 from __future__ import annotations
@@ -59,10 +59,13 @@ class _Asked:
     value: Json
     family: Family
     history: History | None
+    """None if its hosts do not want reasoning back."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
+    """What it takes to keep the reasoning of a reply."""
+
     asker: bytes
     namer: TurnNamer
     used: Sequence[str]

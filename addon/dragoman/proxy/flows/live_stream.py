@@ -34,7 +34,7 @@ class LiveStream(ABC):
     def __init__(
         self, name: str, record: FlowRecorder, heartbeat: float, decoder: Decoder | None
     ) -> None:
-        """`name` stands for the flow in the log; `heartbeat` is the silence in seconds
+        """`name` is the flow's in the log; `heartbeat` is the silence in seconds
         after which the client is sent something, or 0."""
         self._name = name
         self._record = record

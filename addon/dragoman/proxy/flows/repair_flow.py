@@ -55,8 +55,7 @@ class RepairFlow:
         self._monitor = monitor
         self._breaks = breaks
         self._asked: WeakKeyDictionary[http.HTTPFlow, AskedRequest | None] = WeakKeyDictionary()
-        """Until the reply has come that far that it is needed; None where a fault of ours prevented
-        reading."""
+        """Each until its reply is repaired; None where a fault prevented reading it."""
 
     async def read(self, flow: http.HTTPFlow) -> None:
         """Read the request; before any method below."""

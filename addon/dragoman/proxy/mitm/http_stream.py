@@ -156,7 +156,7 @@ class Stream(HttpStream):
             yield from self._piece(live, event)
             return
         yield from super()._handle_event(event)
-        # Heard now, and not before hooks and a connection have been waited for.
+        # The silence is measured from here: hooks and a connection may have been waited for.
         if isinstance(event, ResponseData):
             self._received_at = time.monotonic()
             return

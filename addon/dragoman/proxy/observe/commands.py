@@ -98,7 +98,7 @@ class Commands:
     @_command("dragoman.chain")
     def chain(self, flow: Flow) -> Sequence[str]:
         """
-        Show the flows of this flow's conversation alone.
+        Show only the flows of this flow's conversation.
         """
         _recorded(flow)
         work = _choosing_chain(flow)
@@ -147,7 +147,7 @@ class ProxyCommands:
 
 
 def _choosing_chain(flow: Flow) -> Slices[list[str]]:
-    """Show the conversation; returns what there is to say of it."""
+    """Show the conversation; returns lines about it."""
     host = _host(flow)
     everything = ctx.master.commands.call("view.flows.resolve", "@all")
     flows = [each for each in everything if is_watched(each) and _host(each) == host]

@@ -104,7 +104,7 @@ class _Collector:
             for value, count in counts.items():
                 counter.add_metric([value], count)
             yield counter
-        unread = self._counter("dragoman_unread_replies", "Replies that were none of an LLM.", [])
+        unread = self._counter("dragoman_unread_replies", "Replies that were no LLM's.", [])
         unread.add_metric([], totals.unread)
         yield unread
         yield from self._of_models(totals.models)

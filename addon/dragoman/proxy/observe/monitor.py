@@ -130,7 +130,7 @@ class FlowMonitor:
             if record.growth is not None:
                 show(flow)
         except Exception:
-            logger.exception("%s: what was done could not be told", name_of(flow))
+            logger.exception("%s: what was done could not be shown", name_of(flow))
         finally:
             if flow.response and isinstance(flow.response.stream, LiveStream | WatchedStream):
                 # mitmweb keeps flows; they need not keep all that worked on them.
@@ -172,8 +172,8 @@ class FlowMonitor:
         cause = [printable(flow.error.msg)] if flow.error else []
         quiet = record.outcome.ending in ("answered", "unread") and record.evidence.empty
         if record.job == "bridge" or not quiet or cause:
-            told = [line, *cause, *record.evidence.lines()]
-            logger.info("%s: %s", name_of(flow), "; ".join(told))
+            phrases = [line, *cause, *record.evidence.lines()]
+            logger.info("%s: %s", name_of(flow), "; ".join(phrases))
 
     def _warn_if_useless(
         self, flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary

@@ -37,7 +37,7 @@ T = TypeVar("T")
 KEY = "dragoman"
 """Of the flow's metadata."""
 MAX_NUMBER = 2.0**53
-"""Of a note: seconds, or bytes; above it a number is none of ours."""
+"""Seconds or bytes in a record: a larger number was not written by Dragoman."""
 MAX_LOOKED_AT = 1024 * 1024
 """Bytes of a reply that are looked at while it grows, twice a second."""
 ENDS = 64 * 1024
@@ -135,7 +135,7 @@ class FlowRecorder:
             note(data)
         except Exception:
             self._broken = True
-            logger.exception("A stream goes on without being recorded")
+            logger.exception("A stream continues without being recorded")
 
     def _leave(self, data: bytes) -> None:
         self._client.add(data)
@@ -161,8 +161,8 @@ class FlowRecorder:
             client_reply=self._client.kept,
             upstream_missing=self._upstream.missing,
             client_missing=self._client.missing,
-            told_request=tuple(self.evidence.request_lines()),
-            told=tuple(self.evidence.reply_lines()),
+            request_notes=tuple(self.evidence.request_lines()),
+            reply_notes=tuple(self.evidence.reply_lines()),
             calls=dict(self.evidence.calls),
             timing=self.timing,
             options=self.options,
@@ -211,11 +211,12 @@ class FlowRecorder:
         )
 
     def end(self, flow: http.HTTPFlow) -> None:
-        """The flow has ended, and takes over what is kept."""
+        """The flow has ended: what is kept becomes part of it."""
         _running.pop(flow, None)
         flow.metadata[KEY] = {
             "job": self.job,
             "outcome": [self.outcome.ending, self.outcome.what],
+            # The names of these two are those in files of flows that were saved before.
             "told_request": self.evidence.request_lines(),
             "told": self.evidence.reply_lines(),
             # A file of flows keeps the order of a list only.
@@ -259,8 +260,8 @@ def recorder_of(flow: Flow) -> FlowRecorder | None:
 
 def client_request_of(flow: Flow) -> ClientRequest | None:
     """What the client sent, of a flow that was bridged, perhaps in an earlier run."""
-    told = flow.metadata.get(KEY)
-    known = told if isinstance(told, dict) else {}
+    kept = flow.metadata.get(KEY)
+    known = kept if isinstance(kept, dict) else {}
     match known.get("request"), known.get("path"), known.get("dialect"):
         case bytes() as body, str() as path, str() as dialect:
             return ClientRequest(body, path, dialect, _typed(known.get("resumes"), bytes, b""))
@@ -275,16 +276,16 @@ def exchange_of(flow: Flow) -> Exchange | None:
     """Both sides of a flow, which may still run or be loaded from a file; None if not watched."""
     if not isinstance(flow, http.HTTPFlow) or not is_watched(flow):
         return None
-    told: dict[str, Any] = flow.metadata[KEY]
+    kept: dict[str, Any] = flow.metadata[KEY]
     response, sent = flow.response, readable(flow.request)
     status = response.status_code if response else 0
     exchange = Exchange(
-        job=cast(Job, told["job"] if told.get("job") in get_args(Job) else "watch"),
-        client_request=_typed(told.get("request"), bytes, sent),
-        client_path=_typed(told.get("path"), str, ""),
+        job=cast(Job, kept["job"] if kept.get("job") in get_args(Job) else "watch"),
+        client_request=_typed(kept.get("request"), bytes, sent),
+        client_path=_typed(kept.get("path"), str, ""),
         upstream_request=sent,
         status=status,
-        upstream_status=_typed(told.get("status"), int, status),
+        upstream_status=_typed(kept.get("status"), int, status),
         unfinished=True,
         outcome=RUNNING,
         retry_after=response.headers.get("retry-after", "") if response else "",
@@ -293,22 +294,22 @@ def exchange_of(flow: Flow) -> Exchange | None:
     if flow in _running:
         return _running[flow].so_far(exchange)
     received = readable(response) if response else b""
-    if "missing" not in told:  # it did not run to its end here
+    if "missing" not in kept:  # it did not run to its end here
         return replace(exchange, client_reply=received)
-    missing = _missing(told["missing"])
+    missing = _missing(kept["missing"])
     return replace(
         exchange,
         unfinished=False,
-        outcome=_outcome(told.get("outcome")),
-        upstream_reply=_typed(told.get("upstream"), bytes, received),
+        outcome=_outcome(kept.get("outcome")),
+        upstream_reply=_typed(kept.get("upstream"), bytes, received),
         client_reply=received,
         upstream_missing=missing[0],
         client_missing=missing[1],
-        told_request=tuple(map(str, _typed(told.get("told_request"), list, []))),
-        told=tuple(map(str, _typed(told.get("told"), list, []))),
-        calls=_pairs(told.get("calls")),
-        timing=_timing(told),
-        options=_words(told.get("options")),
+        request_notes=tuple(map(str, _typed(kept.get("told_request"), list, []))),
+        reply_notes=tuple(map(str, _typed(kept.get("told"), list, []))),
+        calls=_pairs(kept.get("calls")),
+        timing=_timing(kept),
+        options=_words(kept.get("options")),
     )
 
 
@@ -351,8 +352,8 @@ def _words(value: object) -> dict[str, str]:
     return {name: word for name, word in items if isinstance(name, str) and isinstance(word, str)}
 
 
-def _timing(told: dict[str, Any]) -> Timing | None:
-    packed, ended = told.get("steps"), told.get("ended")
+def _timing(kept: dict[str, Any]) -> Timing | None:
+    packed, ended = kept.get("steps"), kept.get("ended")
     if not (isinstance(packed, bytes) and isinstance(ended, list) and len(packed) % 24 == 0):
         return None
     if len(ended) != 2 or not all(isinstance(seconds, float) for seconds in ended):

@@ -19,7 +19,7 @@ from mitmproxy import exceptions, http
 from ...stored import turn_reasoning
 from ...stored.continuation import (
     Continuation,
-    going_on,
+    continuing,
     not_found,
     previous_id,
     referring,
@@ -166,7 +166,7 @@ class AsyncStore:
         ids = sorted({response_id for _, response_id, _, _ in references})
         found = await self.get(asker, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
-        earlier = await in_slices(going_on(references, chain, others, before.items), flow)
+        earlier = await in_slices(continuing(references, chain, others, before.items), flow)
         if previous:
             said = Conversation(earlier.items, before.size + chain[0].size)
             self._ready.add(asker, earlier.before, said)

@@ -32,7 +32,7 @@ CLEARED_PAGES = 20_000
 """Free pages cut off an old file: earlier versions did not overwrite deleted data."""
 
 _SCHEMA = (
-    # The blobs are apart, for to change `used` rewrites a row.
+    # The blobs are apart, as a change of `used` rewrites a row.
     "CREATE TABLE responses (key INTEGER PRIMARY KEY, owner BLOB NOT NULL, id BLOB NOT NULL, "
     "used REAL NOT NULL, UNIQUE (owner, id))",
     "CREATE INDEX responses_used ON responses (used)",
@@ -44,7 +44,7 @@ _SCHEMA = (
     f"PRAGMA user_version = {VERSION}",
 )
 _ADDED = (
-    # How much there is of whom: who fills the store pushes out what is their own.
+    # The bytes of each owner: one who fills the store loses responses of its own.
     "CREATE TABLE owners (owner BLOB PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE INDEX owners_size ON owners (size)",
     "CREATE INDEX responses_owner_used ON responses (owner, used)",
@@ -84,8 +84,8 @@ _ADDRESSES = (
 
 def make(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # One that is there must not be opened but by SQLite: to close it would end the locks
-    # that this process has of it (https://sqlite.org/howtocorrupt.html, 2.2).
+    # A file that exists is opened by SQLite alone: to close it would end the locks that this
+    # process has on it (https://sqlite.org/howtocorrupt.html, 2.2).
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     if 0 < path.stat().st_size < HEADER:

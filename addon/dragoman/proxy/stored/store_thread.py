@@ -75,7 +75,7 @@ class StoreThread:
             self._hangs = self._running
             self._leave_alone(f"it has not answered for {PATIENCE:.0f} seconds")
             given_up.set_result(None)
-        answer.cancel()  # one that stands in line is not made any more
+        answer.cancel()  # a call that waits its turn is not made any more
         raise StoreError(self._why)
 
     def later(self, call: Callable[[Store], T]) -> Future[T]:

@@ -1,4 +1,4 @@
-"""The formats that are looked for in a reply, as one.
+"""The formats that are looked for in a reply (`FormatChoice.active`), as one.
 
 Nearly all text holds none of their markers, and that must be cheap to see: in the bytes of a
 frame, before it is read, and in a text.  The invariant: a doubt counts as a yes.
@@ -136,7 +136,7 @@ def _uncut(texts: AbstractSet[str]) -> str:
 def _in_json(
     beginnings: AbstractSet[str], tree: Callable[[AbstractSet[str]], str]
 ) -> list[tuple[int, bytes]]:
-    """Expressions of where a marker that begins so may stand in JSON, each with the byte that
+    """Expressions of where a marker that begins so may be in JSON, each with the byte that
     it begins with; `tree` makes them of what follows the first character, which may be escaped
     (Go does so with ``<``)."""
     firsts = [(first, tree(rest)) for first, rest in _by_first(beginnings)]

@@ -109,7 +109,7 @@ def plain_syntax(
 
 def so_far(*parts: str | tuple[str, ...]) -> str:
     """An expression for the starts of what consists of these parts, up to the end of the text.
-    A tuple lists words, of which one stands there; a string is an expression for what has no
+    A tuple lists words, of which one is there; a string is an expression for what has no
     start of its own, such as one character, or blanks."""
     rest = r"\Z"
     for part in reversed(parts):

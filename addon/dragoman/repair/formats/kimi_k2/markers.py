@@ -29,8 +29,11 @@ MARKERS = {
 }
 MARKER_SET = MarkerSet(MARKERS)
 
-_OBJECT = re.compile(r'\s{0,256}\{\s{0,256}["}]')
-_OBJECT_SO_FAR = re.compile(r"\s{0,256}(?:\{\s{0,256})?\Z")
+_KEY = r'"(?:[^"\\]|\\.){0,256}'
+_OBJECT = re.compile(rf'\s{{0,256}}\{{\s{{0,256}}(?:\}}|{_KEY}"\s{{0,256}}:)')
+_OBJECT_SO_FAR = re.compile(
+    rf'\s{{0,256}}(?:\{{\s{{0,256}}(?:{_KEY}(?:\\|"\s{{0,256}})?)?)?\Z', re.DOTALL
+)
 
 
 def begins_object(text: str, at: int) -> bool | None:
