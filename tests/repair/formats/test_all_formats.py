@@ -96,7 +96,7 @@ LEAKED = {
 }
 NOT_OPEN = {
     "an odd mark": 'A 5" pipe.\n',
-    "whole quotations": "Let's look at the \"src\" folder, “too”. ",
+    "whole quotations": 'Let\'s look at the "src" folder, “too”. ',
     "marks in inline code": 'I put a `"` into `<pre>`.\n',
     "an indented first line": "So:\n\n    ",
 }
