@@ -103,9 +103,13 @@ def test_text_that_was_left_out_ends_inline_code_and_no_fence() -> None:
         ("- a\n\n      ", "x", "", True),
         ("    ", "x", "", False),
         ("> ", "x\n> y", "", True),
+        ("> ", "x\n>\n> y", "", True),
         ("> ", "x\ny", "", False),
         ('a "b ', "x", '"', True),
         ('a "b" ', "x", '"', False),
+        ('5" and ', "x", '"', False),
+        ('`"` “`” ', "x", '"', False),
+        ("`<pre>` ", "x", "</pre>", False),
         ("it's ", "x", "'", False),
         ("so ‘", "x", "’", True),
         ("`a\n", "x", "\n</b>`", True),
@@ -121,4 +125,5 @@ def test_what_follows_tells_what_is_quoted(
         code = MarkdownCode()
         for piece in pieces:
             code.feed(piece)
-        assert code.quotation().holds(what, after, ended=True) is quoted
+        quotation = code.quotation()
+        assert (quotation.holds_lines(what) or quotation.holds(after, ended=True)) is quoted

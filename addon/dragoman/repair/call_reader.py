@@ -35,14 +35,18 @@ from .events import (
     ScanEvent,
     Text,
 )
+from .formats.active import ActiveFormats
 from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
-from .markdown import NOT_QUOTED
+from .markdown import AFTER_LIMIT, NOT_QUOTED, Quotation
 
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
 MAX_IN_VAIN = 1000
 """Markers, and what looked like one, in a row without a call; after so many all that comes is
 text, as each of them costs many times what text does."""
+LINES_SEEN = 1024
+"""Characters of a candidate up to which each new one may show that it is not quoted by lines;
+later that is asked once its section is over."""
 TOO_MANY = "after too many without a call"
 
 
@@ -123,6 +127,8 @@ class CallReader:
             if refusal := self._refusal(event):
                 self.refusal = refusal
                 return Outcome.REFUSED
+        if self.candidate is not None and self.candidate.size <= LINES_SEEN:
+            self._quoted_by_lines(parser.rest)
         candidate = self.candidate
         if candidate is not None and candidate.too_long and not self._be_no_quotation():
             self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
@@ -157,29 +163,74 @@ class CallReader:
             self._pieces += candidate.pieces
             if candidate.markdown is not None:
                 candidate.markdown.feed(candidate.before)
-            self.called = self.called or candidate.calls
+            if candidate.calls:
+                self._has_called()
             if self._format is not None:
                 self.seen.add(self._format)
 
-    def decide_by_lines(self, rest: str) -> bool:
-        """Whether the candidate's lines decide if it is quoted; if it is not, it is a call, and
-        no candidate any more.  The `rest` has not been read."""
+    def after_section(self, buffer: str, formats: ActiveFormats) -> Outcome | MarkerMatch:
+        """What becomes of the candidate, as the `buffer` comes after its section: it has `LEFT`
+        if it is a call, and goes on if another begins at a marker."""
         candidate = self.candidate
         assert candidate is not None
-        if candidate.quotation.holds_lines("".join(candidate.raw).removesuffix(rest)):
-            return True
-        if candidate.quotation.closers:
+        if candidate.quotation:
+            return self._after_quotation(candidate, buffer, formats)
+        marker, _ = formats.find(buffer)
+        end = marker.start if marker else len(buffer) - formats.unfinished(buffer)
+        if buffer[:end].strip() or candidate.too_long or not candidate.calls:
+            return Outcome.REFUSED
+        if marker is None:
+            return Outcome.WAITS
+        return marker if marker.begins_call else Outcome.REFUSED
+
+    def _after_quotation(
+        self, candidate: Candidate, buffer: str, formats: ActiveFormats
+    ) -> Outcome | MarkerMatch:
+        """The same where it may be quoted otherwise than in code: its lines decide, or what
+        follows, but for markers that only end something."""
+        if self._quoted_by_lines(buffer):
+            return Outcome.REFUSED
+        if not candidate.quotation:
+            return Outcome.LEFT
+        near, at = buffer[:AFTER_LIMIT], 0
+        marker, _ = formats.find(near)
+        while marker and not (marker.begins_call or near[at : marker.start].strip()):
+            at = marker.end
+            marker, _ = formats.find(near, at)
+        if marker and marker.begins_call and not near[: marker.start].strip():
+            return marker
+        after = near[at:]
+        bare = after.lstrip()
+        ended = candidate.too_long or len(buffer) > AFTER_LIMIT
+        if not ended and 0 < len(bare) == formats.unfinished(bare):
+            return Outcome.WAITS
+        quoted = self.end_quotation(buffer, after, ended=ended)
+        if quoted is None:
+            return Outcome.WAITS
+        return Outcome.REFUSED if quoted else Outcome.LEFT
+
+    def _quoted_by_lines(self, rest: str) -> bool:
+        """Whether all lines of the candidate are quoted, but for the `rest`, which has not been
+        read.  If they are not, and nothing else may quote it, it is not quoted."""
+        candidate = self.candidate
+        if candidate is None or not candidate.quotation.by_lines:
             return False
-        self._be_unquoted(candidate)
-        return True
+        if candidate.quotation.holds_lines(candidate.read(rest)):
+            return True
+        candidate.quotation = Quotation(closers=candidate.quotation.closers)
+        if not candidate.quotation:
+            self._be_unquoted(candidate)
+        return False
 
     def end_quotation(self, rest: str, after: str, *, ended: bool) -> bool | None:
         """Whether the candidate is quoted, see `Quotation.holds`; the `rest` has not been read.
         If it is not, it is no more in doubt than any other."""
+        if self._quoted_by_lines(rest):
+            return True
         candidate = self.candidate
-        assert candidate is not None
-        what = "".join(candidate.raw).removesuffix(rest)
-        quoted = candidate.quotation.holds(what, after, ended=ended)
+        if candidate is None or not candidate.quotation:
+            return False
+        quoted = candidate.quotation.holds(after, ended=ended)
         if quoted is False:
             self._be_unquoted(candidate)
         return quoted
@@ -233,8 +284,11 @@ class CallReader:
         if isinstance(event, NoHeader):
             return "without a header"
         if isinstance(event, Text):  # inside a section, before, between or after its calls
+            trailing = self.called or (self.candidate is not None and self.candidate.calls)
+            if self.candidate is not None and not self.candidate.waits:
+                self.commit()
+            self._add(replace(event, trailing=trailing))
             self._begin_anew()
-            self._pieces.append(replace(event, trailing=self.called))
         elif isinstance(event, Dropped):
             self.in_vain += 1
             self._add(event)
@@ -256,12 +310,7 @@ class CallReader:
         for piece in pieces:
             self._add(piece)
         if isinstance(event, CallEnd):
-            if self.candidate is None:
-                self._begin_anew()
-            elif self.parser is not None:
-                candidate = self.candidate
-                read = candidate.size - len(self.parser.rest)
-                candidate.whole = read, len(candidate.pieces)
+            self._begin_anew()
         return True
 
     def _be_certain(self) -> None:
@@ -269,14 +318,22 @@ class CallReader:
         if self.candidate is not None and not self.candidate.waits:
             self.commit()
         if self.candidate is None:
-            self.called = True
-            self.in_vain = 0
-            self.begin_is_text.clear()
+            self._has_called()
+
+    def _has_called(self) -> None:
+        self.called = True
+        self.in_vain = 0
+        self.begin_is_text.clear()
 
     def _begin_anew(self) -> None:
-        """All up to here is certain; in what comes, a call may be text again."""
-        self.commit()
-        if self.parser is not None and not self.parser.over:
+        """All up to here is certain, unless it may be quoted; in what comes, a call may be text
+        again."""
+        if self.parser is None:
+            return
+        candidate = self.candidate
+        if candidate is not None:
+            candidate.whole = candidate.size - len(self.parser.rest), len(candidate.pieces)
+        elif not self.parser.over:
             self.candidate = Candidate()
             self.candidate.add(self.parser.rest)
 

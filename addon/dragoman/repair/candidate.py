@@ -29,15 +29,19 @@ class Candidate:
     pieces: list[ScanEvent] = field(default_factory=list)
     """What it is if it is a call."""
     whole: tuple[int, int] = 0, 0
-    """Its characters, and its pieces, up to the end of its last whole call."""
+    """Its characters, and its pieces, up to the end of its last whole call, or text between."""
 
     def add(self, text: str) -> None:
         """More has come."""
         self.raw.append(text)
         self.size += len(text)
 
+    def read(self, rest: str) -> str:
+        """All of it but the `rest`, which has not been read."""
+        return "".join(self.raw).removesuffix(rest)
+
     def after_whole(self) -> Candidate:
-        """What comes after its last whole call, which is taken out of it."""
+        """What comes after the `whole`, which is taken out of it."""
         size, count = self.whole
         rest = Candidate(pieces=self.pieces[count:])
         rest.add("".join(self.raw)[size:])

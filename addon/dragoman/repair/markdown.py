@@ -31,21 +31,27 @@ _CLOSES = re.compile(r"[ \t\r>]*\Z")
 _INFO = re.compile(r"[ \t]*[^\s`]*[ \t\r]*\Z")
 _TOKENS = re.compile(r"`+|~+|\n|[^`~\n]+")
 
-_QUOTED_LINE = re.compile(r" {0,3}>[ \t]")
+_QUOTED_LINE = re.compile(r" {0,3}>(?:[ \t\r]|\Z)")
 _INDENT = re.compile(r"[ \t]*")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]{1,4}(?=[^ \t])|[ \t])")
 _TAIL = 512
 """Characters before a place in which the opening mark of a quotation is looked for."""
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
+_CODE = re.compile(
+    r"(?<!`)(?:(`{3,})(?!`).*?\1`*|(`{1,2})(?!`)(?:(?!\n[ \t\r]*\n).)*?(?<!`)\2(?!`))", re.DOTALL
+)
 _TICKS = re.compile("`+")
 _HTML = re.compile(r"<(/?)(pre|code)\b[^<>]{0,80}>", re.IGNORECASE)
 _MARKS = {"“": "”", "„": "“", "«": "»", "「": "」", "『": "』"}
+_QUOTED = re.compile(r'(?<![0-9])"(?=\S|\s*\Z)[^"]*("?)')
+"""What begins with a mark that opens, and its other half: after a digit it means inches, and
+before a blank it closes."""
 _OPENING_MARK = re.compile(r"""(?:^|[\s(\[{:=,–—-])(['‘‹])\Z""")
 _SINGLE_MARKS = {"'": "'", "‘": "’", "‹": "›"}
 _CLOSING_TAGS = re.compile(r"(?:\s*</[\w:-]{1,40}>)*\s*")
 _CLOSING_TAG_SO_FAR = re.compile(r"<(?:/[\w:-]{0,40})?")
-_HTML_LIMIT = 2048
-"""Characters after a call in which the end of an HTML element is looked for."""
+AFTER_LIMIT = 2048
+"""Characters after a call in which the end of its quotation is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +68,31 @@ class Quotation:
     right after, or after closing tags, or, where it ends an HTML element itself, at all."""
 
     def __bool__(self) -> bool:
-        return self.indent > 0 or self.line or bool(self.closers)
+        return self.by_lines or bool(self.closers)
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether its lines may be what quotes it."""
+        return self.indent > 0 or self.line
 
     def holds_lines(self, what: str) -> bool:
-        """Whether the lines of what is there are all quoted or indented as the first is."""
+        """Whether the lines of what is there are all quoted or indented as the first is.
+        Where those of its beginning are not, they are not."""
+        if not self.by_lines:
+            return False
         lines = [line for line in what.split("\n")[1:] if line.strip()]
         if self.indent and all(_width(line) >= self.indent for line in lines):
             return True
         return self.line and all(_QUOTED_LINE.match(line) for line in lines)
 
-    def holds(self, what: str, after: str, *, ended: bool) -> bool | None:
-        """Whether `what` is there is quoted, if this comes `after` it; None if that depends on
-        text to come, which it does not if the text has `ended`."""
-        if self.holds_lines(what):
-            return True
+    def holds(self, after: str, *, ended: bool) -> bool | None:
+        """Whether what is there is quoted by marks, if this comes `after` it; None if more
+        text is needed, unless it has `ended`."""
         bare = after[_CLOSING_TAGS.match(after).end() :]  # type: ignore[union-attr]
         ends = [mark for mark in self.closers if mark.startswith("</")]
         if bare.startswith(self.closers) or any(mark in after.lower() for mark in ends):
             return True
-        waits = bool(ends) and len(after) <= _HTML_LIMIT
-        waits = waits or any(mark.startswith(bare) for mark in self.closers)
+        waits = bool(ends) or any(mark.startswith(bare) for mark in self.closers)
         waits = waits or (bool(self.closers) and _CLOSING_TAG_SO_FAR.fullmatch(bare) is not None)
         return None if waits and not ended else False
 
@@ -164,19 +175,18 @@ class MarkdownCode:
 
     def quotation(self) -> Quotation:
         """How what comes next may be quoted, if code is not open."""
-        paragraph = _BLANK_LINE.split(self._tail)[-1]
+        tail = _CODE.sub("", self._tail)
+        paragraph = _BLANK_LINE.split(tail)[-1]
         closers = [mark for mark in _MARKS if paragraph.rfind(mark) > paragraph.rfind(_MARKS[mark])]
         closers = [_MARKS[mark] for mark in closers]
-        closers += ['"'] if paragraph.count('"') % 2 else []
+        closers += ['"'] if "" in _QUOTED.findall(paragraph) else []
         closers += [_SINGLE_MARKS[mark] for mark in _OPENING_MARK.findall(paragraph)]
-        run = ""
-        for ticks in _TICKS.findall(paragraph):
-            run = "" if ticks == run else run or ticks
-        elements = {name.lower(): end for end, name in _HTML.findall(self._tail)}
-        closers += [run] if run else []
+        closers += _TICKS.findall(paragraph)[:1]
+        elements = {name.lower(): end for end, name in _HTML.findall(tail)}
         closers += [f"</{name}>" for name, end in elements.items() if not end]
         indent = _width(self._line) if self._is_indented() else 0
-        return Quotation(indent, _QUOTED_LINE.match(self._line) is not None, tuple(closers))
+        line = _QUOTED_LINE.match(f"{self._line}x") is not None
+        return Quotation(indent, line, tuple(closers))
 
     def _is_indented(self) -> bool:
         """Whether the line is indented code: four columns beyond the text around it."""

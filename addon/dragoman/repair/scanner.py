@@ -238,12 +238,10 @@ class Scanner:
 
     def _step_text(self) -> bool:
         """Decide as much as can be; False when more input is needed."""
+        if self._calls.candidate is not None:
+            return self._after_candidate()
         marker, in_vain = self._formats.find(self._buffer)
         self._calls.in_vain += in_vain
-        if (candidate := self._calls.candidate) is not None:
-            if candidate.quotation:
-                return self._after_candidate(candidate, marker)
-            return self._after_quoted_call(candidate, marker)
         if self._calls.in_vain > MAX_IN_VAIN and self.looks:
             self._formats, self._headers = NO_FORMATS, []
             self._pieces.append(LeftAsText("marker", f"as all after it, {TOO_MANY}"))
@@ -388,57 +386,25 @@ class Scanner:
             self._quoted += size
         self._fresh = False
 
-    def _after_quoted_call(self, candidate: Candidate, marker: MarkerMatch | None) -> bool:
-        """After a section or call in code only more of them may come, or it was text."""
-        unfinished = 0 if marker else self._formats.unfinished(self._buffer)
-        end = marker.start if marker else len(self._buffer) - unfinished
-        if self._buffer[:end].strip() or candidate.too_long or not candidate.calls:
-            self._refuse(IN_CODE)
-        elif marker is None:
-            return False
-        elif marker.begins_call:
-            self._begin(marker)
-        else:
-            self._refuse(IN_CODE)
-        return True
-
-    def _after_candidate(self, candidate: Candidate, marker: MarkerMatch | None) -> bool:
-        """After a section or call that may be quoted its lines decide, or what follows; but no
-        markers that only end something."""
-        if self._calls.decide_by_lines(self._buffer):
-            if self._calls.candidate is not None:
-                self._refuse(IN_CODE)
-            self._receive()
-            return True
-        at = 0
-        while marker and not (marker.begins_call or self._buffer[at : marker.start].strip()):
-            at = marker.end
-            marker, _ = self._formats.find(self._buffer, at)
-        if marker and marker.begins_call and not self._buffer[: marker.start].strip():
-            self._begin(marker)
-            return True
-        after = self._buffer[at:]
-        bare = after.lstrip()
-        ended = candidate.too_long
-        if not ended and 0 < len(bare) == self._formats.unfinished(bare):
-            return False
-        quoted = self._calls.end_quotation(self._buffer, after, ended=ended)
-        if quoted:
+    def _after_candidate(self) -> bool:
+        """Decide on a candidate whose section is over; False when more input is needed."""
+        found = self._calls.after_section(self._buffer, self._formats)
+        if isinstance(found, MarkerMatch):
+            self._begin(found)
+        elif found is Outcome.REFUSED:
             self._refuse(IN_CODE)
         self._receive()
-        return quoted is not None
+        return found is not Outcome.WAITS
 
     def _end_quotation(self) -> None:
         """The turn, or a field of it, ends, and with it what may be quoted."""
         calls = self._calls
-        if calls.candidate is None or not calls.candidate.quotation:
-            return
-        rest = calls.parser.rest if calls.parser else self._buffer
-        if calls.end_quotation(rest, rest, ended=True):
-            self._refuse(IN_CODE)
-            self._run()
-        else:
+        while calls.candidate is not None and calls.candidate.quotation:
+            rest = calls.parser.rest if calls.parser else self._buffer
+            if calls.end_quotation(rest, rest, ended=True):
+                self._refuse(IN_CODE)
             self._receive()
+            self._run()
 
     def _end_quoted(self, *, whole: bool) -> None:
         """The turn, or a field of it, ends: a candidate in code is decided now."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.events import LeftAsText, ScanEvent
+from dragoman.repair.events import CallStart, LeftAsText, ScanEvent
 from dragoman.repair.formats import ALL, NAMES
 from tests.repair.formats.turns import DECLARED, gist, scanned
 from tests.repair.streams import scanner_of
@@ -91,6 +91,14 @@ LEAKED = {
     "an indented first line": "So:\n\n    {}\n",
     "in a list": "- So:\n\n    {}\n",
     "after a mark without its other half": 'a 5" pipe, a ` and <code>\n{}\nThen it is "5".',
+    "after such a mark, and another where the turn ends": "a <code> and\n{}\nThen\n{}",
+    "too far from its other half": "a <code> and\n{}" + " word" * 450 + "</code>",
+}
+NOT_OPEN = {
+    "an odd mark": 'A 5" pipe.\n',
+    "whole quotations": 'Let\'s look at the "src" folder, “too”. ',
+    "marks in inline code": 'I put a `"` into `<pre>`.\n',
+    "an indented first line": "So:\n\n    ",
 }
 
 
@@ -120,6 +128,24 @@ def test_where_only_what_follows_tells_a_quoted_call_is_text_and_a_leaked_one_a_
         for size in (len(text), 1, 5):
             got = gist(at_cuts(text, size)).replace(": ", ":")
             assert got.strip() == template.replace("{}", MEANT).strip(), shape
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_where_nothing_may_quote_a_call_it_begins_before_its_end_has_come(name: str) -> None:
+    call = by_lines(name)
+    for shape, before in NOT_OPEN.items():
+        if shape == "an indented first line" and "\n" not in call:
+            continue
+        text = before + call[:-2]
+        scanner = scanner_of(DECLARED, "declared", ALL)
+        events = [event for character in text for event in scanner.feed(character)]
+        assert any(isinstance(event, CallStart) for event in events), shape
+
+
+def test_a_text_between_the_calls_of_a_quoted_section_leaves_it_quoted() -> None:
+    call = CALLS["kimi_k2"].replace("¦<|tool_call_begin", " ...\n<|tool_call_begin")
+    text = f"<pre>\n{call.replace('¦', '')}\n</pre>"
+    assert [gist(at_cuts(text, size)) for size in (len(text), 1, 5)] == [text] * 3
 
 
 TYPED = {
