@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...wire.json_codec import Json, NotJson, loads
+from ...wire.json_codec import Json, NotJson, dumps, loads
 from .host_items import id_of
 
 
@@ -17,18 +18,20 @@ def places_of(entries: Sequence[Any], streamed: Mapping[int, Json]) -> list[int 
     own place, or else at the first."""
     ids = {id_of(item): place for place, item in streamed.items() if id_of(item)}
     found = [ids.get(id_of(entry)) if isinstance(entry, dict) else None for entry in entries]
-    left = {place: _kind(streamed[place]) for place in sorted(streamed) if place not in found}
+    taken = set(found)
+    left = {place: _kind(streamed[place]) for place in sorted(streamed) if place not in taken}
     unnamed = [at for at, e in enumerate(entries) if isinstance(e, dict) and found[at] is None]
     unknown = {at: _kind(entries[at]) for at in unnamed}
     for at, kind in unknown.items():
         if at in left and left[at] == kind:
             found[at] = at
             del left[at]
+    alike = defaultdict[object, deque[int]](deque)
+    for place, kind in left.items():
+        alike[kind].append(place)
     for at, kind in unknown.items():
-        if found[at] is None:
-            alike = next((place for place, each in left.items() if each == kind), None)
-            found[at] = alike
-            left.pop(-1 if alike is None else alike, None)
+        if found[at] is None and alike[kind]:
+            found[at] = alike[kind].popleft()
     return found
 
 
@@ -83,6 +86,6 @@ def _kind(item: Json) -> object:
     if not _is_call(item):
         return kind if isinstance(kind, str) else None
     try:
-        return str(item.get("name")), loads(item["arguments"])
+        return str(item.get("name")), dumps(loads(item["arguments"]))
     except NotJson:
         return str(item.get("name")), item["arguments"]
