@@ -242,10 +242,15 @@ def _naming(body: bytes, fed: int) -> Iterator[tuple[int, Json]]:
 
 
 def _line_at(body: bytes, position: int) -> tuple[int, int]:
-    """The begin and end of the line around `position`."""
-    start = 1 + max(body.rfind(end, 0, position) for end in (b"\n", b"\r"))
-    ends = [end for end in (body.find(b"\n", position), body.find(b"\r", position)) if end >= 0]
-    return start, min(ends, default=len(body))
+    """The begin and end of the line around `position`, or of the part of it that is near."""
+    start = max(0, position - MAX_LINE)
+    for line_end in (b"\n", b"\r"):
+        start = max(start, 1 + body.rfind(line_end, start, position))
+    end = position + MAX_LINE
+    for line_end in (b"\n", b"\r"):
+        found = body.find(line_end, position, end)
+        end = found if found >= 0 else end
+    return start, min(end, len(body))
 
 
 def _value(line: bytes) -> Json | None:
