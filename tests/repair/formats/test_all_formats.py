@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.repair.events import CallStart, LeftAsText, ScanEvent
 from dragoman.repair.formats import ALL, NAMES
-from tests.repair.formats.turns import DECLARED, gist, scanned
+from tests.repair.formats.turns import DECLARED, gist, scanned, streamed
 from tests.repair.streams import scanner_of
 from tests.repair.turns import cut
 
@@ -170,6 +170,21 @@ def test_an_opener_that_is_known_by_what_follows_is_recorded_where_it_is_text(te
     events = scanner.feed(text) + scanner.close()
     assert gist(events) == text
     assert [event.why for event in events if isinstance(event, LeftAsText)] == ["without a header"]
+
+
+@pytest.mark.parametrize(
+    ("text", "finish"),
+    [
+        *[(lone, "stop") for lone in ("So <tool_call>\n", "<function=", "[TOOL_CALLS]", "<|cha")],
+        *[(half, "length") for half in ('<tool_call>{"na', "<function=ba", "[TOOL_CALLS]ba")],
+    ],
+)
+def test_a_lone_opener_is_only_text_and_half_a_header_a_call_that_was_cut_off(
+    text: str, finish: str
+) -> None:
+    for pieces in ([text], list(text)):
+        out = streamed(pieces, *ALL)
+        assert (out.content, out.finish) == (text, [finish])
 
 
 QUOTING = ("`", "```\n", '"', "“", "”", "<pre>", "</pre>", "\n", "\n\n", "    ", "> ", "'")
