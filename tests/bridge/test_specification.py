@@ -14,24 +14,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import (
-    CODEX,
-    DIALECTS,
-    GUIDE,
-    OPENAI,
-    OPENRESPONSES,
-    Dialect,
-    choose,
-)
+from dragoman.bridge.responses.dialects import CODEX, GUIDE, OPENAI, OPENRESPONSES, Dialect, choose
 from dragoman.notes import Evidence
 
 from ..wire.test_chat_calls import SHAPES
 from .clients import Listener, Mapping
+from .dialects import EVERY_DIALECT
 from .replying import call, calls, chunk, ended, new_reply, run, text
 
-EVERY_DIALECT = pytest.mark.parametrize(
-    "dialect", DIALECTS.values(), ids=lambda dialect: dialect.name
-)
 ARGUMENTS = '{"command": ["echo","hello"]}'
 TOOL_TURN = [
     calls(call(0, "", name="echo", call_id="call_1")),
