@@ -91,12 +91,13 @@ LEAKED = {
     "an indented first line": "So:\n\n    {}\n",
     "in a list": "- So:\n\n    {}\n",
     "after a mark without its other half": 'a 5" pipe, a ` and <code>\n{}\nThen it is "5".',
-    "after such a mark, and another where the turn ends": "a <code> and\n{}\nThen\n{}",
-    "too far from its other half": "a <code> and\n{}" + " word" * 450 + "</code>",
+    "after such a mark, and another where the turn ends": "a <code>\n{}\nThen\n{}",
+    "too far from its other half": "a <code>\n{}" + " word" * 450 + "</code>",
 }
 NOT_OPEN = {
     "an odd mark": 'A 5" pipe.\n',
     "whole quotations": 'Let\'s look at the "src" folder, “too”. ',
+    "a tag that is mentioned": "I put a <code> tag around it.\n",
     "marks in inline code": 'I put a `"` into `<pre>`.\n',
     "an indented first line": "So:\n\n    ",
 }
