@@ -8,6 +8,7 @@ is short and calls nothing; and most frames that count are read by a template.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
-from ..wire.sse import Frame, FrameSplitter, is_event_stream
+from ..wire.sse import Frame, FrameSplitter, is_event_stream, raws_in
 
 MAX_UNREAD = 256 * 1024
 """Bytes that are kept until they are read: a thousand frames, in some milliseconds."""
@@ -130,19 +131,18 @@ class TurnReader:
         end = 0
         if self._splitter.empty and b"\r" not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
-            for raw in unread[:end].split(b"\n\n"):
-                if _counts(raw, ends):
-                    self._read_frame(Frame(raw + b"\n\n"))
+            for raws in raws_in(unread[:end]):
+                self._read_frames([raw for raw in raws if _counts(raw, ends)])
         for frame in self._splitter.feed(unread[end:]):
             if _counts(frame.raw, ends):
-                self._read_frame(frame)
+                self._read_long(frame)
 
-    def _read_frame(self, frame: Frame) -> None:
-        fitting = self._templates.match(frame)
-        if fitting is not None:
-            self._say(fitting[1].meaning, fitting[0])
-        else:
-            self._read_long(frame)
+    def _read_frames(self, raws: Sequence[bytes]) -> None:
+        for text, said, raw in self._templates.runs(raws):
+            if said is not None:
+                self._say(said, text)
+            else:
+                self._read_long(Frame(raw + b"\n\n"))
 
     def _read_long(self, frame: Frame) -> None:
         try:
@@ -183,4 +183,7 @@ class TurnReader:
 
 def _counts(raw: bytes, ends: bool) -> bool:
     """Whether a frame may say something of a turn, by its bytes."""
-    return b"reasoning" in raw or b"_call" in raw or (ends and turn_end(raw) is not None)
+    find = raw.find  # `in` takes several times longer for bytes
+    if find(b"reasoning") >= 0 or find(b"_call") >= 0:
+        return True
+    return ends and turn_end(raw) is not None

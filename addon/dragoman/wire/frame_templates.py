@@ -9,8 +9,9 @@ place, and only the values that held the text may change.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
@@ -26,6 +27,8 @@ MAX_MISSES = 16
 every chunk."""
 MAX_KNOWN = 3
 """Templates kept of a stream: for its reasoning, its text, and a call."""
+MAX_RUN = 64
+"""Frames that are matched at once: one of them that is odd has them all matched again."""
 _PROBE = "another text"
 
 Meaning = TypeVar("Meaning")
@@ -50,6 +53,31 @@ class FrameTemplate:
                 return None
             literal = half
         return _string(literal) if literal[:1] == b'"' else None
+
+    def texts_in(self, raws: Sequence[bytes]) -> list[str]:
+        """What `text_in` gives for the first of some frames, up to one that does not match, in a
+        tenth of the time.  `raws`: see `TemplateCache.runs`."""
+        head, tail = self.head + b'"', b'"' + self.tail.removesuffix(b"\n\n")
+        begin, end = len(head), -len(tail)
+        literals = []
+        for raw in raws:
+            if not (raw.startswith(head) and raw.endswith(tail)):
+                break
+            literals.append(raw[begin:end])
+        if self.between is not None:
+            again = b'"%b"' % self.between
+            halves = [literal[: (len(literal) - len(again)) // 2] for literal in literals]
+            alike = zip(halves, literals, strict=True)
+            same = itertools.takewhile(lambda pair: pair[1] == pair[0] + again + pair[0], alike)
+            literals = [half for half, _ in same]
+        try:
+            texts = loads(b'["%b"]' % b'","'.join(literals)) if literals else []
+        except NotJson:
+            texts = []
+        if len(texts) == len(literals) and set(map(type, texts)) <= {str}:
+            return texts
+        text = self.text_in(raws[0] + b"\n\n")
+        return [] if text is None else [text]
 
     def around(self, literal: bytes) -> bytes:
         if self.between is None:
@@ -102,6 +130,15 @@ class LooseTemplate:
         """As `FrameTemplate.text_in`."""
         found = self.whole.fullmatch(raw)
         return _string(found["text"]) if found else None
+
+    def texts_in(self, raws: Sequence[bytes]) -> list[str]:
+        """As `FrameTemplate.texts_in`."""
+        texts = []
+        for raw in raws:
+            if (text := self.text_in(raw + b"\n\n")) is None:
+                break
+            texts.append(text)
+        return texts
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
         """The values of the members in a frame that matches."""
@@ -254,6 +291,23 @@ class TemplateCache(Generic[Meaning]):
                     self._known.insert(0, self._known.pop(place))
                 return text, known
         return None
+
+    def runs(self, raws: Sequence[bytes]) -> Iterator[tuple[str, Meaning | None, bytes]]:
+        """Frames, without the two LF that end each, many at a time: the texts, joined, of those in
+        a row that match one template, and its meaning; or else a frame that matches none."""
+        at = 0
+        while at < len(raws):
+            run = raws[at : at + MAX_RUN]
+            for place, known in enumerate(self._known):
+                if texts := known.pattern.texts_in(run):
+                    self._misses = 0
+                    self._known.insert(0, self._known.pop(place))
+                    at += len(texts)
+                    yield "".join(texts), known.meaning, b""
+                    break
+            else:
+                at += 1
+                yield "", None, run[0]
 
     @property
     def wanted(self) -> bool:
