@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from ..wire.chat_text import Passage, passages
 from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, loads
-from ..wire.sse import Frame, FrameSplitter, raws_in
+from ..wire.sse import Frame, FrameSplitter
 from .chunk_templates import only_text, text_of
 from .pending import delta_of
 from .prefilter import holds_text
@@ -69,12 +69,11 @@ class PassedFrames:
             for frame in FrameSplitter().feed(passed):
                 yield from self._said(frame, channel_of)
             return
-        for raws in raws_in(passed):
-            for text, said, raw in self._templates.runs(raws):
-                if said is not None:
-                    yield *said, text
-                else:
-                    yield from self._said(Frame(raw + b"\n\n"), channel_of)
+        for text, said, raw in self._templates.runs(passed):
+            if said is not None:
+                yield *said, text
+            else:
+                yield from self._said(Frame(raw), channel_of)
 
     def _said(self, frame: Frame, channel_of: ChannelOf) -> list[PassedText]:
         if not holds_text(frame.raw):

@@ -8,7 +8,6 @@ is short and calls nothing; and most frames that count are read by a template.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +19,7 @@ from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
-from ..wire.sse import Frame, FrameSplitter, is_event_stream, raws_in
+from ..wire.sse import Frame, FrameSplitter, is_event_stream
 
 MAX_UNREAD = 256 * 1024
 """Bytes that are kept until they are read: a thousand frames, in some milliseconds."""
@@ -131,18 +130,14 @@ class TurnReader:
         end = 0
         if self._splitter.empty and b"\r" not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
-            for raws in raws_in(unread[:end]):
-                self._read_frames([raw for raw in raws if _counts(raw, ends)])
+            for text, said, raw in self._templates.runs(unread[:end]):
+                if said is not None:
+                    self._say(said, text)
+                elif self._templates.wanted or _counts(raw, ends):
+                    self._read_long(Frame(raw))
         for frame in self._splitter.feed(unread[end:]):
             if _counts(frame.raw, ends):
                 self._read_long(frame)
-
-    def _read_frames(self, raws: Sequence[bytes]) -> None:
-        for text, said, raw in self._templates.runs(raws):
-            if said is not None:
-                self._say(said, text)
-            else:
-                self._read_long(Frame(raw + b"\n\n"))
 
     def _read_long(self, frame: Frame) -> None:
         try:

@@ -9,9 +9,8 @@ place, and only the values that held the text may change.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
@@ -54,30 +53,32 @@ class FrameTemplate:
             literal = half
         return _string(literal) if literal[:1] == b'"' else None
 
-    def texts_in(self, raws: Sequence[bytes]) -> list[str]:
-        """What `text_in` gives for the first of some frames, up to one that does not match, in a
-        tenth of the time.  `raws`: see `TemplateCache.runs`."""
-        head, tail = self.head + b'"', b'"' + self.tail.removesuffix(b"\n\n")
-        begin, end = len(head), -len(tail)
-        literals = []
-        for raw in raws:
-            if not (raw.startswith(head) and raw.endswith(tail)):
+    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], int]:
+        """What `text_in` gives for some of these whole frames in a row, from `begin` on, in a tenth
+        of the time; and where those end.  No text if the first does not match."""
+        head, tail = self.head + b'"', b'"' + self.tail
+        again = b"" if self.between is None else b'"%b"' % self.between
+        literals, ends, at = [], [begin], begin
+        while frames.startswith(head, at) and len(literals) < MAX_RUN:
+            end = frames.find(b"\n\n", at + len(head)) + 2
+            if not frames.endswith(tail, at, end):
                 break
-            literals.append(raw[begin:end])
-        if self.between is not None:
-            again = b'"%b"' % self.between
-            halves = [literal[: (len(literal) - len(again)) // 2] for literal in literals]
-            alike = zip(halves, literals, strict=True)
-            same = itertools.takewhile(lambda pair: pair[1] == pair[0] + again + pair[0], alike)
-            literals = [half for half, _ in same]
+            literal = frames[at + len(head) : end - len(tail)]
+            if again:
+                half = literal[: (len(literal) - len(again)) // 2]
+                if literal != half + again + half:
+                    break
+                literal = half
+            literals.append(literal)
+            ends.append(at := end)
         try:
             texts = loads(b'["%b"]' % b'","'.join(literals)) if literals else []
         except NotJson:
             texts = []
-        if len(texts) == len(literals) and set(map(type, texts)) <= {str}:
-            return texts
-        text = self.text_in(raws[0] + b"\n\n")
-        return [] if text is None else [text]
+        if len(texts) != len(literals) or set(map(type, texts)) - {str}:
+            text = self.text_in(frames[begin : ends[1]])
+            texts = [] if text is None else [text]
+        return texts, ends[len(texts)]
 
     def around(self, literal: bytes) -> bytes:
         if self.between is None:
@@ -131,14 +132,16 @@ class LooseTemplate:
         found = self.whole.fullmatch(raw)
         return _string(found["text"]) if found else None
 
-    def texts_in(self, raws: Sequence[bytes]) -> list[str]:
+    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], int]:
         """As `FrameTemplate.texts_in`."""
-        texts = []
-        for raw in raws:
-            if (text := self.text_in(raw + b"\n\n")) is None:
+        texts: list[str] = []
+        while found := self.whole.match(frames, begin):
+            text = _string(found["text"])
+            if text is None or not frames.endswith(b"\n\n", begin, found.end()):
                 break
             texts.append(text)
-        return texts
+            begin = found.end()
+        return texts, begin
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
         """The values of the members in a frame that matches."""
@@ -292,22 +295,23 @@ class TemplateCache(Generic[Meaning]):
                 return text, known
         return None
 
-    def runs(self, raws: Sequence[bytes]) -> Iterator[tuple[str, Meaning | None, bytes]]:
-        """Frames, without the two LF that end each, many at a time: the texts, joined, of those in
-        a row that match one template, and its meaning; or else a frame that matches none."""
+    def runs(self, frames: bytes) -> Iterator[tuple[str, Meaning | None, bytes]]:
+        """Whole frames with LF line ends: the texts, joined, of some in a row that match a
+        template, and its meaning; or else a frame that matches none."""
         at = 0
-        while at < len(raws):
-            run = raws[at : at + MAX_RUN]
+        while at < len(frames):
             for place, known in enumerate(self._known):
-                if texts := known.pattern.texts_in(run):
+                texts, end = known.pattern.texts_in(frames, at)
+                if texts:
                     self._misses = 0
                     self._known.insert(0, self._known.pop(place))
-                    at += len(texts)
                     yield "".join(texts), known.meaning, b""
                     break
             else:
-                at += 1
-                yield "", None, run[0]
+                end = frames.find(b"\n\n", at) + 2
+                end = end if end >= 2 else len(frames)
+                yield "", None, frames[at:end]
+            at = end
 
     @property
     def wanted(self) -> bool:
