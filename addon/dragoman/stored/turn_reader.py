@@ -130,19 +130,14 @@ class TurnReader:
         end = 0
         if self._splitter.empty and b"\r" not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
-            for raw in unread[:end].split(b"\n\n"):
-                if _counts(raw, ends):
-                    self._read_frame(Frame(raw + b"\n\n"))
+            for text, said, raw in self._templates.runs(unread[:end]):
+                if said is not None:
+                    self._say(said, text)
+                elif self._templates.wanted or _counts(raw, ends):
+                    self._read_long(Frame(raw))
         for frame in self._splitter.feed(unread[end:]):
             if _counts(frame.raw, ends):
-                self._read_frame(frame)
-
-    def _read_frame(self, frame: Frame) -> None:
-        fitting = self._templates.match(frame)
-        if fitting is not None:
-            self._say(fitting[1].meaning, fitting[0])
-        else:
-            self._read_long(frame)
+                self._read_long(frame)
 
     def _read_long(self, frame: Frame) -> None:
         try:
@@ -183,4 +178,7 @@ class TurnReader:
 
 def _counts(raw: bytes, ends: bool) -> bool:
     """Whether a frame may say something of a turn, by its bytes."""
-    return b"reasoning" in raw or b"_call" in raw or (ends and turn_end(raw) is not None)
+    find = raw.find  # `in` takes several times longer for bytes
+    if find(b"reasoning") >= 0 or find(b"_call") >= 0:
+        return True
+    return ends and turn_end(raw) is not None
