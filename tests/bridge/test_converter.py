@@ -25,6 +25,7 @@ from .replying import (
     calls,
     chunk,
     ended,
+    feed,
     new_reply,
     run,
     run_body,
@@ -108,7 +109,7 @@ def run_bytes_unchecked(pieces: list[bytes], dialect: Dialect) -> list[Frame]:
     frames = reply.open()
     for piece in pieces:
         for frame in splitter.feed(piece):
-            frames += reply.feed(frame)
+            frames += feed(reply, frame)
     return frames + reply.close()
 
 
@@ -119,7 +120,7 @@ def test_a_delta_leaves_in_the_call_that_brought_it() -> None:
     wanted += ['{"city":', '"Zürich"}', "*** Begin", " Patch\né"]
     got = []
     for value in RICH:
-        for frame in reply.feed(Frame(sse([value], done=False))):
+        for frame in feed(reply, Frame(sse([value], done=False))):
             event = json.loads(frame.data or b"")
             if event.get("delta"):
                 got.append(event["delta"])
@@ -135,20 +136,20 @@ def test_the_start_leaves_with_the_headers_and_only_once() -> None:
     ]
     assert reply.open() == []
     later = new_reply(Evidence())
-    assert [frame.raw for frame in later.feed(Frame(b": hello\n\n"))] == [f.raw for f in first]
+    assert [frame.raw for frame in feed(later, Frame(b": hello\n\n"))] == [f.raw for f in first]
 
 
 def test_heartbeats_come_only_between_the_start_and_the_terminal() -> None:
     reply = new_reply(Evidence())
     assert reply.heartbeat() == []
     frames = reply.open() + reply.heartbeat()
-    frames += reply.feed(Frame(sse([text("x")], done=False))) + reply.heartbeat()
+    frames += feed(reply, Frame(sse([text("x")], done=False))) + reply.heartbeat()
     check_prefix(frames, OPENAI)
     assert b'"delta":""' in frames[-1].raw
     reply.close()
     assert reply.writer.ended
     assert reply.heartbeat() == []
-    assert reply.feed(Frame(sse([text("late")], done=False))) == []
+    assert feed(reply, Frame(sse([text("late")], done=False))) == []
     assert reply.close() == []
     assert reply.fail("server_error", "late") == []
 
@@ -552,7 +553,7 @@ def test_a_heartbeat_after_a_call_was_left_knows_of_it(dialect: Dialect) -> None
     reply = new_reply(Evidence(), dialect)
     frames = reply.open()
     for value in [calls(call(0, '{"a', name="echo")), chunk(finish="length")]:
-        frames += reply.feed(Frame(sse([value], done=False))) + reply.heartbeat()
+        frames += feed(reply, Frame(sse([value], done=False))) + reply.heartbeat()
     story = check(frames + reply.heartbeat() + reply.close(), dialect)
     assert story.response["status"] == "incomplete"
 
@@ -563,7 +564,7 @@ def test_a_reply_that_is_cancelled_ends_no_call(arguments: str, dialect: Dialect
     reply = new_reply(Evidence(), dialect)
     frames = reply.open()
     for value in [text("a"), calls(call(0, arguments, name="echo"))]:
-        frames += reply.feed(Frame(sse([value], done=False)))
+        frames += feed(reply, Frame(sse([value], done=False)))
     raw = b"".join(frame.raw for frame in frames + reply.cancel())
     assert raw.count(b"event: response.output_item.done") == 1
     assert [item["status"] for item in reply.response["output"]] == ["completed", "incomplete"]
@@ -582,7 +583,7 @@ def head_told(name: str, *, tools: Mapping[str, Tool] = TOOLS) -> tuple[bool, bo
     reply.open()
     told = []
     for value in (calls(call(0, "", name=name)), calls(call(0, "{"))):
-        frames = reply.feed(Frame(sse([value], done=False)))
+        frames = feed(reply, Frame(sse([value], done=False)))
         told.append(b"output_item.added" in b"".join(frame.raw for frame in frames))
     return told[0], told[1]
 
@@ -608,7 +609,7 @@ def test_heartbeats_before_the_arguments_are_no_arguments(
     reply = new_reply(Evidence(), dialect)
     frames = reply.open()
     for value in values:
-        frames += reply.feed(Frame(sse([value], done=False))) + reply.heartbeat()
+        frames += feed(reply, Frame(sse([value], done=False))) + reply.heartbeat()
     frames += reply.close()
     (item,) = check(frames, dialect).items
     if name == "exec":
@@ -716,8 +717,8 @@ def test_invalid_arguments_are_recorded_however_long(arguments: str, invalid: bo
 def test_a_call_item_is_closed_with_the_finish_reason_not_with_the_usage() -> None:
     reply = new_reply(Evidence())
     reply.open()
-    reply.feed(Frame(sse([calls(call(0, "{}", name="echo"))], done=False)))
-    frames = reply.feed(Frame(sse([chunk(finish="tool_calls")], done=False)))
+    feed(reply, Frame(sse([calls(call(0, "{}", name="echo"))], done=False)))
+    frames = feed(reply, Frame(sse([chunk(finish="tool_calls")], done=False)))
     assert b"response.output_item.done" in frames[-1].raw
     assert not reply.writer.ended
 
@@ -832,7 +833,7 @@ def test_what_comes_after_the_finish_reason_is_still_told() -> None:
 
 def test_an_upstream_that_dies_fails_the_turn_and_closes_what_is_open() -> None:
     reply = new_reply(Evidence())
-    frames = reply.open() + reply.feed(Frame(sse([text("a")], done=False)))
+    frames = reply.open() + feed(reply, Frame(sse([text("a")], done=False)))
     frames += reply.fail("server_error", "connection reset")
     story = check_prefix(frames, OPENAI)
     assert story.events[-2]["message"] == "connection reset"
@@ -842,8 +843,8 @@ def test_an_upstream_that_dies_fails_the_turn_and_closes_what_is_open() -> None:
 def test_an_upstream_that_dies_after_the_finish_reason_has_lost_only_its_usage() -> None:
     reply = new_reply(Evidence())
     frames = reply.open()
-    frames += reply.feed(Frame(sse([text("a"), chunk(finish="stop")][:1], done=False)))
-    frames += reply.feed(Frame(sse([chunk(finish="stop")], done=False)))
+    frames += feed(reply, Frame(sse([text("a"), chunk(finish="stop")][:1], done=False)))
+    frames += feed(reply, Frame(sse([chunk(finish="stop")], done=False)))
     frames += reply.fail("server_error", "connection reset")
     assert check_prefix(frames, OPENAI).response["status"] == "completed"
 
@@ -870,7 +871,7 @@ def test_comments_other_fields_and_broken_events_are_passed_over() -> None:
 def test_a_piece_of_an_oversized_event_is_skipped_and_recorded() -> None:
     evidence = Evidence()
     reply = new_reply(evidence)
-    reply.feed(Frame(b"data: {", whole=False))
+    feed(reply, Frame(b"data: {", whole=False))
     assert not evidence.empty
 
 
