@@ -127,6 +127,12 @@ def new_reply(
     )
 
 
+def feed(reply: ReplyConverter, frame: Frame) -> list[Frame]:
+    """One frame of the upstream's; returns its events."""
+    reply.take(frame)
+    return reply.drain()
+
+
 def run(
     values: Iterable[Any],
     dialect: Dialect = OPENAI,
@@ -148,9 +154,9 @@ def run_bytes(
     splitter = FrameSplitter()
     for piece in pieces:
         for frame in splitter.feed(piece):
-            frames += reply.feed(frame)
+            frames += feed(reply, frame)
     for frame in splitter.close():
-        frames += reply.feed(frame)
+        frames += feed(reply, frame)
     frames += reply.close()
     story = check(frames, dialect)
     assert story.response == reply.response
