@@ -27,8 +27,8 @@ _SAFE = 16
 """Characters before a window's end: a number that ends there may continue after it."""
 WRITTEN_VALUES = 1000
 """JSON values that are written by one call: some tenths of a millisecond."""
-LONG_STRING = 256 * 1024
-"""Characters of a string that are written by one call: a millisecond."""
+LONG_STRING = 64 * 1024
+"""Characters of a string that are written by one call: some tenths of a millisecond."""
 _COUNTED = 1024 * 1024
 _BLANKS = " \t\n\r"
 _NEXT = re.compile(r"[ \t\n\r]*([,\]}:]?)[ \t\n\r]*").match

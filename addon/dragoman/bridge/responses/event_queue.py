@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from ...wire import sse
 from ...wire.json_codec import Json, dumps
+from ...wire.json_slices import LONG_STRING
 from ...wire.slices import Slices
 from ...wire.sse import Frame
 from .long_texts import LongTexts
@@ -123,8 +124,11 @@ class EventQueue:
         pieces = yield from self.long.writing(body)
         if not body["sequence_number"]:
             self.first_size = sum(map(len, pieces))
-        if not self.waits or len(pieces) == 1:
+        if not self.waits or sum(map(len, pieces)) <= LONG_STRING:
             self._written.append(sse.encode(*pieces, event=body["type"]))
             return
         around = sse.encode(b"", event=body["type"]).raw
-        self._written += [Frame(around[:-2]), *map(Frame, pieces), Frame(around[-2:])]
+        for piece in (around[:-2], *pieces, around[-2:]):
+            for begin in range(0, len(piece), LONG_STRING):
+                self._written.append(Frame(piece[begin : begin + LONG_STRING]))
+                yield

@@ -31,7 +31,7 @@ from ...wire.json_slices import LONG_STRING, writing
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
 from ...wire.sse import DONE, Frame
-from ..envelope import seal
+from ..envelope import MAX_SEALED, seal
 from ..turn_context import Tool
 from . import output_items as items
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS
@@ -77,6 +77,8 @@ class Writer:
         self.events = EventQueue()
         self.characters = 0
         """How much text has been written, for an estimate of its tokens."""
+        self.unsealed = False
+        """Whether a reasoning was too long for that."""
         self._open: OpenPart | None = None
         self._cuts: list[Any] = []
         """Of each text, with it; a structured call's name and arguments; heartbeats in between."""
@@ -278,7 +280,10 @@ class Writer:
         if opened.part.item == "call":
             self._require_text_call(opened.item, text)
         elif opened.part.item == "reasoning" and self.seals:
-            opened.item["encrypted_content"] = seal(text)
+            if len(text) > MAX_SEALED:
+                self.unsealed = True
+            else:
+                opened.item["encrypted_content"] = seal(text)
         self._item_done(opened.item, status)
 
     def _leave_item(self) -> None:
