@@ -98,7 +98,7 @@ def test_whatever_comes_without_end_ends_the_turn(
     assert peak < 20 * BOUND
 
 
-FED = 110_000
+FED = 101_000
 """Python 3.11 joins what is written into a text after 100,000 pieces, and not before."""
 
 
