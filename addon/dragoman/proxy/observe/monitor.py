@@ -134,7 +134,7 @@ class FlowMonitor:
             logger.exception("%s: what was done could not be shown", name_of(flow))
         finally:
             if flow.response and isinstance(flow.response.stream, LiveStream | WatchedStream):
-                # mitmweb keeps flows; they need not keep all that worked on them.
+                # A flow that is kept need not keep the stages that worked on it.
                 flow.response.stream = True
 
     @staticmethod
