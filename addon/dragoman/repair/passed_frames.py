@@ -98,6 +98,7 @@ class PassedFrames:
         """Keep the last only, if code neither begins nor ends in the others; where code may
         have begun before them, that is not to be asked."""
         passed = b"".join(self._pieces)
+        self._pieces = [passed]
         if _TICKS.search(passed):
             return False
         begin = passed.find(b"\n\n", len(passed) - _LAST) + 2

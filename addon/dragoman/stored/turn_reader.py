@@ -86,6 +86,8 @@ class TurnReader:
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
         kept before this is sent; the length of it if none does."""
+        if self._has_read_all and sent.endswith(b"\n\n") and not _counts(sent):
+            return len(sent)
         self._unread.append(sent)
         self._size += len(sent)
         end = turn_end(sent)
@@ -96,6 +98,11 @@ class TurnReader:
         self._read(ends=True)
         kept = any(t.ended and t.calls and t.thoughts for t in self._turns.values())
         return end if kept and not self._called_first else len(sent)
+
+    @property
+    def _has_read_all(self) -> bool:
+        """Whether nothing that counts has come yet."""
+        return not (self._unread or self._turns) and self._splitter.empty
 
     def take(self, *, last: bool = False) -> list[Turn]:
         """The turns with calls and reasoning that have ended since the last time; `last`: the
@@ -133,10 +140,10 @@ class TurnReader:
             for text, said, raw in self._templates.runs(unread[:end]):
                 if said is not None:
                     self._say(said, text)
-                elif self._templates.wanted or _counts(raw, ends):
+                elif self._templates.wanted or _counts(raw, ends=ends):
                     self._read_long(Frame(raw))
         for frame in self._splitter.feed(unread[end:]):
-            if _counts(frame.raw, ends):
+            if _counts(frame.raw, ends=ends):
                 self._read_long(frame)
 
     def _read_long(self, frame: Frame) -> None:
@@ -176,9 +183,10 @@ class TurnReader:
         return turn
 
 
-def _counts(raw: bytes, ends: bool) -> bool:
-    """Whether a frame may say something of a turn, by its bytes."""
-    find = raw.find  # `in` takes several times longer for bytes
-    if find(b"reasoning") >= 0 or find(b"_call") >= 0:
+def _counts(raw: bytes, *, ends: bool = False) -> bool:
+    """Whether there may be a thought or a call in one or more frames, by their bytes; or a finish
+    reason, if one `ends` a turn."""
+    # `in` takes several times longer for bytes.
+    if raw.find(b"reasoning") >= 0 or raw.find(b"_call") >= 0:
         return True
     return ends and turn_end(raw) is not None
