@@ -155,7 +155,8 @@ class ChatStreamRepair:
         part = like.channel.part()
         self._scan(part, [Passage(like.fields, text)])
         like.channel.decide()
-        self._waiting.add(PendingFrame(frame, [part]))
+        exact = isinstance(known.pattern, FrameTemplate)
+        self._waiting.add(PendingFrame(frame, [part], like=like.chunk if exact else None))
         out = self._let_out()
         if not self._waiting:
             known.meaning = like.now(known.pattern, text, before, part, out)
@@ -168,7 +169,7 @@ class ChatStreamRepair:
         self._let_out()
         if taken and said and not self._waiting:
             channel = taken.parts[0].channel
-            like = ChunkTemplate(channel, said.fields)
+            like = ChunkTemplate(channel, said.fields, taken.chunk)
             self._templates.learn(frame, said.text, len(said.fields), text_of, like)
 
     def _let_out(self) -> list[Frame]:
@@ -182,11 +183,15 @@ class ChatStreamRepair:
     def _settle(self) -> None:
         if self._waiting.too_many:
             self._give_up()
-        if self._channels and not any(channel.scanner.looks for channel in self._channels):
+        looks = not self._channels
+        resting = quiet = not self._waiting
+        for channel in self._channels:
+            looks = looks or channel.scanner.looks
+            resting = resting and channel.resting
+            quiet = quiet and resting and channel.quiet
+        if not looks:
             self._prefilter.look_for(NO_FORMATS)
-        resting = not self._waiting and all(channel.resting for channel in self._channels)
-        self._prefilter.resting = resting
-        self._prefilter.quiet = resting and all(channel.quiet for channel in self._channels)
+        self._prefilter.resting, self._prefilter.quiet = resting, resting and quiet
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
