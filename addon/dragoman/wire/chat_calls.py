@@ -33,7 +33,7 @@ from .slices import Slices, emptied
 MANY = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for nearly every chunk of a call
 class CallDelta:
     """An element of a chunk's ``tool_calls``; missing fields are empty."""
 
