@@ -37,7 +37,7 @@ from ..wire.errors import Refused
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.responses import ID_PREFIXES
 from ..wire.slices import drained
-from ..wire.sse import HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
+from ..wire.sse import HEARTBEAT, FrameSplitter, is_event_stream, joined
 from ..wire.usage import estimating
 from .exchange import Exchange
 from .fixture import IncompleteError, require_whole
@@ -237,14 +237,10 @@ def normal(body: bytes) -> bytes:
     """`body` without heartbeats, and with placeholders for what differs from run to run."""
     if is_event_stream(body):
         frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
-        body = joined(frame for frame in frames if not _is_heartbeat(frame))
+        body = joined(f for f in frames if f != HEARTBEAT and not _HEARTBEAT.match(f.raw))
     for pattern, replacement in _PASSING:
         body = pattern.sub(replacement, body)
     return body
-
-
-def _is_heartbeat(frame: Frame) -> bool:
-    return frame == HEARTBEAT or _HEARTBEAT.match(frame.raw) is not None
 
 
 def _lines(body: bytes) -> list[str]:

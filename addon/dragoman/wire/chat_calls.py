@@ -16,8 +16,8 @@ deltas mixed.  Which call a delta belongs to is decided here and nowhere else:
   call: what a model did not mean must not run;
 - a delta without a name at an index of its own continues the latest call, whatever its id,
   as long as the arguments of that are not complete;
-- a name that is not declared, and with the next delta's name is or begins a declared one,
-  was cut over the two.
+- a name that is not declared, and with the next delta's name is or begins a declared one, or
+  an id made of it (``functions.bash:0``), was cut over the two.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from .json_progress import JsonProgress, Status
 from .slices import Slices, emptied
 
 MANY = 1024
+ID_PREFIX = "functions."
+"""With which the ids of Kimi's calls begin."""
 
 
 @dataclass(slots=True)  # not frozen: one is made for nearly every chunk of a call
@@ -239,7 +241,10 @@ class CallAssembler:
         if delta.name == call.name or {delta.name, call.name} <= self._names:
             return False
         name = call.name + delta.name
-        return any(declared.startswith(name) for declared in self._names)
+        head, colon, index = name.removeprefix(ID_PREFIX).partition(":")
+        if colon:
+            return head in self._names and (not index or index.isdigit())
+        return ID_PREFIX.startswith(name) or any(each.startswith(head) for each in self._names)
 
 
 def _shares_id(delta: CallDelta, call: Call) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...wire.chat_text import reasoning
-from ...wire.json_codec import Json, NotJson, dumps, loads
+from ...wire.json_codec import Json, NotJson, dumps, loads, string
 from ...wire.json_slices import WINDOW, reading
 from ...wire.slices import Slices, emptied
 from ..model_families import Family
@@ -146,7 +146,7 @@ class _History:
         changed: Json = {}
         if output.get("tool_call_id") != call.sent_id:
             changed["tool_call_id"] = call.sent_id
-        if (name := _text(output.get("name"))) != (sent := self._tool_names.sent(name)):
+        if (name := string(output.get("name"))) != (sent := self._tool_names.sent(name)):
             changed["name"] = sent
         return output | changed if changed else output
 
@@ -199,7 +199,7 @@ class _History:
         function = tool_call.get("function") if isinstance(tool_call, dict) else None
         if not isinstance(function, dict):
             return tool_call, None
-        given, name = _text(tool_call.get("id")), _text(function.get("name"))
+        given, name = string(tool_call.get("id")), string(function.get("name"))
         changed: Json = {}
         if (sent_name := self._tool_names.sent(name)) != name:
             changed["name"] = name = sent_name
@@ -240,7 +240,7 @@ class _History:
     def _answer(self, message: Json) -> None:
         """Give it to the first call of its id that waits; else it has lost its call."""
         segment = self._segment
-        given = _text(message.get("tool_call_id"))
+        given = string(message.get("tool_call_id"))
         waiting = segment.waiting.get(given)
         if waiting:
             if segment.others:
@@ -293,10 +293,6 @@ _SAYING = ("tool_calls", "function_call", "refusal", "audio")
 """What an assistant's message says beside its text."""
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _is_null(message: Json) -> bool:
     is_said = message.get("content") is not None or any(map(message.get, _SAYING))
     return message.get("role") == "assistant" and not is_said
@@ -321,7 +317,7 @@ def _joined(one: Any, other: Any) -> Any:
             for each in (one, other)
         )
         return [part for each in parts for part in each]
-    return "\n\n".join(filter(None, map(_text, (one, other))))
+    return "\n\n".join(filter(None, map(string, (one, other))))
 
 
 def _object_text(arguments: Any) -> Slices[str | None]:

@@ -15,7 +15,7 @@ from io import StringIO
 from typing import Any
 
 from ...wire import responses
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, string
 from ...wire.responses import DELTAS, DONES, TextEvents
 from ..responses.event_writer import ProseKind
 from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
@@ -49,8 +49,7 @@ class HostText:
 
 def id_of(item: Json) -> str:
     """The id by which events name an item; llama.cpp gives a call no other than its call's."""
-    value = item.get("id") or item.get("call_id")
-    return value if isinstance(value, str) else ""
+    return string(item.get("id") or item.get("call_id"))
 
 
 class HostItems:

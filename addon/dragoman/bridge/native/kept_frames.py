@@ -12,7 +12,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from ...wire.frame_templates import learn
-from ...wire.json_codec import Json, NotJson, loads
+from ...wire.json_codec import Json, NotJson, loads, string
 from ...wire.responses import is_event
 from ...wire.sse import Frame, FrameSplitter
 from .host_items import HostItems, HostText
@@ -117,5 +117,4 @@ def _loose(part: bytes) -> bytes:
 
 
 def _delta_of(event: Any) -> str:
-    delta = event.get("delta") if isinstance(event, dict) else None
-    return delta if isinstance(delta, str) else ""
+    return string(event.get("delta")) if isinstance(event, dict) else ""

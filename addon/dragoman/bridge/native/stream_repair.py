@@ -26,7 +26,7 @@ from ...repair.events import LeftAsText, ScanEvent
 from ...repair.formats.active import ActiveFormats
 from ...repair.pending import Policy, note_piece
 from ...repair.scanner import Scanner
-from ...wire.json_codec import Json, dumps
+from ...wire.json_codec import Json, dumps, string
 from ...wire.responses import DELTAS, DONES, TERMINALS
 from ...wire.slices import drained
 from ...wire.sse import Frame, encode
@@ -265,8 +265,7 @@ class ResponsesStreamRepair:
     @property
     def _model(self) -> str:
         """What the reply calls its model."""
-        model = (self._host.response or {}).get("model")
-        return model if isinstance(model, str) else ""
+        return string((self._host.response or {}).get("model"))
 
     def _begins_text(self, event: Json) -> bool:
         if not (self._formats.look_back and self._tools.declared):

@@ -13,7 +13,7 @@ from ...repair.events import LeftAsText, ScanEvent, Text
 from ...repair.formats import at_markers
 from ...repair.scanner import Scanner
 from ...wire import responses
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, array
 from ...wire.responses import DELTAS, DONES, TextEvents
 from .host_items import HostItems, Key
 from .terminal import places_of
@@ -95,8 +95,7 @@ def item_events(place: int, item: Json, host: HostItems) -> Iterator[Json]:
 
 
 def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
-    output = response.get("output")
-    entries = output if isinstance(output, list) else []
+    entries = array(response.get("output"))
     new = max(host.items, default=-1) + 1
     for entry, known in zip(entries, places_of(entries, host.items), strict=True):
         if not (isinstance(entry, dict) and any(_parts(entry))):
@@ -145,7 +144,6 @@ def _deltas(text: str, events: TextEvents, where: Json) -> Iterator[Json]:
 
 def _parts(item: Json) -> Iterator[tuple[str, int, Json]]:
     for holder in ("summary", "content") if item.get("type") in ("message", "reasoning") else ():
-        parts = item.get(holder)
-        for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        for index, part in enumerate(array(item.get(holder))):
             if isinstance(part, dict):
                 yield holder, index, part

@@ -312,6 +312,8 @@ class ReplyConverter:
             return
         if not self.writer.response["output"]:
             self._evidence.note("empty turn")
+        if self.writer.unsealed:
+            self._evidence.note("left out", "the sealed form of a long reasoning")
         if finish is None or finish == "completed":
             self.writer.complete(self._usage())
         else:

@@ -11,6 +11,7 @@ from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_text import reasoning
+from ...wire.json_codec import string
 from .sequencer import OutputSequencer, Target
 from .think_tags import SplitText, ThinkSplitter
 
@@ -51,7 +52,7 @@ class DeltaReader:
                 self._content(content, whole=whole)
         elif isinstance(content, list):
             self._parts(content)
-        if refusal := chat_delta.text(delta.get("refusal")):
+        if refusal := string(delta.get("refusal")):
             self.end_content()
             self._sequencer.prose("refusal", refusal)
         if delta.get("annotations"):

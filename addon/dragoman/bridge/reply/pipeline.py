@@ -140,6 +140,9 @@ class BridgePipeline:
             working = next(work, _ENDED) is not _ENDED
             if send is None:
                 events.clear()
-            else:
-                send((yield from events.draining()))
+            while send is not None and events.step():
+                send(events.written())
+                yield
+            if send is not None:
+                send(events.written())
             yield

@@ -22,7 +22,7 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.errors import Refused
-from ...wire.json_codec import dumps
+from ...wire.json_codec import array, dumps
 from ...wire.slices import Slices
 from ..conversation import (
     AssistantText,
@@ -85,7 +85,7 @@ def messages(
 def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[str, Any]]:
     for index, item in enumerate(earlier):
         yield f"an earlier item ({index})", item
-    for index, item in enumerate(value if isinstance(value, list) else ()):
+    for index, item in enumerate(array(value)):
         yield f"{path}[{index}]", item
 
 

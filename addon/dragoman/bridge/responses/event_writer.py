@@ -14,13 +14,12 @@ illegal order cannot be expressed:
 - the terminal's ``output`` is the list of the items that were closed or left, and by
   then all are.
 
-A delta costs no more than its own length.  From the response and its `Writer.cuts` the same
-events can be made again: `event_replay`.
+A delta costs no more than its own length.  From the response and its `Writer.writing_cuts` the
+same events can be made again: `event_replay`.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -28,10 +27,11 @@ from ...wire.chat_end import IncompleteReason
 from ...wire.error_codes import official_code
 from ...wire.errors import UpstreamError
 from ...wire.json_codec import Json, dumps, quoted
+from ...wire.json_slices import LONG_STRING, writing
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
 from ...wire.sse import DONE, Frame
-from ..envelope import seal
+from ..envelope import MAX_SEALED, seal
 from ..turn_context import Tool
 from . import output_items as items
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS
@@ -77,14 +77,12 @@ class Writer:
         self.events = EventQueue()
         self.characters = 0
         """How much text has been written, for an estimate of its tokens."""
-        self._snapshot_size = 0
-        """Bytes of the event that opened the response."""
+        self.unsealed = False
+        """Whether a reasoning was too long for that."""
         self._open: OpenPart | None = None
         self._cuts: list[Any] = []
-        """Of each text; a structured call's name and arguments; heartbeats in between."""
+        """Of each text, with it; a structured call's name and arguments; heartbeats in between."""
         self._error: Json | None = None
-        self.end_frames = 0
-        """How many frames are the end: a client that has any of them may ask for the response."""
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
         self._prose: dict[ProseKind, StreamedPart] = {
@@ -98,11 +96,15 @@ class Writer:
         """The response object; its ``output`` holds the items that have ended."""
         return self._response | {"output": list(self._output)}
 
-    @property
-    def cuts(self) -> bytes:
+    def writing_cuts(self) -> Slices[bytes]:
         """What `event_replay` needs beside the `response`, once that has ended: JSON."""
         how = {"dialect": self._dialect.name, "prior": self._prior, "error": self._error}
-        return dumps(how | {"cuts": [[*x] if isinstance(x, array) else x for x in self._cuts]})
+        written = []
+        for cut in self._cuts:
+            of_text = isinstance(cut, tuple)
+            written.append((yield from cut[0].writing(cut[1]) if of_text else writing(cut)))
+            yield
+        return b"".join((dumps(how)[:-1], b',"cuts":[', b",".join(written), b"]}"))
 
     @property
     def in_text(self) -> bool:
@@ -123,9 +125,9 @@ class Writer:
         """`response.created` and `response.in_progress`, the first time."""
         if not self.started:
             self.started = True
-            created = self.events.add("response.created", response=self._response)
-            self._snapshot_size = len(created.raw)
-            self.events.add("response.in_progress", response=self._response)
+            response = self.response
+            self.events.add_final("response.created", response=response)
+            self.events.add_final("response.in_progress", response=response)
 
     def heartbeat(self) -> None:
         """An event without news; none before the start or after the end.  Fields of the request
@@ -139,9 +141,9 @@ class Writer:
         elif self._open is not None:
             self.more("")
         else:
-            large = self._snapshot_size + self.characters > LARGE
+            large = self.events.first_size + self.characters > LARGE
             without: Json = {"tools": [], "instructions": None} if large else {}
-            self.events.add("response.in_progress", response=self._response | without)
+            self.events.add_final("response.in_progress", response=self.response | without)
 
     def complete(self, usage: Json) -> None:
         """The turn is whole; see `Dialect.required_action`."""
@@ -184,7 +186,8 @@ class Writer:
         self.events.add_final(event, response=self._response)
         if self._dialect.done_marker:
             self.events.frames.append(DONE)
-        self.end_frames = 1 + self._dialect.done_marker + ("required_action" in self._response)
+        # A client that has any of them may ask for the response.
+        self.events.hold_end(1 + self._dialect.done_marker + ("required_action" in self._response))
         self.ended = True
 
     # Text
@@ -238,7 +241,8 @@ class Writer:
         self.close_item()
         call_id = self._call_id(wanted_id)
         status = fields.get("status", "completed")
-        item = self._add_item(fields | {"call_id": call_id, "status": "in_progress"})
+        fields = fields | {"call_id": call_id, "status": "in_progress"}
+        item = self._add_item(fields, whole=True)
         self.characters += len(arguments)
         self._cuts.append({"name": tool.name, "arguments": arguments})
         self._require(call_id, tool.name, arguments)
@@ -249,7 +253,8 @@ class Writer:
         self.close_item()
         self.characters += len(summary)
         self._cuts.append({"compaction": len(summary)})
-        item = self._add_item({"type": "compaction", "encrypted_content": seal(summary)})
+        fields = {"type": "compaction", "encrypted_content": seal(summary)}
+        item = self._add_item(fields, whole=True)
         self._item_done(item, "completed")
 
     def _call_id(self, wanted: str) -> str:
@@ -275,7 +280,10 @@ class Writer:
         if opened.part.item == "call":
             self._require_text_call(opened.item, text)
         elif opened.part.item == "reasoning" and self.seals:
-            opened.item["encrypted_content"] = seal(text)
+            if len(text) > MAX_SEALED:
+                self.unsealed = True
+            else:
+                opened.item["encrypted_content"] = seal(text)
         self._item_done(opened.item, status)
 
     def _leave_item(self) -> None:
@@ -286,12 +294,17 @@ class Writer:
             self._output.append(self._open.item)
             self._open = None
 
-    def _add_item(self, fields: Json) -> Json:
+    def _add_item(self, fields: Json, *, whole: bool = False) -> Json:
+        """`whole`: nothing in it changes any more but its status."""
         index = len(self._output)
         kind = fields["type"]
         own_id = fields["call_id"] if kind == "tool_call" else item_id(kind, f"{self._id}_{index}")
         item = {"id": own_id, "type": kind, "status": "in_progress", **fields}
-        self.events.add("response.output_item.added", output_index=index, item=item)
+        added = "response.output_item.added"
+        if whole:
+            self.events.add_final(added, output_index=index, item=dict(item))
+        else:
+            self.events.add(added, output_index=index, item=item)
         return item
 
     def _item_done(self, item: Json, status: ItemStatus) -> None:
@@ -331,10 +344,11 @@ class Writer:
         if logprobs:
             opened.logprobs += logprobs
             opened.cuts.add(LOGPROBS - len(logprobs))
-            if len(logprobs) > MANY:
-                event = opened.part.text.delta
-                events.add_final(event, **opened.where, delta=delta, logprobs=logprobs)
-                return
+        if len(logprobs) > MANY or len(delta) > LONG_STRING:
+            more: Json = {"logprobs": logprobs} if opened.part is TEXT else {}
+            events.add_final(opened.part.text.delta, **opened.where, delta=delta, **more)
+            return
+        if logprobs:
             after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
         raw = b"%b%d%b%b%b" % (opened.before, events.number, opened.between, quoted(delta), after)
         events.number += 1
@@ -358,7 +372,7 @@ class Writer:
         """Put the text that was written into the item; returns it."""
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
-        self._cuts[-1] = opened.cuts.of(text)
+        self._cuts[-1] = opened.cuts, text
         self.events.long.add(text)
         if part.holder:
             whole = opened.item[part.holder][-1] | {part.text.field: text}

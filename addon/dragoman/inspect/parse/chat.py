@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from ...wire import chat_delta
 from ...wire.chat_calls import Call, CallAssembler, elements, read_delta
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, objects, string
 from ...wire.usage import Counts, counts
-from .values import ParsedCall, ParsedChoice, Prose, ProseKind, objects, string
+from .values import ParsedCall, ParsedChoice, Prose, ProseKind
 
 
 @dataclass(slots=True)
