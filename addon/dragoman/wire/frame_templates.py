@@ -264,13 +264,15 @@ def learn(frame: Frame, text: str, times: int, reads: Callable[[Any], str]) -> F
 def _replaced(was: Any, text: str, now: Any) -> int:
     """How many values are `text` in one and the probe in the other; negative if there is another
     difference."""
+    if was == now:  # read from the same bytes, as what else is there
+        return 0
     if isinstance(was, dict) and isinstance(now, dict) and list(was) == list(now):
         return sum(_replaced(value, text, now[name]) for name, value in was.items())
     if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
         return sum(_replaced(one, text, other) for one, other in zip(was, now, strict=True))
     if was == text and now == _PROBE:
         return 1
-    return 0 if type(was) is type(now) and was == now else -1000
+    return -1000
 
 
 @dataclass(slots=True)
