@@ -90,7 +90,7 @@ class ChangedResponse:
 
     # The host's events
 
-    def tell(self, place: int, event: Json) -> None:
+    def write_event(self, place: int, event: Json) -> None:
         """An event about an item that was adopted; text that is scanned comes by `write`."""
         kind, item, delta = event["type"], event.get("item"), event.get("delta")
         if kind == "response.refusal.delta" and isinstance(delta, str):

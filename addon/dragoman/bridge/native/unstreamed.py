@@ -31,7 +31,7 @@ _PART_EVENTS = {"content": "response.content_part", "summary": "response.reasoni
 
 
 def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
-    """What `event` says of texts and no delta has said: what would have come before it."""
+    """The text of `event` that no delta had, as the events that would have come before it."""
     kind, place = event["type"], host.place_of(event)
     item, response = event.get("item"), event.get("response")
     if kind in _WHOLE and isinstance(response, dict):
@@ -110,7 +110,7 @@ def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
 
 def _rest(event: Json, host: HostItems, key: Key, part: Json, events: TextEvents) -> Iterator[Json]:
     """The end of a text that was streamed only in part, or not at all."""
-    text, said = part.get(events.field), host.said(key)
+    text, said = part.get(events.field), host.text_so_far(key)
     place, holder, index = key
     if not isinstance(text, str) or not text.startswith(said):
         return
