@@ -111,8 +111,8 @@ class _History:
             case _ if not message:
                 # Left out, it still counts: it was a reply, or a client has asked for one with it.
                 if role != "assistant":
-                    self._segment.heard = True
-                elif self._segment.heard:
+                    self._segment.interrupted = True
+                elif self._segment.interrupted:
                     yield from self.end_segment()
             case "assistant":
                 yield from self._add_assistant(self._with_reasoning(message))
@@ -153,7 +153,7 @@ class _History:
     def _add_other(self, message: Any) -> None:
         self._opened = True
         self._segment.others.append(message)
-        self._segment.heard = True
+        self._segment.interrupted = True
 
     def _add_system(self, message: Json, role: str) -> None:
         """A model that takes one system message, at the start, gets later ones as the user's:
@@ -170,11 +170,11 @@ class _History:
             others[0] = others[0] | {"content": _joined(*contents)}
         else:
             others.append(message)
-            self._segment.heard = True
+            self._segment.interrupted = True
 
     def _add_assistant(self, message: Json) -> Slices[None]:
         self._opened = True
-        if self._segment.heard:
+        if self._segment.interrupted:
             yield from self.end_segment()
         segment = self._segment
         tool_calls = message.get("tool_calls")

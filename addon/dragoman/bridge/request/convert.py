@@ -218,11 +218,7 @@ def _limits_and_reasoning(
 
 def _settings(request: RequestObject) -> dict[str, Any]:
     """The fields with the same name and meaning on both sides, and logprobs."""
-    settings: dict[str, Any] = {}
-    for name, read in _SAME.items():
-        value = read(request, name)
-        if value is not None:
-            settings[name] = value
+    settings = _present({name: read(request, name) for name, read in _SAME.items()})
     wanted = "message.output_text.logprobs" in request.strings("include")
     top = request.integer("top_logprobs")
     if top or wanted:

@@ -81,16 +81,9 @@ class ChatReader:
 
     def _choice(self, choice: chat_delta.ChoiceDelta) -> bool:
         so_far = self._choices.setdefault(choice.index, _ChoiceSoFar())
-        carried = _delta(so_far, choice.delta, whole=choice.whole)
         so_far.finish = string(choice.fields.get("finish_reason")) or so_far.finish
-        return carried
-
-
-def _delta(so_far: _ChoiceSoFar, delta: Json, *, whole: bool) -> bool:
-    carried = False
-    for kind, text in chat_delta.texts(delta):
-        so_far.prose(kind, text)
-        carried = True
-    for element in objects(elements(delta)):
-        carried = so_far.call(element, whole=whole) or carried
-    return carried
+        texts, calls = chat_delta.texts(choice.delta), objects(elements(choice.delta))
+        for kind, text in texts:
+            so_far.prose(kind, text)
+        called = [so_far.call(element, whole=choice.whole) for element in calls]
+        return bool(texts) or any(called)
