@@ -54,8 +54,6 @@ def lost_call(name: str) -> str:
 
 @dataclass(slots=True)
 class _Call:
-    """A call and its output."""
-
     name: str
     given_id: str
     """As the client has it; the one that is sent may differ."""

@@ -145,7 +145,6 @@ class ResponsesStreamRepair:
         return self._leaving()
 
     def close(self) -> list[Frame]:
-        """The stream has ended."""
         self._read_kept()
         self._end_all(Scanner.close)
         self._let_out()
@@ -188,7 +187,6 @@ class ResponsesStreamRepair:
     # Taking a frame in
 
     def _read_kept(self) -> None:
-        """Read the frames that have passed."""
         for text, delta in self._kept.read(self._host):
             if (channel := self._channels.get(text.key)) is not None:
                 channel.scanner.passed(delta)

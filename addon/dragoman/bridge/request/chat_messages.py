@@ -133,7 +133,6 @@ class _Segment:
 
     @property
     def content(self) -> str:
-        """The text of the message."""
         return "\n".join([*self.notes, *(["".join(self.texts)] if self.texts else [])])
 
     def ends_before(self, piece: Reasoning | AssistantText | Remark | ToolCall) -> bool:

@@ -33,8 +33,6 @@ return redis.call('DEL', KEYS[1], KEYS[2])
 
 
 class Redis:
-    """A `Store` in a Redis."""
-
     def __init__(self, url: str, bounds: Limits) -> None:
         """Does not connect. Raises `StoreError` without redis-py, or for an invalid URL."""
         try:
