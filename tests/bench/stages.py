@@ -36,6 +36,7 @@ from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
 from tests.bench.streams import LEAKS, TOOLS, frames
 from tests.bridge.hosts import VLLM
+from tests.bridge.replying import feed
 
 EVENTS = 5_000
 TURNS = 10_000
@@ -73,7 +74,7 @@ def _remembering(pieces: Iterable[bytes]) -> list[Frame]:
 
 def _bridging(pieces: Iterable[bytes]) -> list[Frame]:
     reply = _reply()
-    out = [event for frame in _repairing(pieces) for event in reply.feed(frame)] + reply.close()
+    out = [event for frame in _repairing(pieces) for event in feed(reply, frame)] + reply.close()
     assert b'"type":"response.completed"' in out[-1].raw
     return out
 

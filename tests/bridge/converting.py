@@ -45,6 +45,11 @@ def of_input(*items: Any, model: str = "some-model", **fields: Any) -> Converted
     return converted({"model": model, "input": list(items), **fields})
 
 
+def with_fields(model: str = "some-model", **fields: Any) -> Converted:
+    """A request with these fields, converted."""
+    return converted({"model": model, "input": "hi", **fields})
+
+
 def refusal(
     body: Any, unsupported: Literal["drop", "error"] = "drop", status: int = 400
 ) -> Refused:
@@ -85,3 +90,16 @@ def image(url: str = "data:image/png;base64,AA==", **fields: Any) -> Json:
 def function(name: str, **fields: Any) -> Json:
     parameters = {"type": "object", "properties": {"x": {"type": "string"}}}
     return {"type": "function", "name": name, "parameters": parameters, **fields}
+
+
+def roles(messages: list[Json]) -> list[str]:
+    return [message["role"] for message in messages]
+
+
+def chat_call(call_id: str, name: str = "run", arguments: str = "{}") -> Json:
+    function = {"name": name, "arguments": arguments}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def answer(call_id: str, content: str) -> Json:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}

@@ -29,7 +29,7 @@ from dragoman.wire.frame_templates import (
 from dragoman.wire.json_codec import dumps, quoted
 from dragoman.wire.sse import Frame, FrameSplitter, encode
 from fixtures.regenerate import chat_fixtures, upstream
-from tests.bridge.replying import new_reply
+from tests.bridge.replying import feed, new_reply
 from tests.repair.streams import chunk, sse
 from tests.repair.turns import REQUEST, Turn, cut, turns
 
@@ -165,7 +165,7 @@ def through(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[byt
     out = []
     for frame in splitter.feed(stream) + splitter.close():
         repaired = repair.feed(frame)
-        told = [event for done in repaired for event in reply.feed(done)] if reply else repaired
+        told = [event for done in repaired for event in feed(reply, done)] if reply else repaired
         out.append(b"".join(each.raw for each in told))
     return [*out, *(frame.raw for frame in repair.close()), *(map(str.encode, evidence.lines()))]
 

@@ -104,9 +104,11 @@ def test_what_is_written_in_slices_is_what_is_written_at_once(value: Any) -> Non
 
 @given(value=VALUES, values=st.integers(1, 3))
 @example(value={"a": [[1], {"b": ["ü", "\ud800"]}], "c": {}}, values=1)
+@example(value="ü\ud83d\ude00\n\\", values=1)
 def test_what_holds_many_values_is_written_one_by_one(value: Any, values: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_slices, "WRITTEN_VALUES", values)
+        patch.setattr(json_slices, "LONG_STRING", values)
         assert drained(writing(value)) == dumps(value)
 
 

@@ -246,9 +246,10 @@ class ChatStreamRepair:
         if self._passed.skipped:
             for channel in self._channels:
                 channel.scanner.passed_unread()
-        if self._passed.hold_calls:
-            for channel in self._channels:
-                channel.natives.passed()
+        begun = [channel.natives for channel in self._channels if channel.natives.begun]
+        if begun and self._passed.hold_calls:
+            for natives in begun:
+                natives.passed()
         for channel, fields, text in self._passed.read(self._channels.of_choice):
             channel.passed(fields, text)
 

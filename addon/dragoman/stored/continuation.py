@@ -33,7 +33,7 @@ References = list[tuple[str, str, bool, int]]
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    items: Sequence[Json] = ()
+    items: list[Json] = field(default_factory=list)
     """The conversation before the request's own input."""
     before: tuple[str, ...] = ()
     references: Mapping[str, Json] = field(default_factory=dict)

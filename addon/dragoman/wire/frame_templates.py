@@ -10,7 +10,7 @@ place, and only the values that held the text may change.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
@@ -26,6 +26,8 @@ MAX_MISSES = 16
 every chunk."""
 MAX_KNOWN = 3
 """Templates kept of a stream: for its reasoning, its text, and a call."""
+MAX_RUN = 64
+"""Frames that are matched at once: one of them that is odd has them all matched again."""
 _PROBE = "another text"
 
 Meaning = TypeVar("Meaning")
@@ -50,6 +52,33 @@ class FrameTemplate:
                 return None
             literal = half
         return _string(literal) if literal[:1] == b'"' else None
+
+    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], int]:
+        """What `text_in` gives for some of these whole frames in a row, from `begin` on, in a tenth
+        of the time; and where those end.  No text if the first does not match."""
+        head, tail = self.head + b'"', b'"' + self.tail
+        again = b"" if self.between is None else b'"%b"' % self.between
+        literals, ends, at = [], [begin], begin
+        while frames.startswith(head, at) and len(literals) < MAX_RUN:
+            end = frames.find(b"\n\n", at + len(head)) + 2
+            if not frames.endswith(tail, at, end):
+                break
+            literal = frames[at + len(head) : end - len(tail)]
+            if again:
+                half = literal[: (len(literal) - len(again)) // 2]
+                if literal != half + again + half:
+                    break
+                literal = half
+            literals.append(literal)
+            ends.append(at := end)
+        try:
+            texts = loads(b'["%b"]' % b'","'.join(literals)) if literals else []
+        except NotJson:
+            texts = []
+        if len(texts) != len(literals) or set(map(type, texts)) - {str}:
+            text = self.text_in(frames[begin : ends[1]])
+            texts = [] if text is None else [text]
+        return texts, ends[len(texts)]
 
     def around(self, literal: bytes) -> bytes:
         if self.between is None:
@@ -102,6 +131,17 @@ class LooseTemplate:
         """As `FrameTemplate.text_in`."""
         found = self.whole.fullmatch(raw)
         return _string(found["text"]) if found else None
+
+    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], int]:
+        """As `FrameTemplate.texts_in`."""
+        texts: list[str] = []
+        while found := self.whole.match(frames, begin):
+            text = _string(found["text"])
+            if text is None or not frames.endswith(b"\n\n", begin, found.end()):
+                break
+            texts.append(text)
+            begin = found.end()
+        return texts, begin
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
         """The values of the members in a frame that matches."""
@@ -254,6 +294,24 @@ class TemplateCache(Generic[Meaning]):
                     self._known.insert(0, self._known.pop(place))
                 return text, known
         return None
+
+    def runs(self, frames: bytes) -> Iterator[tuple[str, Meaning | None, bytes]]:
+        """Whole frames with LF line ends: the texts, joined, of some in a row that match a
+        template, and its meaning; or else a frame that matches none."""
+        at = 0
+        while at < len(frames):
+            for place, known in enumerate(self._known):
+                texts, end = known.pattern.texts_in(frames, at)
+                if texts:
+                    self._misses = 0
+                    self._known.insert(0, self._known.pop(place))
+                    yield "".join(texts), known.meaning, b""
+                    break
+            else:
+                end = frames.find(b"\n\n", at) + 2
+                end = end if end >= 2 else len(frames)
+                yield "", None, frames[at:end]
+            at = end
 
     @property
     def wanted(self) -> bool:

@@ -34,6 +34,10 @@ TABLE = {
         f"{SHORTEST.partition('</arg_value>')[0]}\n{BASH}",
         f"{SHORT}{MEANT}",
     ),
+    "no end of a value before an argument that the tool has not": (
+        SHORTEST.replace("</arg_value>", "<arg_key>x</arg_key><arg_value>1</arg_value>"),
+        '[bash {"command":"ls","x":1}]',
+    ),
     "no arguments": ("<tool_call>finish</tool_call>.", "[finish {}]."),
     "JSON": ('<tool_call>bash>{"command":"ls"}</tool_call>.', f"{SHORT}."),
     "JSON, blanks": ('<tool_call>\nbash\n{"command":"ls"}\n</tool_call>', SHORT),

@@ -5,9 +5,10 @@ well, and a call ends where anything but an argument follows a value.
 
 A value may also quote a call.  So a tag in a value that opens something, and does not end the
 value, is text, and so is the tag that closes it.  As closing tags may be missing, such a closing
-tag, and the tag of a call at the start of a line, are in doubt: the text from there on is held
-until a later tag decides.  If that is the value's own closing tag, all before it was text; if it
-can only end the call of the value, the first tag in doubt had ended the value.
+tag, and the tag of a call, or of an argument that the tool has not, at the start of a line, are
+in doubt: the text from there on is held until a later tag decides.  If that is the value's own
+closing tag, all before it was text; if it can only end the call of the value, the first tag in
+doubt had ended the value.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class TaggedArguments(CallArguments):
         if self._syntax.may_begin_in(text):
             return None
         given = self._typed.takes(text)
-        self._quoted.before = text[-1:] if given is not None else self._quoted.before
+        if given is not None:
+            self._quoted.gave(text)
         return given
 
     def take(self) -> list[Arguments | Dropped | CallEnd]:
@@ -87,9 +89,9 @@ class TaggedArguments(CallArguments):
     def step(self) -> bool:
         return self._step_value() if self._typed.in_value else self._step_between()
 
-    def finish(self) -> None:
+    def finish(self, *, whole: bool = True) -> None:
         self._ended = True
-        while not self.over and (self.step() or self._ends_in_doubt()):
+        while not self.over and (self.step() or (whole and self._ends_in_doubt())):
             pass
         if self.over:
             return
@@ -116,11 +118,11 @@ class TaggedArguments(CallArguments):
 
     def _step_between(self) -> bool:
         found = NOT_BLANK.search(self._buffer, self._at)
-        if found is None:
-            if len(self._buffer) - self._at <= BLANK_LIMIT:
-                return False
+        if (found.start() if found else len(self._buffer)) - self._at > BLANK_LIMIT:
             self._end()
             return True
+        if found is None:
+            return False
         match = self._syntax.tag.match(self._buffer, found.start())
         if match is not None:
             self._on_tag(self._syntax.read(match))
@@ -194,9 +196,10 @@ class TaggedArguments(CallArguments):
 
     def _give(self, end: int) -> None:
         if self._at < end:
-            self._typed.text(self._buffer[self._at : end])
+            text = self._buffer[self._at : end]
+            self._typed.text(text)
+            self._quoted.gave(text)
             self._at = end
-            self._quoted.before = self._buffer[end - 1]
 
     def _verdict(self, tag: Tag) -> Verdict:
         level = _LEVELS.get(tag.kind)
@@ -204,17 +207,30 @@ class TaggedArguments(CallArguments):
             return Verdict.TEXT
         if not self._syntax.plain:
             return Verdict.TEXT if tag.kind is TagKind.SECTION else Verdict.END
-        opens = tag.kind in _BEGINNINGS
-        return self._quoted.verdict(level, opens=opens, may_end=opens and self._may_end(tag))
+        return self._quoted.verdict(level, self._opening(tag) if tag.kind in _BEGINNINGS else None)
 
-    def _may_end(self, tag: Tag) -> bool:
-        """Whether the value may end where this tag opens something."""
+    def _opening(self, tag: Tag) -> Verdict:
+        """What a tag that opens something means, but within a call that the value quotes."""
         if tag.kind is TagKind.ARGUMENT:
             declared = self._schema is None or declares(self._schema, tag.name or "")
-            return declared and not self._typed.has(tag.name or "")
-        if tag.name is not None and (tag.kind is TagKind.SECTION or not self._is_tool(tag.name)):
-            return False
-        return self._quoted.begins_line(self._buffer, self._at, tag.start)
+            if declared and not self._typed.has(tag.name or ""):
+                return Verdict.END
+            said = self._quoted.said or not _blank(self._buffer[self._at : tag.start])
+            by_line = self._syntax.trim and self._begins_line(tag)
+            doubt = said and (self._syntax.pairs or by_line)
+        else:
+            named = tag.kind is TagKind.CALL and self._is_tool(tag.name or "")
+            doubt = (tag.name is None or named) and self._begins_line(tag)
+        return Verdict.DOUBT if doubt else Verdict.TEXT
+
+    def _begins_line(self, tag: Tag) -> bool:
+        """Whether a line, or the value, begins with this tag."""
+        before = self._buffer[tag.start - 1] if tag.start > self._at else self._quoted.before
+        return before in ("", "\n")
+
+
+def _blank(text: str) -> bool:
+    return not text or text.isspace()
 
 
 class Verdict(enum.Enum):
@@ -241,22 +257,26 @@ class QuotedTags:
         """Characters of that which were searched."""
         self._tail = ""
         self.before = ""
-        """The last character before the text that is held."""
+        """The last character of the value before the text that is held."""
+        self.said = False
+        """Whether there is more than white space before that."""
 
-    def begins_line(self, text: str, start: int, at: int) -> bool:
-        """Whether a line, or the value, begins at `at`; the text before `start` was given."""
-        return (text[at - 1] if at > start else self.before) in ("", "\n")
+    def gave(self, text: str) -> None:
+        """More of the value, which is not empty, was certain."""
+        self.before = text[-1:]
+        self.said = self.said or not _blank(text)
 
-    def verdict(self, level: int, *, opens: bool, may_end: bool = False) -> Verdict:
-        """What the next tag means; `may_end`: whether the value may end where it opens."""
-        self._closed = not opens and level > ARGUMENT
+    def verdict(self, level: int, opening: Verdict | None) -> Verdict:
+        """What the next tag means; `opening`: what it does if it opens something and is not
+        within a call that is quoted."""
+        self._closed = opening is None and level > ARGUMENT
         self._tail = ""
-        if opens:
-            may_end = may_end and not any(self._open[CALL:])
-            if may_end and level == ARGUMENT:
+        if opening is not None:
+            opening = Verdict.TEXT if any(self._open[CALL:]) else opening
+            if opening is Verdict.END:
                 return Verdict.ENDED if self.in_doubt else Verdict.END
             self._open[level] += 1
-            return Verdict.DOUBT if may_end else Verdict.TEXT
+            return opening
         if self._open[level]:
             self._open[level] -= 1
             self._open[:level] = [0] * level
