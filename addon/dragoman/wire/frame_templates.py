@@ -58,7 +58,8 @@ class FrameTemplate:
         of the time; and where those end.  No text if the first does not match."""
         head, tail = self.head + b'"', b'"' + self.tail
         again = b"" if self.between is None else b'"%b"' % self.between
-        literals, ends, at = [], [begin], begin
+        literals: list[bytes] = []
+        ends, at = [begin], begin
         while frames.startswith(head, at) and len(literals) < MAX_RUN:
             end = frames.find(b"\n\n", at + len(head)) + 2
             if not frames.endswith(tail, at, end):

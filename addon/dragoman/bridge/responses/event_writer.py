@@ -344,8 +344,8 @@ class Writer:
         if logprobs:
             opened.logprobs += logprobs
             opened.cuts.add(LOGPROBS - len(logprobs))
-        if len(logprobs) > MANY or len(delta) > LONG_STRING:
-            more: Json = {"logprobs": logprobs} if opened.part is TEXT else {}
+        if len(logprobs or ()) > MANY or len(delta) > LONG_STRING:
+            more: Json = {"logprobs": logprobs or []} if opened.part is TEXT else {}
             events.add_final(opened.part.text.delta, **opened.where, delta=delta, **more)
             return
         if logprobs:
