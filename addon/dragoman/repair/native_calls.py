@@ -59,6 +59,11 @@ class NativeCalls:
         """Whether a delta that says nothing but arguments may pass unread."""
         return self._held is None and not self._has_all
 
+    @property
+    def begun(self) -> bool:
+        """Whether there was a call."""
+        return self._latest is not None
+
     def passed(self) -> None:
         """Deltas of calls have passed unread."""
         self._unread = True

@@ -35,7 +35,7 @@ ID_PREFIX = "functions."
 """With which the ids of Kimi's calls begin."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for nearly every chunk of a call
 class CallDelta:
     """An element of a chunk's ``tool_calls``; missing fields are empty."""
 
@@ -101,14 +101,17 @@ class Call:
     _joined: int = 0
     """How many of the fragments are many that were joined."""
 
-    def add(self, fragment: str) -> None:
-        """Many small strings take far more memory than their text, so they are joined."""
+    def add(self, fragment: str, *, sent: bool = False) -> None:
+        """Many small strings take far more memory than their text, so they are joined.  `sent`:
+        this and all before it have been sent."""
         if self.closed:
             self._follower.follow(fragment, 0, len(fragment))
             return
         if len(self.fragments) - self._joined >= MANY:
             self._join()
         self.fragments.append(fragment)
+        if sent:
+            self._sent = len(self.fragments)
 
     def _join(self) -> None:
         # All fragments before this have been sent, or none of a call that waits.
@@ -152,10 +155,11 @@ class Call:
         return self.whole and not self._more
 
     def _follow(self) -> None:
-        for fragment in self.fragments[self._followed :]:
-            end = self._follower.follow(fragment, 0, len(fragment))
-            self._more = self._more or not (end == len(fragment) or fragment[end:].isspace())
-        self._followed = len(self.fragments)
+        if self._followed < len(self.fragments):
+            text = "".join(self.fragments[self._followed :])
+            end = self._follower.follow(text, 0, len(text))
+            self._more = self._more or not (end == len(text) or text[end:].isspace())
+            self._followed = len(self.fragments)
 
 
 class CallAssembler:

@@ -70,7 +70,6 @@ class DeltaText:
     times: int = 1
     index: int | None = None
     """Of the call with these arguments."""
-    counts: bool = False
 
 
 def only_text(chunk: Any) -> DeltaText | None:
