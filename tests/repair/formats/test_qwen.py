@@ -75,6 +75,11 @@ TABLE = {
         f"<function=bash>{LS.partition('</')[0]}</function>\nDone.",
         f"{SHORT}\nDone.",
     ),
+    "a call and a closing tag that a value quotes": (
+        f"<tool_call>\n<function=bash>\n{LS.replace('ls', f'{QUOTED} </parameter> x')}"
+        "\n</function>\n</tool_call>",
+        f'[bash {{"command":{json.dumps(f"{QUOTED} </parameter> x")}}}]',
+    ),
     "calls of which a value and the call have no end": (
         f"<tool_call>\n{OPENED}\n<tool_call>\n{OPENED}\n</parameter></function></tool_call>",
         SHORT * 2,

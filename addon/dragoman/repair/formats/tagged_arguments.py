@@ -307,9 +307,11 @@ class QuotedTags:
             self._open[level] -= 1
             self._open[:level] = [0] * level
             return Verdict.DOUBT
-        if level == ARGUMENT and (not text_follows or (self.in_doubt and not self.closing)):
-            return Verdict.END
-        if level > ARGUMENT and self.in_doubt and not (self.closing and tail):
+        if level == ARGUMENT:
+            if not text_follows:
+                return Verdict.END
+            self.in_doubt = False  # all before was text
+        elif self.in_doubt and not (self.closing and tail):
             return Verdict.ENDED
         self.closing = self.closing or not self.in_doubt
         return Verdict.DOUBT
