@@ -86,7 +86,7 @@ class TurnReader:
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
         kept before this is sent; the length of it if none does."""
-        if self._has_read_all and sent.endswith(b"\n\n") and not _counts(sent):
+        if self._has_read_all and sent[-2:] in (b"", b"\n\n") and not _counts(sent):
             return len(sent)
         self._unread.append(sent)
         self._size += len(sent)
