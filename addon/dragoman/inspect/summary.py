@@ -24,7 +24,7 @@ from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .outcome import UNNAMED
-from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
+from .parse.reply import MAX_WHOLE, ObjectReader, parsing_whole
 from .parse.values import ParsedChoice, ParsedReply, Prose, objects, string
 
 MAX_FIRST_LINES = 64
@@ -211,7 +211,7 @@ def _whole(body: bytes) -> Slices[ReplySummary]:
         value = (yield from reading(body)) if len(body) <= MAX_WHOLE else None
     except NotJson:
         value = None
-    reply = parse_whole(value)
+    reply = yield from parsing_whole(value)
     yield from emptied_completion(value)
     return _glance(
         reply,
