@@ -72,13 +72,9 @@ class FrameTemplate:
                 literal = half
             literals.append(literal)
             ends.append(at := end)
-        try:
-            texts = loads(b'["%b"]' % b'","'.join(literals)) if literals else []
-        except NotJson:
-            texts = []
-        if len(texts) != len(literals) or set(map(type, texts)) - {str}:
-            text = self.text_in(frames[begin : ends[1]])
-            texts = [] if text is None else [text]
+        texts = _strings(b'["%b"]' % b'","'.join(literals), len(literals))
+        if literals and not texts:
+            texts = _strings(b'["%b"]' % literals[0], 1)
         return texts, ends[len(texts)]
 
     def around(self, literal: bytes) -> bytes:
@@ -87,7 +83,7 @@ class FrameTemplate:
         return b"".join((self.head, literal, self.between, literal, self.tail))
 
 
-VARIED = ("created", "obfuscation", "usage")
+VARIED = ("created", "obfuscation", "sequence_number", "usage")
 """Members that some hosts change in every chunk, and that mean nothing, or count."""
 _INTEGER = rb"(?:0|[1-9][0-9]{0,15})"
 _SCALAR = rb'(?:0|[1-9][0-9]{0,15}|"[A-Za-z0-9+/=_-]*")'
@@ -135,14 +131,18 @@ class LooseTemplate:
 
     def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], int]:
         """As `FrameTemplate.texts_in`."""
-        texts: list[str] = []
-        while found := self.whole.match(frames, begin):
-            text = _string(found["text"])
-            if text is None or not frames.endswith(b"\n\n", begin, found.end()):
+        literals: list[bytes] = []
+        ends, at, match = [begin], begin, self.whole.match
+        while (found := match(frames, at)) and len(literals) < MAX_RUN:
+            end = found.end()
+            if not frames.endswith(b"\n\n", at, end):
                 break
-            texts.append(text)
-            begin = found.end()
-        return texts, begin
+            literals.append(found["text"])
+            ends.append(at := end)
+        texts = _strings(b"[%b]" % b",".join(literals), len(literals))
+        if literals and not texts:
+            texts = _strings(b"[%b]" % literals[0], 1)
+        return texts, ends[len(texts)]
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
         """The values of the members in a frame that matches."""
@@ -192,6 +192,15 @@ def _string(literal: bytes) -> str | None:
     except ValueError:  # of either
         return None
     return text if end == len(string) else None
+
+
+def _strings(array: bytes, count: int) -> list[str]:
+    """The members of a JSON array, if it has so many and all are strings."""
+    try:
+        texts: list[Any] = loads(array) if count else []
+    except NotJson:
+        return []
+    return texts if len(texts) == count and set(map(type, texts)) <= {str} else []
 
 
 def _members(names: list[str]) -> re.Pattern[bytes] | None:
@@ -298,7 +307,7 @@ class TemplateCache(Generic[Meaning]):
 
     def runs(self, frames: bytes) -> Iterator[tuple[str, Meaning | None, bytes]]:
         """Whole frames with LF line ends: the texts, joined, of some in a row that match a
-        template, and its meaning; or else a frame that matches none."""
+        template, its meaning, and these frames; or else a frame that matches none."""
         at = 0
         while at < len(frames):
             for place, known in enumerate(self._known):
@@ -306,7 +315,7 @@ class TemplateCache(Generic[Meaning]):
                 if texts:
                     self._misses = 0
                     self._known.insert(0, self._known.pop(place))
-                    yield "".join(texts), known.meaning, b""
+                    yield "".join(texts), known.meaning, frames[at:end]
                     break
             else:
                 end = frames.find(b"\n\n", at) + 2
