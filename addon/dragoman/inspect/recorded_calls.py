@@ -32,7 +32,6 @@ def recorded_calls(body: bytes) -> Slices[list[tuple[str, str]]]:
         return []
     templates: TemplateCache[CallDelta] = TemplateCache()
     calls, found, left = CallAssembler(), [], MAX_READ
-    body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     for arguments, known, raw in templates.runs(body):
         if known is not None:
             deltas = [replace(known, arguments=arguments)]

@@ -35,7 +35,7 @@ ID_PREFIX = "functions."
 """With which the ids of Kimi's calls begin."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for nearly every chunk of a call
 class CallDelta:
     """An element of a chunk's ``tool_calls``; missing fields are empty."""
 

@@ -23,6 +23,10 @@ TABLE = {
     "a call": (f"Look.\n{BASH}", f"Look.\n{MEANT}"),
     "several": (f"{BASH}\n{BASH}\nDone.", f"{MEANT * 2}\nDone."),
     "no line ends": (BASH.replace("\n", ""), MEANT),
+    "closing tags alone in a value": (
+        BASH.replace("ls", "a</arg_value>b</tool_call>c"),
+        MEANT.replace("ls", "a</arg_value>b</tool_call>c"),
+    ),
     "no end of a value": (BASH.replace("</arg_value>\n", ""), MEANT),
     "no end of a value, with a line end": (BASH.replace("</arg_value>", ""), MEANT),
     "no end of the call": (f"<tool_call>bash{LS}\n{BASH}", f"{SHORT}{MEANT}"),

@@ -56,6 +56,21 @@ TABLE = {
         f"<tool_call>\n<function=bash>\n{LS.replace('ls', QUOTED)}\n</function>\n</tool_call>",
         f'[bash {{"command":{json.dumps(QUOTED)}}}]',
     ),
+    **{
+        f"{tag} alone in a value": (
+            f"<tool_call>{BASH.replace('ls', f'ls {tag} x')}</tool_call>.",
+            f"{MEANT.replace('ls', f'ls {tag} x')}.",
+        )
+        for tag in ("</parameter>", "</function>", "</tool_call>")
+    },
+    "a closing tag in a value, and no end": (
+        f"<function=bash>\n{LS.replace('ls', 'ls </function> x')}\n",
+        '[bash {"command":"ls </function> x"}]',
+    ),
+    "text after a value without its end": (
+        f"<function=bash>{LS.partition('</')[0]}</function>\nDone.",
+        f"{SHORT}\nDone.",
+    ),
     "calls of which a value and the call have no end": (
         f"<tool_call>\n{OPENED}\n<tool_call>\n{OPENED}\n</parameter></function></tool_call>",
         SHORT * 2,

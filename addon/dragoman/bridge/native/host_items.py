@@ -1,4 +1,4 @@
-"""The items of a host's response, as far as its events have shown them.
+"""The items of a host's response, as its own events have given them so far.
 
 Nearly every stream needs no repair; of such a one this is read only so often that its bytes
 need not be kept.  Hosts leave fields out, or count in ways of their own:
@@ -119,14 +119,14 @@ class HostItems:
         """Whether an event has added it."""
         return key in self._parts
 
-    def text_so_far(self, key: Key) -> str:
-        """The text of its deltas."""
+    def text(self, key: Key) -> str:
+        """What the deltas of a text have brought."""
         text = self._texts.get(key)
         return text.text.getvalue() if text is not None else ""
 
     def texts(self, place: int, holder: str) -> list[str]:
         """The texts of a list that were streamed."""
-        return [self.text_so_far(key) for key in self._texts if key[:2] == (place, holder)]
+        return [self.text(key) for key in self._texts if key[:2] == (place, holder)]
 
     # What comes
 

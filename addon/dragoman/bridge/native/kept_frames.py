@@ -13,7 +13,7 @@ from typing import Any
 from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import Json, NotJson, loads, string
 from ...wire.responses import is_event
-from ...wire.sse import Frame, FrameSplitter
+from ...wire.sse import Frame
 from .host_items import HostItems, HostText
 
 MAX_KEPT = 64 * 1024
@@ -23,7 +23,7 @@ _NUMBER = re.compile(re.escape(_NAME) + rb"[ ]?([0-9]+)[,}]")
 
 
 def event_of(frame: Frame) -> Json | None:
-    """What a frame says; None if that is no event of the API."""
+    """The event of a frame; None if that is none of the API."""
     data = frame.data if frame.whole else None
     try:
         event = loads(data) if data else None
@@ -50,20 +50,16 @@ class KeptFrames:
         """Have `host` read them, once: the texts that they continue, and with what."""
         passed = b"".join(self._pieces)
         self._pieces, self._size = [], 0
-        if b"\r" in passed:
-            for frame in FrameSplitter().feed(passed):
-                yield from self._said(frame, host)
-            return
         for delta, text, frames in self._templates.runs(passed):
             if text is None:
-                yield from self._said(Frame(frames), host)
+                yield from self._deltas_of(Frame(frames), host)
                 continue
             text.text.write(delta)
             if number := _NUMBER.match(frames, max(0, frames.rfind(_NAME))):
                 host.number = int(number[1]) + 1
             yield text, delta
 
-    def _said(self, frame: Frame, host: HostItems) -> Iterator[tuple[HostText, str]]:
+    def _deltas_of(self, frame: Frame, host: HostItems) -> Iterator[tuple[HostText, str]]:
         event = event_of(frame)
         text = host.read(event) if event is not None else None
         if event is None or text is None:

@@ -31,7 +31,7 @@ class RequestTools:
     declared: DeclaredTools
     names: ToolNames
     asked: bool
-    """Whether there was a request that could be read; else the response says what it was."""
+    """Whether there was a request that could be read; else the response repeats what it was."""
 
     @classmethod
     def reading(cls, request: object) -> Slices[RequestTools]:

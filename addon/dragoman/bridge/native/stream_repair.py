@@ -10,8 +10,8 @@ was sent of it is closed, the call is an item of its own, and what follows in it
 All other events pass, numbered anew, and the last one lists the items as they were sent.
 
 Items may overlap (llama.cpp ends all of them at the end).  At most one text is undecided at a
-time: events of others are taken in later.  Text that no delta has is read as if deltas had it, if
-a call leaked into it (`unstreamed`).
+time: events about others meanwhile are taken in later.  Text that no delta brought is read as if
+deltas had, if a call leaked into it (`unstreamed`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Waiting:
 
     frame: Frame
     event: Json | None
-    """What it says, if that is an event of the API."""
+    """None if it is no event of the API."""
     taken: bool = False
     """Whether that has been taken in."""
     place: int | None = None
@@ -59,7 +59,7 @@ class _Waiting:
     end: int = 0
     """Where the text ends then."""
     written: bool = False
-    """Whether the writer has written what it says."""
+    """Whether the writer has written its event."""
 
 
 class ResponsesStreamRepair:
@@ -113,6 +113,10 @@ class ResponsesStreamRepair:
         if self._kept.add(raw):
             self._read_kept()
         return True
+
+    def continues(self, _frames: bytes, begin: int, /) -> tuple[bytes, int]:
+        """None does: what an event says is in others, too."""
+        return b"", begin
 
     def has_taken_in(self, _frame: Frame, /) -> bool:
         """Never: a frame that has not left is among those that `release` gives."""
@@ -187,9 +191,10 @@ class ResponsesStreamRepair:
     # Taking a frame in
 
     def _read_kept(self) -> None:
-        for text, delta in self._kept.read(self._host):
+        """Read the frames that have passed."""
+        for text, passed in self._kept.read(self._host):
             if (channel := self._channels.get(text.key)) is not None:
-                channel.scanner.passed(delta)
+                channel.scanner.passed(passed)
         if not self._waiting and self._repaired is None:
             self._number = self._host.number
 
@@ -221,7 +226,7 @@ class ResponsesStreamRepair:
             self._end_all(Scanner.abandon if abandon else Scanner.close)
         if kind not in DELTAS:
             if self._formats.may_hold_marker(waiting.frame.raw):
-                self._feed_unstreamed(waiting, event)
+                self._add_unstreamed(waiting, event)
             self._end_texts(event)
         text = self._host.read(event)
         if not self._named and self._host.response is not None:
@@ -242,22 +247,22 @@ class ResponsesStreamRepair:
             self._take(channel, pieces)
             self._held = None if channel.scanner.between else channel
         elif place is not None and adopter is not None:
-            adopter.write_event(place, event)
+            adopter.take_event(place, event)
 
-    def _feed_unstreamed(self, waiting: _Waiting, event: Json) -> None:
-        """Feed the text that no delta had, as events before this one, if a call leaked into it."""
-        unsaid = list(unstreamed(event, self._host))
-        if leaks(unsaid, self._scanner):
+    def _add_unstreamed(self, waiting: _Waiting, event: Json) -> None:
+        """Read text that no delta brought before this event, if a call leaked into it."""
+        missing = list(unstreamed(event, self._host))
+        if leaks(missing, self._scanner):
             self._change()
         elif self._held is None:
             return
         number = {"sequence_number": 0} if "sequence_number" in event else {}
-        for each in unsaid:
+        for each in missing:
             frame = encode(dumps(each | number), event=each["type"])
             before = _Waiting(frame, each | number)
             self._waiting.insert(self._waiting.index(waiting), before)
             self._take_in(before)
-            before.written |= self._repaired is None  # this event has it
+            before.written |= self._repaired is None  # this event brings it to the client
             self._let_out()
 
     @property

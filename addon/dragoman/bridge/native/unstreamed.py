@@ -31,7 +31,7 @@ _PART_EVENTS = {"content": "response.content_part", "summary": "response.reasoni
 
 
 def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
-    """The text of `event` that no delta had, as the events that would have come before it."""
+    """The texts of `event` that no delta has brought, as events that would have come before it."""
     kind, place = event["type"], host.place_of(event)
     item, response = event.get("item"), event.get("response")
     if kind in _WHOLE and isinstance(response, dict):
@@ -78,9 +78,9 @@ def item_events(place: int, item: Json, host: HostItems) -> Iterator[Json]:
         empty: Json = {holder: [] for holder, _, _ in parts} | {"status": "in_progress"}
         added = "response.output_item.added"
         yield {"type": added, "output_index": place, "item": item | empty}
-    said = {holder: len(host.texts(place, holder)) for holder in _PART_EVENTS}
+    streamed = {holder: len(host.texts(place, holder)) for holder in _PART_EVENTS}
     for holder, index, part in parts:
-        if index < said[holder]:
+        if index < streamed[holder]:
             continue
         where = at | {f"{holder}_index": index}
         events = _events_of(item, holder, part)
@@ -110,9 +110,9 @@ def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
 
 def _rest(event: Json, host: HostItems, key: Key, part: Json, events: TextEvents) -> Iterator[Json]:
     """The end of a text that was streamed only in part, or not at all."""
-    text, said = part.get(events.field), host.text_so_far(key)
+    text, streamed = part.get(events.field), host.text(key)
     place, holder, index = key
-    if not isinstance(text, str) or not text.startswith(said):
+    if not isinstance(text, str) or not text.startswith(streamed):
         return
     if text in ("", *host.texts(place, holder)):
         return
@@ -125,10 +125,10 @@ def _rest(event: Json, host: HostItems, key: Key, part: Json, events: TextEvents
             item |= {"type": "message", "role": "assistant", "content": []}
         yield {"type": "response.output_item.added", "output_index": place, "item": item}
     at |= {f"{holder}_index": index}
-    if not said and not host.has_part(key):
+    if not streamed and not host.has_part(key):
         added = f"{_PART_EVENTS[holder]}.added"
         yield {"type": added, **at, "part": part | {events.field: ""}}
-    yield from _deltas(text[len(said) :], events, at)
+    yield from _deltas(text[len(streamed) :], events, at)
 
 
 def _events_of(item: Json, holder: str, part: Json) -> TextEvents | None:

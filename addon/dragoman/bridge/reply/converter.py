@@ -6,7 +6,7 @@ call (`sequencer`).  However the upstream ends, the client gets exactly one term
 | the upstream                                         | the terminal          |
 |------------------------------------------------------|-----------------------|
 | gave a finish reason                                 | that of `FINISHES`    |
-| said ``[DONE]`` or sent a whole message without one  | `response.completed`, |
+| sent ``[DONE]`` or a whole message without one       | `response.completed`, |
 |   … but after reasoning alone, or nothing            | `response.failed`     |
 | sent an error, or closed or died before its end      | `response.failed`     |
 | completed a turn in which a call is half written     | `response.failed`     |
@@ -167,7 +167,7 @@ class ReplyConverter:
         citations = value.get("citations") if isinstance(value, dict) else None
         for choice in self._choices_of(value, named=False):
             for run in choice_in_runs(choice.fields):
-                finish = self._said_in(chat_delta.read_choice(run, choice.index))
+                finish = self._take_choice(chat_delta.read_choice(run, choice.index))
                 yield
                 if self.writer.ended:  # it says an error, or was cancelled meanwhile
                     return
@@ -222,16 +222,16 @@ class ReplyConverter:
             self._evidence.note("skipped", "event that is not JSON")
             return
         self._chunk(value, named=frame.is_error)
-        if self._templates.wanted and (said := chat_delta.only_text(value)) is not None:
-            prose: ProseKind = "reasoning" if said.what == "reasoning" else "text"
-            meaning = prose if said.index is None else said.index, bool(value.get("usage"))
-            self._templates.learn(frame, said.text, said.times, chat_delta.text_of, meaning)
+        if self._templates.wanted and (only := chat_delta.only_text(value)) is not None:
+            prose: ProseKind = "reasoning" if only.what == "reasoning" else "text"
+            meaning = prose if only.index is None else only.index, bool(value.get("usage"))
+            self._templates.learn(frame, only.text, only.times, chat_delta.text_of, meaning)
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         for choice in self._choices_of(value, named=named):
             if self.writer.ended:
                 return
-            finish = self._said_in(choice, value)
+            finish = self._take_choice(choice, value)
             if finish is not None:
                 drained(self._finishing(*finish))
         if isinstance(value, dict) and not self.writer.ended:
@@ -254,7 +254,7 @@ class ReplyConverter:
             self._evidence.note("skipped", "choice that is no object", len(listed) - len(choices))
         return choices
 
-    def _said_in(
+    def _take_choice(
         self, choice: ChoiceDelta, chunk: dict[str, Any] | None = None
     ) -> tuple[Finish | Literal["failed"], Any] | None:
         """Pass on the delta of a choice; returns its finish, and the reason as it came."""
@@ -262,10 +262,10 @@ class ReplyConverter:
         index, fields = choice.index, choice.fields
         if index:
             self._sequencer.size += PIECE
-        said = self._choices.part_of_turn(choice.delta, index)
+        delta = self._choices.part_of_turn(choice.delta, index)
         if fields.get("logprobs") and self._choices.answers(index):
             self._sequencer.logprobs(chat_delta.logprobs(fields))
-        self._reader.delta(said, index, whole=choice.whole)
+        self._reader.delta(delta, index, whole=choice.whole)
         if chunk is not None:
             self._reader.cite(chunk)
         reason = fields.get("finish_reason")
@@ -297,7 +297,7 @@ class ReplyConverter:
             yield from self._sequencer.settling(cut=cut)
 
     def _ending(self, *, whole: bool) -> Slices[None]:
-        """The upstream has ended; `whole` if it said so itself."""
+        """The upstream has ended; `whole` if it sent that itself."""
         self._reader.end_content()
         finish = self._choices.finish
         ended = self._choices.all_finished or (whole and (finish or self._sequencer.answered))

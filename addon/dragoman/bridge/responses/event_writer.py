@@ -192,7 +192,7 @@ class Writer:
 
     # Text
 
-    def prose(self, kind: ProseKind, delta: str, logprobs: list[Json] | None = None) -> None:
+    def prose(self, kind: ProseKind, delta: str, logprobs: Sequence[Json] = ()) -> None:
         """Text for the reader, a refusal, or reasoning; `logprobs` only with text."""
         part = self._prose[kind]
         if self._open is None or self._open.part is not part:
@@ -333,7 +333,7 @@ class Writer:
         opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
         opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
 
-    def more(self, delta: str, logprobs: list[Json] | None = None) -> None:
+    def more(self, delta: str, logprobs: Sequence[Json] = ()) -> None:
         """More of the text that is open.  The path of nearly every event: one frame from prepared
         bytes, nothing else."""
         opened = self._open
@@ -344,8 +344,8 @@ class Writer:
         if logprobs:
             opened.logprobs += logprobs
             opened.cuts.add(LOGPROBS - len(logprobs))
-        if len(logprobs or ()) > MANY or len(delta) > LONG_STRING:
-            more: Json = {"logprobs": logprobs or []} if opened.part is TEXT else {}
+        if len(delta) > LONG_STRING or len(logprobs) > MANY:
+            more: Json = {"logprobs": [*logprobs]} if opened.part is TEXT else {}
             events.add_final(opened.part.text.delta, **opened.where, delta=delta, **more)
             return
         if logprobs:
