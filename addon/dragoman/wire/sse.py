@@ -21,6 +21,7 @@ MAX_FRAME = 32 * 1024 * 1024
 marked ``whole=False``."""
 
 _STEP = 64 * 1024
+CR = ord("\r")  # a number is found in bytes several times faster than bytes are
 _AT_ONCE = 16 * 1024
 _BOM = b"\xef\xbb\xbf"
 _EOL = re.compile(rb"\r\n|\n|\r")
@@ -82,7 +83,7 @@ class Frame:
     def _plain(self) -> bool:
         """Whether this is one line ``data: …``, as nearly all frames are."""
         raw = self.raw
-        return raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and b"\r" not in raw
+        return raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and CR not in raw
 
     @property
     def other_lines(self) -> bytes:
@@ -146,7 +147,7 @@ def raws_in(frames: bytes) -> Iterator[list[bytes]]:
 
 def _ends(data: bytes) -> Iterator[int]:
     """The offsets after all blank lines."""
-    if b"\r" in data:
+    if CR in data:
         yield from (blank.end() for blank in _BLANK_LINE.finditer(data))
         return
     # Hardly any host sends a CR, and `find` is much faster than an expression.
