@@ -39,6 +39,8 @@ class Header:
     """Whether there is nothing but a name, not even arguments."""
     resolved: bool = False
     """Whether the format has looked for the tool among the declared ones itself."""
+    doubtful: bool = False
+    """Whether it may be that of a text: then only arguments that a tool declares tell a call."""
 
 
 @dataclass(slots=True)

@@ -57,16 +57,28 @@ def message_in_runs(message: Json) -> Iterator[Json]:
 def choice_in_runs(choice: Json) -> Iterator[Json]:
     """Of a choice of a whole reply; its other fields in the last run."""
     name = "delta" if isinstance(choice.get("delta"), dict) else "message"
-    said, logprobs = choice.get(name), choice.get("logprobs")
+    message, logprobs = choice.get(name), choice.get("logprobs")
     where = {"index": choice["index"]} if "index" in choice else {}
     tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
     if is_long(tokens):
         choice = {field: value for field, value in choice.items() if field != "logprobs"}
         for run in runs(tokens):
             yield where | {name: {}, "logprobs": {"content": run}}
-    if isinstance(said, dict):
-        *before, last = message_in_runs(said)
+    if isinstance(message, dict):
+        *before, last = message_in_runs(message)
         for some in before:
             yield where | {name: some}
         choice = choice | {name: last}
     yield choice
+
+
+def completion_in_runs(value: Json) -> Iterator[Json]:
+    """A whole reply as several, which say the same one after the other."""
+    choices = value.get("choices")
+    if not isinstance(choices, list):
+        yield value
+        return
+    yield value | {"choices": []}
+    for position, choice in enumerate(choices):
+        for run in choice_in_runs(choice) if isinstance(choice, dict) else ():
+            yield {"choices": [{"index": position} | run]}

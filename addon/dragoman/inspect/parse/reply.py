@@ -6,18 +6,18 @@ Raises nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
+from ...bridge.reply.message_runs import completion_in_runs
 from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import is_event
+from ...wire.slices import Slices, drained
 from ...wire.sse import is_event_stream
 from ...wire.usage import Counts
 from .chat import ChatReader
-from .frames import MAX_FRAMES, NumberedFrame, frames, head_and_tail
+from .frames import MAX_FRAMES, frames, head_and_tail
 from .responses import ResponsesReader
 from .values import ParsedChoice, ParsedReply, Shape
 
@@ -84,12 +84,13 @@ def _stream(body: bytes) -> ParsedReply:
     looked = head_and_tail(body)
     unread = 0
     done = False
-    for placed, value in _values([*looked.head, *looked.tail]):
+    for placed in (*looked.head, *looked.tail):
+        value = unlisted(placed.value)
         if placed.frame.is_done:
             done = True
         elif isinstance(value, dict):
             reader.feed(value)
-        else:
+        elif placed.frame.data is not None:
             unread += 1
     reply = reader.parsed()
     return replace(
@@ -101,19 +102,14 @@ def _stream(body: bytes) -> ParsedReply:
     )
 
 
-def _values(placed: list[NumberedFrame]) -> Iterable[tuple[NumberedFrame, Any]]:
-    """The frames with data, and their JSON."""
-    return ((each, unlisted(each.value)) for each in placed if each.frame.data is not None)
-
-
 def _whole(body: bytes) -> ParsedReply:
     try:
-        return parse_whole(loads(body) if len(body) <= MAX_WHOLE else None)
+        return drained(parsing_whole(loads(body) if len(body) <= MAX_WHOLE else None))
     except NotJson:
         return ParsedReply()
 
 
-def parse_whole(value: object) -> ParsedReply:
+def parsing_whole(value: object) -> Slices[ParsedReply]:
     """Parses a reply that is not streamed, from its JSON value."""
     value = unlisted(value)
     if not isinstance(value, dict):
@@ -124,6 +120,8 @@ def parse_whole(value: object) -> ParsedReply:
         reply = _parsed(responses, "Responses reply", responses.error)
     else:
         chat, error = ChatReader(), read_error(value)
-        chat.feed(value)
+        for part in completion_in_runs(value):
+            chat.feed(part)
+            yield
         reply = _parsed(chat, "chat reply" if chat.choices or error else "", error)
     return replace(reply, ended=True)
