@@ -17,7 +17,7 @@ from typing import Any
 from ..notes import Evidence
 from ..wire.chat_text import Passage, passages
 from ..wire.errors import read_error
-from ..wire.frame_templates import KnownTemplate, TemplateCache
+from ..wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame
 from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
@@ -111,16 +111,41 @@ class ChatStreamRepair:
     ) -> Frame | None:
         """The short way for a frame that only continues the text or arguments of the one before."""
         like = known.meaning
-        channel = like.channel
-        if like.written is None or like.call != channel.open_call or self._waiting:
-            return None
-        if like.fields != channel.fields or not (like.call or self._policy.moves):
-            return None
-        if (given := channel.takes(text)) is None:
+        if not self._may_continue(like) or (given := like.channel.takes(text)) is None:
             return None
         if like.call:
-            channel.calls.passed(given)
+            like.channel.calls.passed(given)
         return written_as(known, frame, quoted(given))
+
+    def _may_continue(self, like: ChunkTemplate) -> bool:
+        """Whether such a frame can take the short way now, whatever its text."""
+        channel = like.channel
+        if like.written is None or self._waiting or like.fields != channel.fields:
+            return False
+        if like.call:
+            return like.call == channel.calls.repaired and not channel.scanner.between
+        return self._policy.moves and channel.scanner.between
+
+    def continues(self, frames: bytes, begin: int) -> tuple[bytes, int]:
+        """See `StreamRepair`: frames with arguments of a call that leaks."""
+        known = self._templates.latest
+        if known is None or not known.meaning.call or self._passed or self._gave_up:
+            return b"", begin
+        like, written = known.meaning, known.meaning.written
+        if not (self._may_continue(like) and isinstance(written, FrameTemplate)):
+            return b"", begin
+        texts, ends = known.pattern.texts_in(frames, begin)
+        given: list[str] = []
+        for text in texts:
+            if not text or (more := like.channel.takes(text)) is None:
+                break
+            given.append(more)
+        if not given:
+            return b"", begin
+        last, end = ends[len(given) - 1 : len(given) + 1]
+        like.channel.latest = Frame(frames[last:end])
+        like.channel.calls.passed("".join(given))
+        return written.around_each(map(quoted, given)), end
 
     def _read_fitting(self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]) -> None:
         """Read a frame that has this text and nothing else, as it fits a template."""
@@ -130,7 +155,8 @@ class ChatStreamRepair:
         part = like.channel.part()
         self._scan(part, [Passage(like.fields, text)])
         like.channel.decide()
-        self._waiting.add(PendingFrame(frame, [part]))
+        exact = isinstance(known.pattern, FrameTemplate)
+        self._waiting.add(PendingFrame(frame, [part], like=like.chunk if exact else None))
         out = self._let_out()
         if not self._waiting:
             known.meaning = like.now(known.pattern, text, before, part, out)
@@ -143,7 +169,7 @@ class ChatStreamRepair:
         self._let_out()
         if taken and said and not self._waiting:
             channel = taken.parts[0].channel
-            like = ChunkTemplate(channel, said.fields)
+            like = ChunkTemplate(channel, said.fields, taken.chunk)
             self._templates.learn(frame, said.text, len(said.fields), text_of, like)
 
     def _let_out(self) -> list[Frame]:
@@ -157,11 +183,15 @@ class ChatStreamRepair:
     def _settle(self) -> None:
         if self._waiting.too_many:
             self._give_up()
-        if self._channels and not any(channel.scanner.looks for channel in self._channels):
+        looks = not self._channels
+        resting = quiet = not self._waiting
+        for channel in self._channels:
+            looks = looks or channel.scanner.looks
+            resting = resting and channel.resting
+            quiet = quiet and resting and channel.quiet
+        if not looks:
             self._prefilter.look_for(NO_FORMATS)
-        resting = not self._waiting and all(channel.resting for channel in self._channels)
-        self._prefilter.resting = resting
-        self._prefilter.quiet = resting and all(channel.quiet for channel in self._channels)
+        self._prefilter.resting, self._prefilter.quiet = resting, resting and quiet
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""

@@ -10,7 +10,7 @@ place, and only the values that held the text may change.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
@@ -28,6 +28,7 @@ MAX_KNOWN = 3
 """Templates kept of a stream: for its reasoning, its text, and a call."""
 MAX_RUN = 64
 """Frames that are matched at once: one of them that is odd has them all matched again."""
+LF = ord("\n")
 _PROBE = "another text"
 
 Meaning = TypeVar("Meaning")
@@ -53,25 +54,28 @@ class FrameTemplate:
             literal = half
         return _string(literal) if literal[:1] == b'"' else None
 
-    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], int]:
-        """What `text_in` gives for some of these whole frames in a row, from `begin` on, in a tenth
-        of the time; and where those end.  No text if the first does not match."""
+    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], list[int]]:
+        """What `text_in` gives for some of these whole frames in a row, from `begin` on, in a
+        fourth of the time; no text if the first does not match, or has a long one.  And `begin`,
+        and where each ends."""
         head, tail = self.head + b'"', b'"' + self.tail
         again = b"" if self.between is None else b'"%b"' % self.between
         literals: list[bytes] = []
-        ends, at = [begin], begin
-        while frames.startswith(head, at) and len(literals) < MAX_RUN:
-            end = frames.find(b"\n\n", at + len(head)) + 2
-            if not frames.endswith(tail, at, end):
+        ends, end = [begin], begin
+        whole = tail.endswith(b"\n\n")
+        while whole and frames.startswith(head, end) and len(literals) < MAX_RUN:
+            start = end + len(head)
+            stop = frames.find(again or tail, start, start + MAX_FRAME)
+            literal = frames[start:stop]
+            if stop < 0 or LF in literal:
                 break
-            literal = frames[at + len(head) : end - len(tail)]
             if again:
-                half = literal[: (len(literal) - len(again)) // 2]
-                if literal != half + again + half:
+                stop += len(again) + len(literal)
+                if not frames.startswith(literal + tail, stop - len(literal)):
                     break
-                literal = half
+            end = stop + len(tail)
             literals.append(literal)
-            ends.append(at := end)
+            ends.append(end)
         try:
             texts = loads(b'["%b"]' % b'","'.join(literals)) if literals else []
         except NotJson:
@@ -79,12 +83,16 @@ class FrameTemplate:
         if len(texts) != len(literals) or set(map(type, texts)) - {str}:
             text = self.text_in(frames[begin : ends[1]])
             texts = [] if text is None else [text]
-        return texts, ends[len(texts)]
+        return texts, ends
 
     def around(self, literal: bytes) -> bytes:
         if self.between is None:
             return b"".join((self.head, literal, self.tail))
         return b"".join((self.head, literal, self.between, literal, self.tail))
+
+    def around_each(self, literals: Iterable[bytes]) -> bytes:
+        """`around` each of one or more, where the text is there once."""
+        return b"".join((self.head, (self.tail + self.head).join(literals), self.tail))
 
 
 VARIED = ("created", "obfuscation", "usage")
@@ -133,16 +141,17 @@ class LooseTemplate:
         found = self.whole.fullmatch(raw)
         return _string(found["text"]) if found else None
 
-    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], int]:
+    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], list[int]]:
         """As `FrameTemplate.texts_in`."""
         texts: list[str] = []
+        ends = [begin]
         while found := self.whole.match(frames, begin):
             text = _string(found["text"])
             if text is None or not frames.endswith(b"\n\n", begin, found.end()):
                 break
             texts.append(text)
-            begin = found.end()
-        return texts, begin
+            ends.append(begin := found.end())
+        return texts, ends
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
         """The values of the members in a frame that matches."""
@@ -304,17 +313,21 @@ class TemplateCache(Generic[Meaning]):
         at = 0
         while at < len(frames):
             for place, known in enumerate(self._known):
-                texts, end = known.pattern.texts_in(frames, at)
+                texts, ends = known.pattern.texts_in(frames, at)
                 if texts:
-                    self._misses = 0
+                    self._misses, at = 0, ends[len(texts)]
                     self._known.insert(0, self._known.pop(place))
                     yield "".join(texts), known.meaning, b""
                     break
             else:
-                end = frames.find(b"\n\n", at) + 2
-                end = end if end >= 2 else len(frames)
-                yield "", None, frames[at:end]
-            at = end
+                begin, at = at, frames.find(b"\n\n", at) + 2
+                at = at if at > begin else len(frames)
+                yield "", None, frames[begin:at]
+
+    @property
+    def latest(self) -> KnownTemplate[Meaning] | None:
+        """That which matched last."""
+        return self._known[0] if self._known else None
 
     @property
     def wanted(self) -> bool:

@@ -114,6 +114,10 @@ class ResponsesStreamRepair:
             self._read_kept()
         return True
 
+    def continues(self, _frames: bytes, begin: int, /) -> tuple[bytes, int]:
+        """None does: what an event says is in others, too."""
+        return b"", begin
+
     def has_taken_in(self, _frame: Frame, /) -> bool:
         """Never: a frame that has not left is among those that `release` gives."""
         return False

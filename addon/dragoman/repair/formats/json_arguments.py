@@ -299,6 +299,8 @@ class ControlCharacters:
 
     def escaped(self, text: str) -> str:
         """The next piece, with control characters in strings escaped."""
+        if not self._escaped and text.isprintable() and '"' not in text and "\\" not in text:
+            return text  # as nearly all are
         if self._escaped and text:
             self._escaped = False
             return text[0] + self.escaped(text[1:])
