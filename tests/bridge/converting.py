@@ -7,10 +7,13 @@ from typing import Any, Literal
 
 import pytest
 
-from dragoman.bridge.request.convert import convert
+from dragoman.bridge.cure.chat_request import Cured, curing
+from dragoman.bridge.model_families import Family
+from dragoman.bridge.request.convert import Conversion, converting
 from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
 from dragoman.wire.errors import Refused
+from dragoman.wire.slices import drained
 
 Json = dict[str, Any]
 
@@ -32,6 +35,14 @@ class Converted:
     def functions(self) -> dict[str, Json]:
         """The chat functions by name."""
         return {tool["function"]["name"]: tool["function"] for tool in self.chat.get("tools", [])}
+
+
+def convert(body: object, **options: Any) -> Conversion:
+    return drained(converting(body, **options))
+
+
+def cured(request: Json, family: Family) -> Cured:
+    return drained(curing(request, family))
 
 
 def converted(body: Json, unsupported: Literal["drop", "error"] = "drop") -> Converted:

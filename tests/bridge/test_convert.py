@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.request.convert import convert
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.wire.json_codec import dumps
 
-from .converting import Json, converted, function, with_fields
+from .converting import Json, convert, converted, function, with_fields
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PAIRS = sorted(folder for folder in FIXTURES.glob("bridge_*") if (folder / "chat.json").exists())

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import MAX_NESTING, NotJson, dumps, loads
 from tests.fuzz.mutants import Node, chosen, mutants, nested, requests, wrong_values_in_turn
 from tests.fuzz.promises import a_reply_can_answer, a_request_is_converted_or_refused
 
-from .converting import Json, call, function, output, user
+from .converting import Json, call, convert, function, output, user
 
 REQUESTS = requests()
 # What the fixtures of real clients do not use.

@@ -61,6 +61,7 @@ DONE_EVENTS = (
     *("response.reasoning_summary_part.done", "response.function_call_arguments.done"),
     *("response.custom_tool_call_input.done", "response.output_item.done"),
 )
+CUT_ARGUMENTS = ("", " ", "{", '{"inp', '{"input":"a', '{"input":"a\\', '{"a":1,"input":"x"')
 
 
 def cut_off(values: list[Any], end: str, dialect: Dialect = OPENAI) -> Run:
@@ -70,19 +71,15 @@ def cut_off(values: list[Any], end: str, dialect: Dialect = OPENAI) -> Run:
 @EVERY_DIALECT
 @pytest.mark.parametrize("end", CUT_ENDS)
 @pytest.mark.parametrize("name", ["echo", "mcp__files__read", "exec"])
-@pytest.mark.parametrize(
-    "arguments", ["", " ", "{", '{"inp', '{"input":"a', '{"input":"a\\', '{"a":1,"input":"x"']
-)
-def test_a_call_that_is_cut_is_left_open_and_listed(
-    name: str, end: str, arguments: str, dialect: Dialect
-) -> None:
-    got = cut_off([calls(call(0, arguments, name=name, call_id="c1"))], end, dialect)
-    (item,) = got.output
-    assert (item["status"], item["call_id"]) == ("incomplete", "c1")
-    assert set(got.types).isdisjoint(DONE_EVENTS)
-    assert got.types[-1] == ("response.incomplete" if end in AT_A_LIMIT else "response.failed")
-    text = item.get("function", item).get("arguments", item.get("input"))
-    assert text == got.story.deltas[0]
+def test_a_call_that_is_cut_is_left_open_and_listed(name: str, end: str, dialect: Dialect) -> None:
+    for arguments in CUT_ARGUMENTS:
+        got = cut_off([calls(call(0, arguments, name=name, call_id="c1"))], end, dialect)
+        (item,) = got.output
+        assert (item["status"], item["call_id"]) == ("incomplete", "c1")
+        assert set(got.types).isdisjoint(DONE_EVENTS)
+        assert got.types[-1] == ("response.incomplete" if end in AT_A_LIMIT else "response.failed")
+        text = item.get("function", item).get("arguments", item.get("input"))
+        assert text == got.story.deltas[0]
 
 
 @pytest.mark.parametrize("end", CUT_ENDS)

@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.bridge.reply.answer import answering
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.request.convert import Conversion, convert
+from dragoman.bridge.request.convert import Conversion
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.headline import headline
@@ -24,6 +24,7 @@ from dragoman.wire.errors import Refused, error_json, http_error
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
+from tests.bridge.converting import convert
 from tests.bridge.grammar import check
 from tests.bridge.replying import feed, feed_body
 from tests.repair.streams import repair_whole, summarize

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.inspect.exchange import Exchange, Job, Step, Timing
 from dragoman.inspect.pages.page import Page
@@ -16,6 +15,7 @@ from dragoman.repair.pending import Policy
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import FOLDER
+from tests.bridge.converting import convert
 from tests.bridge.replying import feed, feed_body
 
 FRAME_SECONDS = 0.5

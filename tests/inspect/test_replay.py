@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.cure.chat_request import cured
 from dragoman.bridge.model_families import family_of
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.fixture import IncompleteError
@@ -29,6 +27,7 @@ from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import FrameSplitter
 from fixtures.regenerate import chat_fixtures, upstream
 from fixtures.server import FOLDER
+from tests.bridge.converting import convert, cured
 from tests.bridge.replying import feed
 
 FIXTURES = chat_fixtures()

@@ -222,13 +222,13 @@ def test_choices_that_take_turns_lead_the_same_way(
     assert through(stream, bridge=False) == the_long_way(stream, bridge=False)
 
 
-@pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
 @pytest.mark.parametrize("folder", chat_fixtures(), ids=lambda folder: folder.name)
-def test_fixtures_lead_the_same_way(folder: Path, bridge: bool) -> None:
+def test_fixtures_lead_the_same_way(folder: Path) -> None:
     stream = upstream(folder)
     if stream is not None and stream.suffix == ".sse":
         body = stream.read_bytes()
-        assert through(body, bridge=bridge) == the_long_way(body, bridge=bridge)
+        for bridge in (False, True):
+            assert through(body, bridge=bridge) == the_long_way(body, bridge=bridge)
 
 
 def test_the_short_way_is_the_usual_one() -> None:
@@ -249,7 +249,9 @@ def test_the_short_way_is_the_usual_one() -> None:
 
 def _with(number: int, delta: dict[str, Any], ignored: str) -> dict[str, Any]:
     counts = {"prompt_tokens": 5, "total_tokens": 5 + number, "details": {"cached_tokens": number}}
-    value = {"created": number, "obfuscation": "xY3" * (number % 5), "usage": counts}[ignored]
+    padding = "xY3" * (number % 5)
+    values = {"created": number, "obfuscation": padding, "sequence_number": number, "usage": counts}
+    value = values[ignored]
     return {**chunk(delta), ignored: value}
 
 

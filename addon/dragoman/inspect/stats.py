@@ -76,7 +76,7 @@ def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
     notes: Counter[str] = Counter()
     for (what, detail), count in evidence.notes.items():
         if what == REPAIRED:
-            # "name (form)"; a long name has no room for its form behind it.
+            # "name (form)"; a long name leaves no room for its form.
             form = detail.rpartition(" (")[2].removesuffix(")") if detail.endswith(")") else OTHER
             forms[form] += count
         else:

@@ -188,10 +188,13 @@ class Scanner:
 
     def abandon(self) -> list[ScanEvent]:
         """The reply broke off: what may be text is, and a call that is open stays so."""
-        header, texts, _ = self.held_call
         if self._calls.candidate is not None:
             self._refuse("in a reply that broke off")
         elif self._calls.parser is not None:
+            self._calls.parser.release()
+            self._run_calls()
+        if self._calls.parser is not None:
+            header, texts, _ = self.held_call
             held = header + "".join(texts)
             # Its frames have left: it comes before all that is there.
             self._pieces += [Text(-len(held) - 1, held, self._calls.called)] if held else []

@@ -33,8 +33,6 @@ References = list[tuple[str, str, bool, int]]
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What a request continues."""
-
     items: list[Json] = field(default_factory=list)
     """The conversation before the request's own input."""
     before: tuple[str, ...] = ()
@@ -60,7 +58,6 @@ def referring(body: Json) -> Slices[References]:
 
 
 def response_ids_of(item_ids: Iterable[str]) -> set[str]:
-    """The ids of the responses that have these items."""
     return {f"resp_{found[1]}" for found in map(_ITEM_ID.fullmatch, item_ids) if found}
 
 

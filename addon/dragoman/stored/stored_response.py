@@ -52,8 +52,6 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """One response."""
-
     response: Json
     """The response object as the client got it last."""
     request: bytes

@@ -165,6 +165,16 @@ def test_a_value_that_is_held_is_not_lost_where_a_reply_breaks_off(name: str) ->
     assert gist(events).removeprefix("[bash ").endswith("1234 <")
 
 
+def test_a_value_that_has_just_ended_is_not_lost_where_a_reply_breaks_off() -> None:
+    for name in TYPED:
+        call = CALLS[name].replace("¦", "")
+        at = call.index("ls", call.index("command")) + 2
+        for end in range(at, len(call)):
+            scanner = scanner_of(DECLARED, "declared", ALL)
+            events = scanner.feed(call[:end]) + scanner.abandon()
+            assert '"command":"ls' in gist(events), call[:end]
+
+
 @pytest.mark.parametrize("text", ["<tool_call>bash", "<tool_call>{", "<function=bash>"])
 def test_an_opener_that_is_known_by_what_follows_is_recorded_where_it_is_text(text: str) -> None:
     scanner = scanner_of(DECLARED, "declared", ALL)

@@ -37,8 +37,6 @@ Key = tuple[int, str, int]
 
 @dataclass(slots=True)
 class HostText:
-    """A text that a host streams."""
-
     key: Key
     kind: ProseKind
     part: StreamedPart

@@ -149,7 +149,6 @@ class ResponsesStreamRepair:
         return self._leaving()
 
     def close(self) -> list[Frame]:
-        """The stream has ended."""
         self._read_kept()
         self._end_all(Scanner.close)
         self._let_out()

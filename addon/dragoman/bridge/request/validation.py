@@ -73,7 +73,6 @@ class RequestObject:
         raise wrong_type(value, "an object", path)
 
     def at(self, name: str) -> str:
-        """The path of the field `name`."""
         return f"{self.path}.{name}" if self.path else name
 
     def get(self, name: str) -> Any:

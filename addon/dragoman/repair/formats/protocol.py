@@ -250,6 +250,11 @@ class LeakParser:
             self._finish()
         return self._events.popleft() if self._events else None
 
+    def release(self) -> None:
+        """The reply has broken off: `next` gives all that was decided."""
+        if self._arguments is not None:
+            LeakParser._take_arguments(self, self._arguments)
+
     def end(self, *, whole: bool = True) -> None:
         """The text has ended, and if it is not `whole`, was cut: `next` gives what was held
         back, and ends an open call."""

@@ -8,7 +8,9 @@ value, is text, and so is the tag that closes it.  As closing tags may be missin
 tag, and the tag of a call, or of an argument that the tool has not, at the start of a line, are
 in doubt: the text from there on is held until a later tag decides.  If that is the value's own
 closing tag, all before it was text; if it can only end the call of the value, the first tag in
-doubt had ended the value.
+doubt had ended the value.  A value may also quote a closing tag alone.  So its own is in doubt if
+text follows, and that of its call or section without its own: unless the value's own follows, it
+was real, at least if the text ends within `QUOTED_LIMIT`.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class TaggedArguments(CallArguments):
 
     @property
     def complete(self) -> bool:
-        return self._typed.begun and not self._typed.in_value
+        return self._typed.begun and (self._quoted.closes or not self._typed.in_value)
 
     @property
     def held(self) -> Held:
@@ -104,7 +106,8 @@ class TaggedArguments(CallArguments):
             self._typed.drop("unfinished marker")
         self._at = len(self._buffer)
         more = half and not self._syntax.closing.match(half)
-        self._end(cut=bool(more) or not self.complete, unclosed=True)
+        cut = bool(more) or self._typed.in_value or not self._typed.begun
+        self._end(cut=cut, unclosed=True)
 
     def _end(self, *, cut: bool = False, unclosed: bool = False) -> None:
         self._typed.end(cut=cut, unclosed=unclosed)
@@ -150,7 +153,8 @@ class TaggedArguments(CallArguments):
     def _step_value(self) -> bool:
         start, syntax, quoted = self._at, self._syntax, self._quoted
         at = start + quoted.seen
-        while (match := syntax.in_value.search(self._buffer, at)) is not None:
+        quoted.waits = False
+        while not quoted.waits and (match := syntax.in_value.search(self._buffer, at)):
             quoted.holds(self._buffer, self._at, at, match.start())
             tag = syntax.read(match)
             verdict = self._verdict(tag)
@@ -164,15 +168,16 @@ class TaggedArguments(CallArguments):
             if verdict is Verdict.DOUBT and not quoted.in_doubt:
                 self._give(match.start())
                 quoted.in_doubt = True
-            at = match.end()
-        end = len(self._buffer) - syntax.unfinished(self._buffer[at:])
+            quoted.waits = verdict is Verdict.WAITS
+            at = match.start() if quoted.waits else match.end()
+        end = at if quoted.waits else len(self._buffer) - syntax.unfinished(self._buffer[at:])
         if not quoted.holds(self._buffer, self._at, at, end):
             self._give(end)
         return self._at > start
 
     def _ends_in_doubt(self) -> bool:
         """Whether the value ended at the tag from which on text is held."""
-        if self._in_section or not self._quoted.ended:
+        if not self._quoted.ended or (self._in_section and not self._quoted.closing):
             return False
         self._end_value_in_doubt()
         return True
@@ -207,14 +212,29 @@ class TaggedArguments(CallArguments):
             return Verdict.TEXT
         if not self._syntax.plain:
             return Verdict.TEXT if tag.kind is TagKind.SECTION else Verdict.END
-        return self._quoted.verdict(level, self._opening(tag) if tag.kind in _BEGINNINGS else None)
+        follows = self._text_follows(tag.end) if tag.kind is TagKind.ARGUMENT_END else False
+        if follows is None:
+            return Verdict.WAITS
+        opening = self._opening(tag) if tag.kind in _BEGINNINGS else None
+        return self._quoted.verdict(level, opening, text_follows=follows)
+
+    def _text_follows(self, at: int) -> bool | None:
+        """Whether anything but a tag, or the end, follows there; None if that is not known."""
+        found = NOT_BLANK.search(self._buffer, at)
+        end = found.start() if found else len(self._buffer)
+        if end - at > BLANK_LIMIT or (found and self._syntax.tag.match(self._buffer, end)):
+            return False
+        rest = self._buffer[end : end + TAG_LIMIT + 1]
+        if not rest or (len(rest) <= TAG_LIMIT and self._syntax.so_far.match(rest)):
+            return False if self._ended else None
+        return True
 
     def _opening(self, tag: Tag) -> Verdict:
         """What a tag that opens something means, but within a call that the value quotes."""
         if tag.kind is TagKind.ARGUMENT:
             declared = self._schema is None or declares(self._schema, tag.name or "")
-            if declared and not self._typed.has(tag.name or ""):
-                return Verdict.END
+            if declared or self._typed.has(tag.name or ""):
+                return Verdict.TEXT if self._typed.has(tag.name or "") else Verdict.END
             said = self._quoted.said or not _blank(self._buffer[self._at : tag.start])
             by_line = self._syntax.trim and self._begins_line(tag)
             doubt = said and (self._syntax.pairs or by_line)
@@ -242,6 +262,8 @@ class Verdict(enum.Enum):
     """The value ends here."""
     ENDED = enum.auto()
     """It ended at the first tag that was in doubt."""
+    WAITS = enum.auto()
+    """What follows decides."""
 
 
 class QuotedTags:
@@ -253,6 +275,10 @@ class QuotedTags:
         """Whether the last tag ended a call."""
         self.in_doubt = False
         """Whether text is held, from the first tag in doubt on."""
+        self.closing = False
+        """Whether that was real if no later tag decides."""
+        self.waits = False
+        """Whether the next tag waits for what follows it."""
         self.seen = 0
         """Characters of that which were searched."""
         self._tail = ""
@@ -266,11 +292,11 @@ class QuotedTags:
         self.before = text[-1:]
         self.said = self.said or not _blank(text)
 
-    def verdict(self, level: int, opening: Verdict | None) -> Verdict:
+    def verdict(self, level: int, opening: Verdict | None, *, text_follows: bool) -> Verdict:
         """What the next tag means; `opening`: what it does if it opens something and is not
         within a call that is quoted."""
         self._closed = opening is None and level > ARGUMENT
-        self._tail = ""
+        tail, self._tail = self._tail, ""
         if opening is not None:
             opening = Verdict.TEXT if any(self._open[CALL:]) else opening
             if opening is Verdict.END:
@@ -281,11 +307,19 @@ class QuotedTags:
             self._open[level] -= 1
             self._open[:level] = [0] * level
             return Verdict.DOUBT
-        return Verdict.ENDED if self.in_doubt and level > ARGUMENT else Verdict.END
+        if level == ARGUMENT:
+            if not text_follows:
+                return Verdict.END
+            self.in_doubt = False  # all before was text
+        elif self.in_doubt and not (self.closing and tail):
+            return Verdict.ENDED
+        self.closing = self.closing or not self.in_doubt
+        return Verdict.DOUBT
 
     def holds(self, text: str, start: int, at: int, end: int) -> bool:
         """Whether the text from `start` to `end`, without a tag from `at` on, is held."""
-        self.in_doubt = self.in_doubt and end - start <= QUOTED_LIMIT
+        if end - start > QUOTED_LIMIT:
+            self.in_doubt = self.closing = False
         self.seen = end - start if self.in_doubt else 0
         self._tail += text[at:end].strip() if self.in_doubt else ""
         return self.in_doubt
@@ -293,4 +327,11 @@ class QuotedTags:
     @property
     def ended(self) -> bool:
         """Whether the first tag in doubt was real, if the text ends here."""
-        return self.in_doubt and self._closed and not self._tail
+        return self.in_doubt and (self.closing or (self._closed and not self._tail))
+
+    @property
+    def closes(self) -> bool:
+        """Whether the value has its end, or that of its call, unless text follows."""
+        if self.waits:
+            return not self._open[ARGUMENT]
+        return self.closing and self._closed and not self._tail
