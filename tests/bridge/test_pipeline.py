@@ -46,6 +46,14 @@ def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path) -> None:
         assert frames + pipeline.close() == whole, size
 
 
+@pytest.mark.parametrize("blank", [b"\n\n\n", b"\n\n\n\n", b"\n\n\n\n\n"])
+def test_an_event_may_end_with_several_blank_lines(blank: bytes) -> None:
+    stream = (LEAK / "upstream.sse").read_bytes()
+    one, many = (BridgePipeline(new_reply(Evidence()), stage(LEAK)) for _ in range(2))
+    expected = one.feed(stream) + one.close()
+    assert many.feed(stream.replace(b"\n\n", blank)) + many.close() == expected
+
+
 @pytest.mark.parametrize("nth", [1, 2, 5, 9])
 def test_after_a_fault_there_is_one_end(monkeypatch: pytest.MonkeyPatch, nth: int) -> None:
     repair, reply = stage(LEAK), new_reply(Evidence())

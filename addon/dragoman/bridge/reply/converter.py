@@ -129,8 +129,8 @@ class ReplyConverter:
             self._end_too_long()
 
     def take_frames(self, frames: bytes) -> None:
-        """Whole frames in a row, with LF line ends; those with nothing but more of a text are read
-        many at a time."""
+        """Whole frames in a row, `sse.is_plain`.  Those that only continue a text are read many at
+        a time."""
         at = 0
         while at < len(frames):
             begin, at = at, frames.find(b"\n\n", at) + 2

@@ -18,7 +18,7 @@ from ...wire.chat_text import emptied_completion
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading
 from ...wire.slices import Slices, drained
-from ...wire.sse import Frame, FrameSplitter, is_event_stream, split
+from ...wire.sse import Frame, FrameSplitter, is_event_stream, is_plain, split
 from .converter import ReplyConverter
 from .whole_body import as_stream, is_completion
 
@@ -90,7 +90,7 @@ class BridgePipeline:
         rejoined = self._splitter.with_held(data, MAX_REJOINED)
         if rejoined is not None:
             data, at = rejoined, 0
-            end = data.rfind(b"\n\n") if b"\r" not in data else -1
+            end = data.rfind(b"\n\n") if is_plain(data) else -1
             while at < end:
                 begin, at = at, data.find(b"\n\n", min(at + AT_ONCE, end)) + 2
                 self._take_frames(data[begin:at])
@@ -99,7 +99,7 @@ class BridgePipeline:
             self._repair_frame(frame)
 
     def _take_frames(self, frames: bytes) -> None:
-        """Whole frames with LF line ends."""
+        """Whole frames, `is_plain`."""
         repair = self._repair
         if repair is None or repair.ignores(frames):
             self.reply.take_frames(frames)
