@@ -91,5 +91,4 @@ def _native(body: bytes) -> Slices[list[tuple[str, str]]]:
         reply = parse_whole((yield from reading(body)))
     except NotJson:
         return []
-    calls = [call for choice in reply.choices for call in choice.calls]
-    return [(call.name, call.arguments) for call in calls if call.kind == "function"]
+    return [(call.name, call.arguments) for call in reply.calls if call.kind == "function"]
