@@ -54,8 +54,10 @@ class FrameTemplate:
             literal = half
         return _string(literal) if literal[:1] == b'"' else None
 
-    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], list[int]]:
-        """What `text_in` gives for some of these whole frames in a row, from `begin` on, in a
+    def texts_in(
+        self, frames: bytes, begin: int, limit: int = MAX_RUN
+    ) -> tuple[list[str], list[int]]:
+        """What `text_in` gives for at most `limit` whole frames in a row, from `begin` on, in a
         fourth of the time; no text if the first does not match, or has a long one.  And `begin`,
         and where each ends."""
         head, tail = self.head + b'"', b'"' + self.tail
@@ -63,7 +65,7 @@ class FrameTemplate:
         literals: list[bytes] = []
         ends, end = [begin], begin
         whole = tail.endswith(b"\n\n")
-        while whole and frames.startswith(head, end) and len(literals) < MAX_RUN:
+        while whole and frames.startswith(head, end) and len(literals) < limit:
             start = end + len(head)
             stop = frames.find(again or tail, start, start + MAX_FRAME)
             literal = frames[start:stop]
@@ -137,11 +139,13 @@ class LooseTemplate:
         found = self.whole.fullmatch(raw)
         return _string(found["text"]) if found else None
 
-    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], list[int]]:
+    def texts_in(
+        self, frames: bytes, begin: int, limit: int = MAX_RUN
+    ) -> tuple[list[str], list[int]]:
         """As `FrameTemplate.texts_in`."""
         literals: list[bytes] = []
         ends, match = [begin], self.whole.match
-        while (found := match(frames, begin)) and len(literals) < MAX_RUN:
+        while len(literals) < limit and (found := match(frames, begin)):
             if not frames.endswith(b"\n\n", begin, found.end()):
                 break
             literals.append(found["text"])
