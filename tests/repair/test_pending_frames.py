@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.notes import MAX_KINDS, OTHERS, Evidence
+from dragoman.notes import MAX_KINDS, Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
