@@ -9,12 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dragoman.bridge.request.convert import convert, converting
+from dragoman.bridge.request.convert import converting
 from dragoman.notes import Evidence
 from dragoman.wire import json_slices
 from dragoman.wire.json_codec import MAX_NESTING, MAX_VALUES, NotJson, dumps, loads
 from dragoman.wire.json_slices import MAX_ITEM_VALUES, TooMuch, reading, writing
 from dragoman.wire.slices import drained
+from tests.bridge.converting import convert
 
 LONGER = " " * json_slices.WINDOW
 """In front of a text: it is then longer than what is read at once."""

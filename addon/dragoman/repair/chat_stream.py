@@ -17,7 +17,7 @@ from typing import Any
 from ..notes import Evidence
 from ..wire.chat_text import Passage, passages
 from ..wire.errors import read_error
-from ..wire.frame_templates import KnownTemplate, TemplateCache
+from ..wire.frame_templates import MAX_RUN, FrameTemplate, KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame
 from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
@@ -32,6 +32,8 @@ from .prefilter import Prefilter
 from .scanner import Scanner
 from .text_channel import Channels
 
+_AHEAD = 8
+"""Frames that are matched at once after one that only continued; twice as many after them."""
 MAX_LIKE = 64 * 1024
 """Bytes of a frame that serves as the pattern of chunks that are added."""
 _MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,256})')
@@ -58,6 +60,8 @@ class ChatStreamRepair:
         self._passed = PassedFrames()
         self._templates: TemplateCache[ChunkTemplate] = TemplateCache()
         self._waiting = PendingFrames(policy)
+        self._ahead = 0
+        """How many frames in a row may only continue what the one before them said."""
         self._gave_up = False
         self._open_ended = False
 
@@ -111,16 +115,43 @@ class ChatStreamRepair:
     ) -> Frame | None:
         """The short way for a frame that only continues the text or arguments of the one before."""
         like = known.meaning
-        channel = like.channel
-        if like.written is None or like.call != channel.open_call or self._waiting:
-            return None
-        if like.fields != channel.fields or not (like.call or self._policy.moves):
-            return None
-        if (given := channel.takes(text)) is None:
+        if not self._may_continue(like) or (given := like.channel.takes(text)) is None:
             return None
         if like.call:
-            channel.calls.passed(given)
+            like.channel.calls.passed(given)
+            self._ahead = self._ahead or _AHEAD
         return written_as(known, frame, quoted(given))
+
+    def _may_continue(self, like: ChunkTemplate) -> bool:
+        """Whether such a frame can take the short way now, whatever its text."""
+        channel = like.channel
+        if like.written is None or self._waiting or like.fields != channel.fields:
+            return False
+        if like.call:
+            return like.call == channel.calls.repaired and not channel.scanner.between
+        return self._policy.moves and channel.scanner.between
+
+    def continues(self, frames: bytes, begin: int) -> tuple[bytes, int]:
+        """See `StreamRepair`: frames with arguments of a call that leaks."""
+        known = self._templates.latest
+        if not self._ahead or known is None or not known.meaning.call:
+            return b"", begin
+        like, written = known.meaning, known.meaning.written
+        if not (self._may_continue(like) and isinstance(written, FrameTemplate)):
+            return b"", begin
+        texts, ends = known.pattern.texts_in(frames, begin, self._ahead)
+        given: list[str] = []
+        for text in texts:
+            if not text or (more := like.channel.takes(text)) is None:
+                break
+            given.append(more)
+        self._ahead = min(2 * self._ahead, MAX_RUN) if len(given) == len(texts) else 0
+        if not given:
+            return b"", begin
+        last, end = ends[len(given) - 1 : len(given) + 1]
+        like.channel.latest = Frame(frames[last:end])
+        like.channel.calls.passed("".join(given))
+        return written.around_each(map(quoted, given)), end
 
     def _read_fitting(self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]) -> None:
         """Read a frame that has this text and nothing else, as it fits a template."""
@@ -130,7 +161,8 @@ class ChatStreamRepair:
         part = like.channel.part()
         self._scan(part, [Passage(like.fields, text)])
         like.channel.decide()
-        self._waiting.add(PendingFrame(frame, [part]))
+        exact = isinstance(known.pattern, FrameTemplate)
+        self._waiting.add(PendingFrame(frame, [part], like=like.chunk if exact else None))
         out = self._let_out()
         if not self._waiting:
             known.meaning = like.now(known.pattern, text, before, part, out)
@@ -143,7 +175,7 @@ class ChatStreamRepair:
         self._let_out()
         if taken and said and not self._waiting:
             channel = taken.parts[0].channel
-            like = ChunkTemplate(channel, said.fields)
+            like = ChunkTemplate(channel, said.fields, taken.chunk)
             self._templates.learn(frame, said.text, len(said.fields), text_of, like)
 
     def _let_out(self) -> list[Frame]:
@@ -157,11 +189,15 @@ class ChatStreamRepair:
     def _settle(self) -> None:
         if self._waiting.too_many:
             self._give_up()
-        if self._channels and not any(channel.scanner.looks for channel in self._channels):
+        looks = not self._channels
+        resting = quiet = not self._waiting
+        for channel in self._channels:
+            looks = looks or channel.scanner.looks
+            resting = resting and channel.resting
+            quiet = quiet and resting and channel.quiet
+        if not looks:
             self._prefilter.look_for(NO_FORMATS)
-        resting = not self._waiting and all(channel.resting for channel in self._channels)
-        self._prefilter.resting = resting
-        self._prefilter.quiet = resting and all(channel.quiet for channel in self._channels)
+        self._prefilter.resting, self._prefilter.quiet = resting, resting and quiet
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
@@ -187,7 +223,7 @@ class ChatStreamRepair:
         self._evidence.note("gave up repair", "too much to hold back")
         self._waiting.append(self.release())
         self._channels.clear()
-        self._gave_up = True
+        self._gave_up, self._ahead = True, 0
 
     # Taking a frame in
 
@@ -246,9 +282,10 @@ class ChatStreamRepair:
         if self._passed.skipped:
             for channel in self._channels:
                 channel.scanner.passed_unread()
-        if self._passed.hold_calls:
-            for channel in self._channels:
-                channel.natives.passed()
+        begun = [channel.natives for channel in self._channels if channel.natives.begun]
+        if begun and self._passed.hold_calls:
+            for natives in begun:
+                natives.passed()
         for channel, fields, text in self._passed.read(self._channels.of_choice):
             channel.passed(fields, text)
 

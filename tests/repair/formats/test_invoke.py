@@ -56,6 +56,11 @@ HEAD = f'<{D}tool_calls>\n<{D}invoke name="write">\n'
             f'<{D}parameter name="lines">["a"]</{D}parameter></{D}invoke></{D}tool_calls>',
             '[write {"path":"a","mode":7,"text":"{no","lines":["a"]}]',
         ),
+        "a value of Python's": (
+            f'<{D}invoke name="write"><{D}parameter name="x" string="false">True</{D}parameter>'
+            f"</{D}invoke>",
+            '[write {"x":true}]',
+        ),
         "no end of parameters, nor of calls": (
             f'{HEAD}{PATH}\n<{D}parameter name="text" string="true">b\n<{D}invoke name="bash">\n'
             f'<{D}parameter name="command" string="true">ls\n</{D}tool_calls>',
@@ -164,6 +169,10 @@ LS = '<invoke name="bash">\n<parameter name="command">ls</parameter>\n</invoke>'
             f"{M2_HEAD}{WRITE}\n{LS}\n</parameter></invoke>{M2_TAIL}",
             '[write {"path":"a","text":"\\n<invoke name=\\"bash\\">\\n<parameter '
             'name=\\"command\\">ls</parameter>\\n</invoke>\\n"}]',
+        ),
+        "closing tags alone in a value": (
+            f"{M2_HEAD}{WRITE}a</parameter> b</invoke> c{M2_TAIL.strip()} d</parameter></invoke>",
+            '[write {"path":"a","text":"a</parameter> b</invoke> c</minimax:tool_call> d"}]',
         ),
         "a parameter that a value quotes": (
             f'{M2_HEAD}{WRITE}<c><parameter name="a">1</parameter></c></parameter></invoke>',

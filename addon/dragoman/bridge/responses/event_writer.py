@@ -140,7 +140,7 @@ class Writer:
         if self._dialect.ping:
             self.events.add("ping")
         elif self._open is not None:
-            self._delta(self._open, "", [])
+            self.more("")
         else:
             large = self.events.first_size + self.characters > LARGE
             without: Json = {"tools": [], "instructions": None} if large else {}
@@ -193,13 +193,12 @@ class Writer:
 
     # Text
 
-    def prose(self, kind: ProseKind, delta: str, logprobs: list[Json] | None = None) -> None:
+    def prose(self, kind: ProseKind, delta: str, logprobs: Sequence[Json] = ()) -> None:
         """Text for the reader, a refusal, or reasoning; `logprobs` only with text."""
         part = self._prose[kind]
-        opened = self._open
-        if opened is None or opened.part is not part:
-            opened = self._enter(part)
-        self._delta(opened, delta, logprobs or [])
+        if self._open is None or self._open.part is not part:
+            self._enter(part)
+        self.more(delta, logprobs)
 
     def annotate(self, annotation: Json) -> None:
         """An annotation of the text in the open text part."""
@@ -213,14 +212,15 @@ class Writer:
         self._open.annotations.append(annotation)
         self._open.cuts.add(ANNOTATION)
 
-    def _enter(self, part: StreamedPart) -> OpenPart:
+    def _enter(self, part: StreamedPart) -> None:
         """Open `part`: in the open item if that is of its kind, else in a new one."""
         if self._open is not None and self._open.part.item == part.item:
             self._close_part(self._open)
-            return self._open_part(self._open.item, part)
+            self._open_part(self._open.item, part)
+            return
         self.close_item()
         fields = items.reasoning(part) if part.item == "reasoning" else items.message()
-        return self._open_part(self._add_item(fields), part)
+        self._open_part(self._add_item(fields), part)
 
     # Calls
 
@@ -234,7 +234,7 @@ class Writer:
     def call_delta(self, delta: str) -> None:
         """More of the arguments, or of the custom input, of the open call."""
         assert self._open is not None and self._open.part.item == "call"
-        self._delta(self._open, delta, [])
+        self.more(delta)
 
     def whole_call(self, fields: Json, tool: Tool, wanted_id: str, arguments: str) -> None:
         """A call whose item carries a structure, and no text to stream.  It is completed unless
@@ -315,7 +315,7 @@ class Writer:
         )
         self._output.append(item)
 
-    def _open_part(self, item: Json, part: StreamedPart) -> OpenPart:
+    def _open_part(self, item: Json, part: StreamedPart) -> None:
         opened = OpenPart(item, len(self._output), part)
         opened.where = {"item_id": item["id"], "output_index": opened.output_index}
         if part.holder:
@@ -323,9 +323,9 @@ class Writer:
             item[part.holder].append(part.empty())
             if part.added:
                 self.events.add(part.added, **opened.where, part=part.empty())
-        return self._begin(opened)
+        self._begin(opened)
 
-    def _begin(self, opened: OpenPart) -> OpenPart:
+    def _begin(self, opened: OpenPart) -> None:
         self._open = opened
         self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
         part = opened.part
@@ -333,25 +333,26 @@ class Writer:
         opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
         opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
         opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
-        return opened
 
-    def _delta(self, opened: OpenPart, delta: str, logprobs: list[Json]) -> None:
-        """The path of nearly every event: one frame from prepared bytes, nothing else."""
+    def more(self, delta: str, logprobs: Sequence[Json] = ()) -> None:
+        """More of the text that is open.  The path of nearly every event: one frame from prepared
+        bytes, nothing else."""
+        opened = self._open
+        assert opened is not None
         opened.text.write(delta)
         opened.cuts.add(len(delta))
         events, after = self.events, opened.after
         if logprobs:
             opened.logprobs += logprobs
             opened.cuts.add(LOGPROBS - len(logprobs))
-        if len(logprobs) > MANY or len(delta) > LONG_STRING:
-            more: Json = {"logprobs": logprobs} if opened.part is TEXT else {}
+        if len(delta) > LONG_STRING or len(logprobs) > MANY:
+            more: Json = {"logprobs": [*logprobs]} if opened.part is TEXT else {}
             events.add_final(opened.part.text.delta, **opened.where, delta=delta, **more)
             return
         if logprobs:
             after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
-        number = b"%d" % events.number
+        raw = b"%b%d%b%b%b" % (opened.before, events.number, opened.between, quoted(delta), after)
         events.number += 1
-        raw = b"".join((opened.before, number, opened.between, quoted(delta), after))
         events.frames.append(Frame(raw))
 
     def _close_part(self, opened: OpenPart) -> str:

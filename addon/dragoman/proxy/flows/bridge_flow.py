@@ -98,7 +98,7 @@ class BridgeFlow:
         except (NotJson, Refused, StoreError) as error:
             flow.response, reason = refusal(error), str(error)
         except Exception:
-            logger.exception("%s: the request could not be converted", flow.request.pretty_host)
+            logger.exception("%s: the request could not be converted", name_of(flow))
             reason, message = "it could not be converted", "Dragoman could not convert the request."
             flow.response = error_response(500, message)
         else:

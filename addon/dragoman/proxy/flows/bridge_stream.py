@@ -194,4 +194,4 @@ class BridgeStream(LiveStream):
             out += self._pipeline.fail(message)
         except Exception:
             logger.exception("%s: not even the failure could be sent", self._name)
-            out += self._pipeline.leaving()
+            out += self.reply.drain()

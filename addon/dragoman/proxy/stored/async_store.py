@@ -33,6 +33,7 @@ from ...stored.turn_reasoning import Remembered, TurnNames
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ...wire.slices import Slices
+from ..observe.monitor import host_of
 from ..response_owner import is_anonymous
 from ..run_slices import in_slices
 from .open_store import open_store, place_of
@@ -113,7 +114,7 @@ class AsyncStore:
             logger.warning(
                 "%s: responses are kept for requests without any credential: whoever asks this "
                 "host without one can read them, go on from them and delete them.",
-                request.pretty_host,
+                host_of(request),
             )
 
     async def get(
