@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from dragoman.inspect.exchange import Job
 from dragoman.inspect.headline import headline
 from dragoman.inspect.outcome import outcome_of
-from dragoman.inspect.summary import ReplySummary
+from dragoman.inspect.summary import ReplySummary, summarizing
 from dragoman.notes import Evidence
+from dragoman.wire.slices import drained
 from tests.repair.streams import chunk, sse, summarize
 
 NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": ""}}
@@ -189,3 +190,13 @@ def test_a_headline_names_a_few_calls_only() -> None:
     seen = ReplySummary(calls=tuple(f"tool{n}" for n in range(9)))
     told = line("watch", seen, Evidence())
     assert told == "✓ 9 calls tool0, tool1, tool2, tool3, tool4, 4 more · passed"
+
+
+def test_a_long_reply_is_looked_at_in_slices() -> None:
+    text = stream(*[{"content": "word " * 20_000}] * 50)
+    calls = {"role": "assistant", "tool_calls": [NATIVE] * 10_000}
+    choice = {"index": 0, "message": calls, "finish_reason": "tool_calls"}
+    whole = json.dumps({"choices": [choice]}).encode()
+    for body, steps in ((text, 5), (whole, 40)):
+        assert sum(1 for _ in summarizing(body)) > steps
+    assert drained(summarizing(whole)).calls == ("bash",) * 10_000
