@@ -19,8 +19,8 @@ from tests.live.mitmdump import ADDON, ROOT, Mitmdump
 from tests.waiting import eventually
 
 BEGIN, END = (ROOT / "tests" / "live" / f"turns_{name}.py" for name in ("begin", "end"))
-MANY = 40_000
-"""Calls of a reply: seconds of work."""
+MANY = 20_000
+"""Calls of a reply: more than a second of work."""
 MANY_TURNS = 20
 CALL = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
 LEAK = (

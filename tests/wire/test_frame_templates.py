@@ -249,7 +249,9 @@ def test_the_short_way_is_the_usual_one() -> None:
 
 def _with(number: int, delta: dict[str, Any], ignored: str) -> dict[str, Any]:
     counts = {"prompt_tokens": 5, "total_tokens": 5 + number, "details": {"cached_tokens": number}}
-    value = {"created": number, "obfuscation": "xY3" * (number % 5), "usage": counts}[ignored]
+    padding = "xY3" * (number % 5)
+    values = {"created": number, "obfuscation": padding, "sequence_number": number, "usage": counts}
+    value = values[ignored]
     return {**chunk(delta), ignored: value}
 
 

@@ -14,7 +14,7 @@ from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .outcome import Outcome
-from .parse.reply import parse_whole
+from .parse.reply import parsing_whole
 from .recorded_calls import recorded_calls
 from .summary import ReplySummary
 
@@ -88,7 +88,7 @@ def _native(body: bytes) -> Slices[list[tuple[str, str]]]:
     if is_event_stream(body):
         return (yield from recorded_calls(body))
     try:
-        reply = parse_whole((yield from reading(body)))
+        reply = yield from parsing_whole((yield from reading(body)))
     except NotJson:
         return []
     calls = [call for choice in reply.choices for call in choice.calls]

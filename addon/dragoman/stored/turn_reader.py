@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..bridge.reply.message_runs import completion_in_runs
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from ..wire.chat_delta import ChoiceDelta, DeltaText, choices, only_text, text_of
 from ..wire.chat_end import turn_end
@@ -123,9 +124,12 @@ class TurnReader:
                 yield
         elif b'"tool_calls"' in body:
             try:
-                self._take_in((yield from reading(body)))
+                value = yield from reading(body)
             except NotJson:
                 return
+            for part in completion_in_runs(value) if isinstance(value, dict) else ():
+                self._take_in(part)
+                yield
 
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""

@@ -168,7 +168,7 @@ def test_a_value_that_is_held_is_not_lost_where_a_reply_breaks_off(name: str) ->
 def test_a_value_that_has_just_ended_is_not_lost_where_a_reply_breaks_off() -> None:
     for name in TYPED:
         call = CALLS[name].replace("¦", "")
-        at = call.index("ls") + 2
+        at = call.index("ls", call.index("command")) + 2
         for end in range(at, len(call)):
             scanner = scanner_of(DECLARED, "declared", ALL)
             events = scanner.feed(call[:end]) + scanner.abandon()

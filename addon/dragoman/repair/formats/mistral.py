@@ -1,6 +1,7 @@
 """Mistral's format: ``[TOOL_CALLS][{"name": NAME, "arguments": {…}}, …]``, and from v11 on
 ``[TOOL_CALLS]NAME[ARGS]{…}`` for each call, where ``[CALL_ID]ID`` may precede ``[ARGS]``,
-which some hosts leave out.  Only the next call, or text, ends one.
+which some hosts leave out.  Only the next call, or text, ends one; hosts write a
+``[/TOOL_CALLS]`` as well.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
 from .protocol import WORD, MarkerMatch
 
 _BEGIN = "[TOOL_CALLS]"
-_MARKERS = MarkerSet((_BEGIN,))
+_MARKERS = MarkerSet((_BEGIN, "[/TOOL_CALLS]"))
 _HEADER = re.compile(rf"\s*(?P<name>{WORD})\s*(?:\[CALL_ID\]\s*(?P<id>{WORD})\s*)?(?:\[ARGS\]\s*)?")
 _WORD_SO_FAR = re.compile(r"[^\s\[{]*")
 
