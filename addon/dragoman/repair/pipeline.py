@@ -231,13 +231,14 @@ class RepairPipeline:
         repaired: list[bytes] = []
         try:
             while at < end:
-                begin, at = at, frames.find(b"\n\n", at) + 2
-                if at < end:
-                    sent, after = self._repair.continues(frames, begin)
-                    if after > begin:
+                frame_end = frames.find(b"\n\n", at) + 2
+                if frame_end < end:
+                    sent, after = self._repair.continues(frames, at)
+                    if after > at:
                         repaired.append(sent)
                         at = after
                         continue
+                begin, at = at, frame_end
                 frame = Frame(frames[begin:at])
                 self._unrepaired = [frame]
                 asked = at - begin == end

@@ -39,7 +39,7 @@ from .delta_reader import DeltaReader
 from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer, Target
 
-_NOTHING = "The upstream's answer held no part of a turn."
+_NOTHING = "The upstream's answer ended without any part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
 _HALF_INPUT = "The upstream ended the turn within the input of a tool."
 
