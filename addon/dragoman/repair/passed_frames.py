@@ -17,7 +17,7 @@ from ..wire.json_codec import NotJson, loads
 from ..wire.sse import Frame
 from .chunk_templates import only_text, text_of
 from .pending import delta_of
-from .prefilter import holds_text
+from .prefilter import holds_text, may_name_text
 from .text_channel import TextChannel
 
 MAX_KEPT = 64 * 1024
@@ -65,6 +65,8 @@ class PassedFrames:
         self._pieces = []
         self._size = 0
         self.skipped = False
+        if not may_name_text(passed):
+            return
         for text, said, raw in self._templates.runs(passed):
             if said is not None:
                 yield *said, text
