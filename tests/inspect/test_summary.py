@@ -15,7 +15,7 @@ from dragoman.inspect.exchange import Job
 from dragoman.inspect.headline import headline
 from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.summary import ReplySummary
-from dragoman.notes import REPAIRED, Evidence
+from dragoman.notes import Evidence
 from tests.repair.streams import chunk, sse, summarize
 
 NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": ""}}
@@ -175,8 +175,10 @@ def test_the_headline_tells_repaired_calls_from_others() -> None:
     seen = ReplySummary(parsed=True, model="m", calls=("bash", "bash", "read"))
     told = line("repair", seen, Evidence(calls=Counter({"bash": 1, "read": 1})))
     assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired"
-    notes = Counter({(REPAIRED, "read (dsml, plain name)"): 1, (REPAIRED, "bash (glm, a)"): 1})
-    told = line("repair", seen, Evidence(Counter({"bash": 1, "read": 1}), notes=notes))
+    evidence = Evidence()
+    evidence.call("read", "dsml", "plain name")
+    evidence.call("bash", "glm", "a")
+    told = line("repair", seen, evidence)
     assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired from dsml, glm"
     # Calls of a reply that failed, or was cut, are among its figures.
     cut = replace(seen, finishes=("length",))

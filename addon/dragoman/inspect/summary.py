@@ -150,8 +150,7 @@ def _glance(
     parsed: bool,
     first_token: int | None,
 ) -> ReplySummary:
-    every = (call for choice in seen.choices for call in choice.calls)
-    calls = (call.name for call in every if call.kind not in _AT_THE_HOST)
+    calls = (call.name for call in seen.calls if call.kind not in _AT_THE_HOST)
     usage = seen.usage
     return ReplySummary(
         parsed=parsed,

@@ -20,7 +20,7 @@ from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
-from ..wire.sse import Frame, FrameSplitter, is_event_stream
+from ..wire.sse import CR, Frame, FrameSplitter, is_event_stream
 
 MAX_UNREAD = 256 * 1024
 """Bytes that are kept until they are read: a thousand frames, in some milliseconds."""
@@ -139,7 +139,7 @@ class TurnReader:
             self._called_first = self._called_first or _CALLED.search(unread) is not None
             return
         end = 0
-        if self._splitter.empty and b"\r" not in unread:
+        if self._splitter.empty and CR not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
             for text, said, raw in self._templates.runs(unread[:end]):
                 if said is not None:

@@ -330,7 +330,9 @@ class TemplateCache(Generic[Meaning]):
             for place, known in enumerate(self._known):
                 texts, ends = known.pattern.texts_in(frames, begin)
                 if texts:
-                    self._misses, at = 0, ends[len(texts)]
+                    at = ends[len(texts)]
+                    if len(texts) > 1:  # else learning it cost more than it saved
+                        self._misses = 0
                     self._known.insert(0, self._known.pop(place))
                     yield "".join(texts), known.meaning, frames[begin:at]
                     break

@@ -183,6 +183,21 @@ def test_an_opener_that_is_known_by_what_follows_is_recorded_where_it_is_text(te
     assert [event.why for event in events if isinstance(event, LeftAsText)] == ["without a header"]
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_half_of_the_last_marker_is_no_text(name: str) -> None:
+    call = CALLS[name].replace("¦", "")
+    events = at_cuts(call if name == "mistral" else call[:-2], 5)
+    assert gist(events).replace(": ", ":") == MEANT
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_a_call_without_its_end_is_cut_off_where_the_reply_is(name: str) -> None:
+    head, value, end = CALLS[name].partition("¦ls¦")
+    text = (head + value + end.partition("¦")[0]).replace("¦", "")
+    ends = {finish: streamed([text], *ALL, finish=finish).calls for finish in ("length", "stop")}
+    assert [ends[finish][0]["arguments"] for finish in ("length", "stop")] == [LS[:-1], LS]
+
+
 @pytest.mark.parametrize(
     ("text", "finish"),
     [
