@@ -40,7 +40,7 @@ _ANSWER = re.compile(
 )
 _TERMINAL = re.compile(rb"event: ?response\.(completed|incomplete|failed|cancelled)")
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
-_DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*+(?=[\r\n])")
+_DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*+")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 _AT_THE_HOST = frozenset(
     {"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}
@@ -150,8 +150,7 @@ def _glance(
     parsed: bool,
     first_token: int | None,
 ) -> ReplySummary:
-    every = (call for choice in seen.choices for call in choice.calls)
-    calls = (call.name for call in every if call.kind not in _AT_THE_HOST)
+    calls = (call.name for call in seen.calls if call.kind not in _AT_THE_HOST)
     usage = seen.usage
     return ReplySummary(
         parsed=parsed,
@@ -228,11 +227,12 @@ def _code(error: ErrorObject) -> str:
 
 
 def _first_lines(body: bytes) -> Iterator[tuple[int, int, Json]]:
-    """The JSON objects of the first ``data`` lines, with their offsets."""
+    """The JSON objects of the first ``data`` lines that have an end, with their offsets."""
     for line in islice(_DATA.finditer(body), MAX_FIRST_LINES):
-        value = _value(line[0][:MAX_LINE])
+        start, end = line.span()
+        value = _value(body[start:end]) if end - start <= MAX_LINE and end < len(body) else None
         if value is not None:
-            yield line.start(), line.end(), value
+            yield start, end, value
 
 
 def _last_lines(body: bytes, offset: int) -> Iterator[tuple[int, Json]]:

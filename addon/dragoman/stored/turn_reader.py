@@ -134,7 +134,8 @@ class TurnReader:
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""
         unread, self._unread, self._size = b"".join(self._unread), [], 0
-        if not self._turns and b"reasoning" not in unread and unread.endswith(b"\n\n"):
+        whole = self._splitter.empty and unread.endswith(b"\n\n")
+        if whole and not self._turns and b"reasoning" not in unread:
             # Nothing was thought up to here: a turn whose calls come first is not kept.
             self._called_first = self._called_first or _CALLED.search(unread) is not None
             return

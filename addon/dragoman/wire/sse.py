@@ -133,6 +133,13 @@ def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
     yield from splitter.close()
 
 
+def is_plain(data: bytes, end: int | None = None) -> bool:
+    """Whether each LF LF, wherever it is looked for, ends a frame: there is no CR up to `end`, and
+    no third LF, with which the second would seem to be a blank line."""
+    # `in` takes several times longer for bytes.
+    return data.find(CR, 0, end) < 0 and data.find(b"\n\n\n", 0, end) < 0
+
+
 def _ends(data: bytes) -> Iterator[int]:
     """The offsets after all blank lines."""
     if CR in data:

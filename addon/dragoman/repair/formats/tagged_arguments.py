@@ -105,8 +105,8 @@ class TaggedArguments(CallArguments):
         if half:
             self._typed.drop("unfinished marker")
         self._at = len(self._buffer)
-        more = half and not self._syntax.closing.match(half)
-        cut = bool(more) or self._typed.in_value or not self._typed.begun
+        closes = self._syntax.closing.match(half) if half else whole
+        cut = not closes or self._typed.in_value or not self._typed.begun
         self._end(cut=cut, unclosed=True)
 
     def _end(self, *, cut: bool = False, unclosed: bool = False) -> None:
