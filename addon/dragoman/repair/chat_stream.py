@@ -24,11 +24,11 @@ from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
 from .chunk_writer import chunk_like
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
-from .formats.active import NO_FORMATS
 from .passed_frames import PassedFrames
 from .pending import PendingFrame, PendingPart, Policy, delta_of
 from .pending_frames import PendingFrames
 from .prefilter import Prefilter
+from .refused_markers import UnreadFrames
 from .scanner import Scanner
 from .text_channel import Channels
 
@@ -58,6 +58,7 @@ class ChatStreamRepair:
         self._passed = PassedFrames()
         self._templates: TemplateCache[ChunkTemplate] = TemplateCache()
         self._waiting = PendingFrames(policy)
+        self._unread = UnreadFrames()
         self._gave_up = False
         self._open_ended = False
 
@@ -72,11 +73,14 @@ class ChatStreamRepair:
             self._take_name(raw)
         if not (self._prefilter.resting and self._prefilter.passes(raw)):
             return False
+        self._pass(raw)
+        return True
+
+    def _pass(self, raw: bytes) -> None:
         if self._passed.add(raw):
             may_skip = all(channel.scanner.may_skip for channel in self._channels)
             if not (may_skip and self._passed.shortened()):
                 self._read_passed()
-        return True
 
     def _take_name(self, raw: bytes) -> None:
         """The model that the reply names: which may add formats to those looked for."""
@@ -92,9 +96,12 @@ class ChatStreamRepair:
             self._gave_up or not (frame.whole or self._waiting) or self.ignores(frame.raw)
         ):
             return [frame]
+        fitting = self._templates.match(frame)
+        if fitting and (out := self._leave_unread(frame, *fitting)) is not None:
+            return out
         if self._passed:
             self._read_passed()
-        fitting = self._templates.match(frame)
+        self._read_unread()
         if fitting is None:
             self._read(frame)
         else:
@@ -105,6 +112,28 @@ class ChatStreamRepair:
             self._read_fitting(frame, text, known)
         self._settle()
         return self._waiting.take()
+
+    def _leave_unread(
+        self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
+    ) -> list[Frame] | None:
+        """The short way for a frame whose markers were refused before, all of them."""
+        channel = known.meaning.channel
+        refused = channel.scanner.refused
+        if refused is None or self._waiting or not channel.quiet:
+            return None
+        if known.meaning.fields != channel.fields:
+            return None
+        out = self._unread.add(frame, text, refused)
+        for each in out or ():
+            self._pass(each.raw)
+        self._prefilter.resting = not self._unread
+        return out
+
+    def _read_unread(self) -> None:
+        """Read the frames that wait for what comes, as it has to be read."""
+        if self._unread:
+            for frame in self._unread.take():
+                self._read(frame)
 
     def _continuing(
         self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
@@ -141,7 +170,7 @@ class ChatStreamRepair:
         taken = self._take_in(frame)
         said = one_text(taken) if taken and self._templates.wanted else None
         self._let_out()
-        if taken and said and not self._waiting:
+        if taken and said:
             channel = taken.parts[0].channel
             like = ChunkTemplate(channel, said.fields)
             self._templates.learn(frame, said.text, len(said.fields), text_of, like)
@@ -157,14 +186,15 @@ class ChatStreamRepair:
     def _settle(self) -> None:
         if self._waiting.too_many:
             self._give_up()
-        if self._channels and not any(channel.scanner.looks for channel in self._channels):
-            self._prefilter.look_for(NO_FORMATS)
         resting = not self._waiting and all(channel.resting for channel in self._channels)
         self._prefilter.resting = resting
         self._prefilter.quiet = resting and all(channel.quiet for channel in self._channels)
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
+        if self._unread:
+            self._read_passed()
+            self._read_unread()
         self._end()
         return self._waiting.take()
 
@@ -180,7 +210,7 @@ class ChatStreamRepair:
         frames = [chunk_like(like, {"content": text}) for like, text in held if text]
         natives = [(channel.last_chunk, channel.natives.flush()) for channel in self._channels]
         frames += [chunk_like(like, {"tool_calls": calls}) for like, calls in natives if calls]
-        return self._waiting.flush(frames)
+        return [*self._waiting.flush(frames), *self._unread.take()]
 
     def _give_up(self) -> None:
         """Let everything out as it came, and all that comes after it."""

@@ -21,12 +21,16 @@ from .call_rule import Rules
 from .candidate import CANDIDATE_LIMIT, Candidate
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text, joined
-from .formats.active import NO_FORMATS, ActiveFormats
+from .formats.active import ActiveFormats
 from .formats.protocol import Held, MarkerMatch
 from .markdown import NOT_QUOTED, MarkdownCode
+from .refused_markers import LONGEST, RefusedMarkers
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
+MANY_IN_VAIN = 32
+"""Markers, and what looked like one, in a row without a call; after so many, what refuses them
+is kept (`RefusedMarkers`)."""
 MAX_QUOTED = 4 * CANDIDATE_LIMIT
 """Characters of candidates in code that turned out to be text; after so many, markers in
 code are text at once, as each of them is read twice."""
@@ -64,6 +68,9 @@ class Scanner:
         self._channel: MarkerMatch | None = None
         """The marker that gives the kind of the text that comes."""
         self._quoted = 0
+        self._refused: RefusedMarkers | None = None
+        self._is_probe = False
+        """Whether this only finds out what would become of a text."""
         self._pieces: list[ScanEvent] = []
         self.cut_in_header = False
         """Whether the text has ended in the header of a call, after its marker."""
@@ -81,9 +88,9 @@ class Scanner:
         return not (self._calls.parser or self._calls.candidate or self._buffer)
 
     @property
-    def looks(self) -> bool:
-        """Whether markers are looked for; see `MAX_IN_VAIN`."""
-        return self._formats is not NO_FORMATS
+    def refused(self) -> RefusedMarkers | None:
+        """What is known of markers, if the text that comes is only to be asked about them."""
+        return self._refused if self.idle and self._calls.in_vain else None
 
     @property
     def in_call(self) -> bool:
@@ -240,12 +247,13 @@ class Scanner:
         """Decide as much as can be; False when more input is needed."""
         if self._calls.candidate is not None:
             return self._after_candidate()
+        if (certain := self._look()) is not None:
+            self._text(certain)
+            return False
         marker, in_vain = self._formats.find(self._buffer)
         self._calls.in_vain += in_vain
-        if self._calls.in_vain > MAX_IN_VAIN and self.looks:
-            self._formats, self._headers = NO_FORMATS, []
-            self._pieces.append(LeftAsText("marker", f"as all after it, {TOO_MANY}"))
-            return True
+        if in_vain:
+            self._learn(self._buffer)
         if marker is None:
             end = len(self._buffer) - self._formats.unfinished(self._buffer)
             if not self._must_wait(self._buffer[:end]):
@@ -255,8 +263,7 @@ class Scanner:
         if text:
             self._text(text)
         elif why := self._why_text(marker):
-            self._text(marker.end)
-            self._pieces.append(LeftAsText(marker.name, why))
+            self._leave(marker, why)
             if marker.begins_call:
                 self._calls.begin_is_text.add(marker.format)
         else:
@@ -265,13 +272,51 @@ class Scanner:
                 return False
             if self._channel is not None and self._channel.format is marker.format:
                 self._channel = None
-            if marker.kind:
+            if marker.kind and not self._calls.too_many:
                 self._begin_channel(marker)
-            elif begins:
+            elif begins and not marker.kind:
                 self._begin(marker, header)
             else:
                 self._stray(marker)
         return True
+
+    def _look(self) -> int | None:
+        """How much of the buffer is text for certain, if nothing in it has to be read."""
+        if self._is_probe or self._calls.in_vain <= MANY_IN_VAIN:
+            self._refused = None
+            return None
+        if self._refused is None:
+            self._refused = RefusedMarkers(self._formats)
+            self._pieces.append(LeftAsText("marker", f"as others like it, {TOO_MANY}"))
+        if self._fresh:
+            return None
+        certain, unknown = self._refused.look(self._buffer, self._refused.certain)
+        self._refused.certain = 0
+        if unknown:
+            self._text(certain)
+        return None if unknown else certain
+
+    def _learn(self, text: str, size: int = 1) -> None:
+        """Find out how much of this, which begins with a marker of this size, was needed to
+        refuse it."""
+        if self._refused is None or self._refused.full:
+            return
+        probe = Scanner(self._tools, self._rules, self._formats)
+        probe._is_probe, probe._fresh = True, False
+        probe._calls.begin_is_text |= self._calls.begin_is_text
+        probe._calls.in_vain = self._calls.in_vain
+        begin = taken = 0
+        for more in (0, 1, 2, 4, 8, 16, LONGEST):
+            end = min(size + more, LONGEST)
+            for piece in probe.feed(text[begin:end]):
+                if not isinstance(piece, Text | LeftAsText):
+                    return
+                taken += len(piece.text) if isinstance(piece, Text) else 0
+            if taken:
+                self._refused.add(text[:end], taken)
+            if taken or end >= len(text):
+                return
+            begin = end
 
     def _text_before(self, marker: MarkerMatch) -> tuple[str, int]:
         """What is before a marker: the header of a call whose begin marker was stripped;
@@ -322,6 +367,14 @@ class Scanner:
             self._read(run)
             self._fresh = self._fresh and not run.strip()
 
+    def _leave(self, marker: MarkerMatch, why: str) -> None:
+        """The marker is text."""
+        self._calls.in_vain += 1
+        if not marker.format.begins_call(marker, "header", self._buffer):
+            self._learn(self._buffer[marker.start :], marker.end - marker.start)
+        self._text(marker.end)
+        self._pieces.append(LeftAsText(marker.name, why))
+
     def _begin_channel(self, marker: MarkerMatch) -> None:
         """The text that comes is of a kind of its own."""
         self._calls.in_vain += 1
@@ -331,11 +384,11 @@ class Scanner:
         self._pieces.append(Dropped(f"channel marker {marker.name}"))
 
     def _stray(self, marker: MarkerMatch) -> None:
-        self._calls.in_vain += 1
-        if not (self._rules(marker.format).strays or marker.format in self._calls.seen):
-            self._text(marker.end)
-            self._pieces.append(LeftAsText(marker.name, "alone"))
+        dropped = self._rules(marker.format).strays or marker.format in self._calls.seen
+        if not dropped or self._calls.too_many:
+            self._leave(marker, TOO_MANY if dropped else "alone")
             return
+        self._calls.in_vain += 1
         self._buffer = self._buffer[marker.end :]
         self._pieces.append(Dropped(f"stray {marker.name}"))
         self._fresh = True
@@ -363,7 +416,8 @@ class Scanner:
             # What comes right after a call is as it was.
             may_be = may_be and not (self._calls.called and self._fresh)
             quotation = code.quotation() if may_be else NOT_QUOTED
-            self._calls.candidate = Candidate(in_code, quotation, self._code, before)
+            size = marker.end - marker.start
+            self._calls.candidate = Candidate(in_code, quotation, self._code, before, size)
             self._calls.candidate.add(self._buffer)
         rest, self._buffer = self._buffer[marker.end :], ""
         self._calls.begin(marker, rule, header, self._fed - len(rest), rest)
@@ -377,6 +431,7 @@ class Scanner:
         candidate = self._calls.give_back()
         self._buffer = "".join(candidate.raw)
         size = len(self._buffer) - len(rest)
+        self._learn(self._buffer[len(candidate.before) :], candidate.marker)
         near = self._buffer[: size + _SEEN_AFTER]
         self._text(size)
         for marker in self._formats.find_all(near):

@@ -23,6 +23,8 @@ class ActiveFormats:
     def __init__(self, formats: Sequence[LeakFormat]) -> None:
         self._formats = tuple(formats)
         beginnings = {text for each in formats for text in each.beginnings}
+        self.beginnings = {text[:size] for text in beginnings for size in range(1, len(text) + 1)}
+        """What markers begin with, and the starts of that."""
         # An expression that begins with one literal is searched several times faster.
         self._in_json = _searches(_in_json(beginnings, _cut_tree))
         self._in_document = _searches(_in_json(beginnings, _uncut))
@@ -31,6 +33,9 @@ class ActiveFormats:
             for first, rest in _by_first(beginnings)
         ]
         self._begins = re.compile(_tree(beginnings)).search
+        self.begins_or_ends = re.compile(_tree(beginnings, r"\Z")).search
+        """Finds what a marker begins with, or the start of that at the end of the text, or its
+        end."""
         self._beginning = {
             text: [
                 each
@@ -149,6 +154,3 @@ def _searches(
     expressions: list[tuple[int, bytes]],
 ) -> list[tuple[int, Callable[[bytes], re.Match[bytes] | None]]]:
     return [(byte, re.compile(expression).search) for byte, expression in expressions]
-
-
-NO_FORMATS = ActiveFormats(())

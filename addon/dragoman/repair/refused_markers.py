@@ -1,0 +1,102 @@
+"""Markers that were refused, in a text that has shown many of them without a call.
+
+To read what may be a call costs as much as a hundred words.  So of a marker that was refused the
+scanner keeps how it went on, up to where that was certain (``<tool_call><|``): the same again is
+text at once, and a frame that holds nothing else leaves unread (`UnreadFrames`).  The invariant:
+only what no text to come can make a call is known, so none is lost, however many were refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..wire.sse import Frame
+from .formats.active import ActiveFormats
+
+LONGEST = 64
+"""Characters of a refused text that is kept."""
+_MAX_KEPT = 256
+
+
+class RefusedMarkers:
+    """Those of one choice."""
+
+    def __init__(self, formats: ActiveFormats) -> None:
+        self._begins = formats.begins_or_ends
+        self._beginnings = formats.beginnings
+        self._taken: dict[str, int] = {}
+        """Refused texts, each with how many of its characters are text for certain."""
+        self._sizes: list[int] = []
+        self._starts: set[str] = set()
+        self.certain = 0
+        """Characters of the text that comes next which are text for certain."""
+
+    @property
+    def full(self) -> bool:
+        return len(self._taken) >= _MAX_KEPT
+
+    def add(self, text: str, taken: int) -> None:
+        """`text` begins with a marker; so many of its first characters are text, whatever
+        follows."""
+        self._taken[text] = taken
+        self._sizes = sorted({len(each) for each in self._taken})
+        self._starts.update(text[:size] for size in range(1, len(text)))
+
+    def look(self, text: str, at: int = 0) -> tuple[int, bool]:
+        """Up to where a text is text for certain, if it is so up to `at`; and whether what comes
+        there has to be read: else it is nothing, or the start of what is known."""
+        while (at := self._begins(text, at).start()) < len(text):  # type: ignore[union-attr]
+            for size in self._sizes:
+                if taken := self._taken.get(text[at : at + size]):
+                    at += taken
+                    break
+            else:
+                rest = text[at:]
+                return at, not (rest in self._starts or rest in self._beginnings)
+        return at, False
+
+
+class UnreadFrames:
+    """Frames of one text that leave unread, and those that wait for the next one."""
+
+    def __init__(self) -> None:
+        self._frames: list[tuple[Frame, int]] = []
+        """Those that wait, with the sizes of their texts."""
+        self._text = ""
+        """Of these."""
+        self._certain = 0
+        """How many of its characters are text for certain."""
+        self._refused: RefusedMarkers | None = None
+        """What is known of the text."""
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    def add(self, frame: Frame, text: str, refused: RefusedMarkers) -> list[Frame] | None:
+        """The frames that may leave; None, and nothing is taken, if this one has to be read."""
+        if self._frames and refused is not self._refused:
+            return None
+        text = self._text + text
+        certain, unknown = refused.look(text, self._certain)
+        if unknown:
+            return None
+        self._refused = refused
+        self._frames.append((frame, len(text) - len(self._text)))
+        left = gone = 0
+        for _, size in self._frames:
+            if gone + size > certain:
+                break
+            gone += size
+            left += 1
+        out = [each for each, _ in self._frames[:left]]
+        del self._frames[:left]
+        self._text, self._certain = text[gone:], certain - gone
+        return out
+
+    def take(self) -> Iterator[Frame]:
+        """Those that wait, as they have to be read after all."""
+        if self._refused is not None:
+            self._refused.certain = self._certain
+        self._text, self._certain, self._refused = "", 0, None
+        while self._frames:
+            yield self._frames.pop(0)[0]
