@@ -119,10 +119,13 @@ class ChatStreamRepair:
         """The short way for a frame whose markers were refused before, all of them."""
         channel = known.meaning.channel
         refused = channel.scanner.refused
-        if refused is None or self._waiting or not channel.quiet:
+        if refused is None or channel.calls.repaired or known.meaning.fields != channel.fields:
             return None
-        if known.meaning.fields != channel.fields:
-            return None
+        if self._waiting:
+            if (texts := self._waiting.unchanged(channel)) is None:
+                return None
+            self._unread.add_held(texts, channel.give_back(), refused)
+            self._waiting.clear()
         out = self._unread.add(frame, text, refused)
         for each in out or ():
             self._pass(each.raw)

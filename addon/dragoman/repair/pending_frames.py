@@ -11,6 +11,7 @@ import itertools
 from ..wire.sse import Frame
 from .chunk_writer import release, render
 from .pending import PendingFrame, Policy
+from .text_channel import TextChannel
 
 MAX_BEHIND = 256
 """Frames that wait for an undecided one of another choice."""
@@ -96,6 +97,19 @@ class PendingFrames:
         if several and left > MAX_BEHIND and left % MAX_BEHIND == 1:
             return [waiting for waiting in self._frames if waiting.decided]
         return decided
+
+    def unchanged(self, channel: TextChannel) -> list[tuple[Frame, str]] | None:
+        """Those that wait with their texts, if they have nothing but a text of this channel, in
+        which nothing has changed yet."""
+        frames = []
+        for waiting in self._frames:
+            part = waiting.parts[0] if len(waiting.parts) == 1 else None
+            if part is None or part.channel is not channel or part.changed or part.has_kinds:
+                return None
+            if part.natives is not None or part.finish:
+                return None
+            frames.append((waiting.frame, "".join(each.text for each in part.passages)))
+        return frames
 
     def remove(self, gone: list[PendingFrame]) -> None:
         if len(gone) == len(self._frames):

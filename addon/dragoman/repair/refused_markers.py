@@ -93,6 +93,15 @@ class UnreadFrames:
         self._text, self._certain = text[gone:], certain - gone
         return out
 
+    def add_held(
+        self, texts: list[tuple[Frame, str]], undecided: int, refused: RefusedMarkers
+    ) -> None:
+        """These frames were read, and wait for what comes after the `undecided` end of theirs."""
+        self._frames = [(frame, len(text)) for frame, text in texts]
+        self._text = "".join(text for _, text in texts)
+        self._certain = len(self._text) - undecided
+        self._refused = refused
+
     def take(self) -> Iterator[Frame]:
         """Those that wait, as they have to be read after all."""
         if self._refused is not None:

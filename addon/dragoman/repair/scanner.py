@@ -16,7 +16,7 @@ text before its argument marker came.
 
 from __future__ import annotations
 
-from .call_reader import IN_CODE, MAX_IN_VAIN, TOO_MANY, CallReader, Outcome
+from .call_reader import IN_CODE, TOO_MANY, CallReader, Outcome
 from .call_rule import Rules
 from .candidate import CANDIDATE_LIMIT, Candidate
 from .declared_tools import DeclaredTools
@@ -89,8 +89,9 @@ class Scanner:
 
     @property
     def refused(self) -> RefusedMarkers | None:
-        """What is known of markers, if the text that comes is only to be asked about them."""
-        return self._refused if self.idle and self._calls.in_vain else None
+        """What is known of markers, if nothing else than them matters in the text that comes."""
+        plain = self._channel is None and not (self._fresh or self._calls.candidate)
+        return self._refused if plain and self._calls.parser is None else None
 
     @property
     def in_call(self) -> bool:
@@ -147,6 +148,12 @@ class Scanner:
             return None
         self._fed += len(text) if given is not None else 0
         return given
+
+    def give_back(self) -> int:
+        """What is held of the text, where there are but `refused` markers, comes once more: how
+        much that is."""
+        held, self._buffer = self._buffer, ""
+        return len(held)
 
     def passed(self, text: str) -> None:
         """`text` went by without being fed: there is no marker in it, nor part of one."""

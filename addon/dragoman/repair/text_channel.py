@@ -155,6 +155,12 @@ class TextChannel:
             self.open_parts[-1].open = False
             self.closed_parts.append(self.open_parts.pop())
 
+    def give_back(self) -> int:
+        """The frames whose ends are undecided will be read again, or not at all; how much of their
+        text that is."""
+        self.open_parts.clear()
+        return self.scanner.give_back()
+
     def settle(self) -> None:
         """A frame has been processed: remember what is held of it and those before.  Results for
         frames that have left may be in the first that waits, or in the latest."""
