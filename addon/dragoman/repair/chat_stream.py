@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..notes import Evidence
-from ..wire.chat_text import Passage, passages
+from ..wire.chat_text import CONTENT, Passage, passages
 from ..wire.errors import read_error
 from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
@@ -119,7 +119,9 @@ class ChatStreamRepair:
         """The short way for a frame whose markers were refused before, all of them."""
         channel = known.meaning.channel
         refused = channel.scanner.refused
-        if refused is None or channel.calls.repaired or known.meaning.fields != channel.fields:
+        if refused is None or known.meaning.fields != channel.fields:
+            return None
+        if channel.calls.repaired and self._policy.moves and channel.fields != CONTENT:
             return None
         if self._waiting:
             if (texts := self._waiting.unchanged(channel)) is None:

@@ -8,14 +8,16 @@ only what no text to come can make a call is known, so none is lost, however man
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ..wire.sse import Frame
 from .formats.active import ActiveFormats
 
-LONGEST = 64
+LONGEST = 96
 """Characters of a refused text that is kept."""
 _MAX_KEPT = 256
+_MANY_HITS = 256
 
 
 class RefusedMarkers:
@@ -28,6 +30,10 @@ class RefusedMarkers:
         """Refused texts, each with how many of its characters are text for certain."""
         self._sizes: list[int] = []
         self._starts: set[str] = set()
+        self._hits = 0
+        """How often one of these was found since the last was added."""
+        self._run = re.compile("(?!)").match
+        """Matches many of them with what is between."""
         self.certain = 0
         """Characters of the text that comes next which are text for certain."""
 
@@ -41,19 +47,35 @@ class RefusedMarkers:
         self._taken[text] = taken
         self._sizes = sorted({len(each) for each in self._taken})
         self._starts.update(text[:size] for size in range(1, len(text)))
+        self._hits = 0
 
     def look(self, text: str, at: int = 0) -> tuple[int, bool]:
         """Up to where a text is text for certain, if it is so up to `at`; and whether what comes
         there has to be read: else it is nothing, or the start of what is known."""
         while (at := self._begins(text, at).start()) < len(text):  # type: ignore[union-attr]
+            if (run := self._run(text, at)) is not None:
+                at = run.end()
+                continue
             for size in self._sizes:
                 if taken := self._taken.get(text[at : at + size]):
                     at += taken
+                    self._hit()
                     break
             else:
                 rest = text[at:]
                 return at, not (rest in self._starts or rest in self._beginnings)
         return at, False
+
+    def _hit(self) -> None:
+        """After many, no more is likely to be added: then an expression is faster."""
+        self._hits += 1
+        if self._hits == _MANY_HITS:
+            follow: dict[str, list[str]] = {}
+            for text, taken in self._taken.items():
+                follow.setdefault(re.escape(text[:taken]), []).append(re.escape(text[taken:]))
+            known = "|".join(f"{text}(?={'|'.join(rest)})" for text, rest in follow.items())
+            firsts = re.escape("".join({text[0] for text in self._beginnings}))
+            self._run = re.compile(f"(?:(?:{known})[^{firsts}]*+)++").match
 
 
 class UnreadFrames:

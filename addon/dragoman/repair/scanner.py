@@ -377,8 +377,7 @@ class Scanner:
     def _leave(self, marker: MarkerMatch, why: str) -> None:
         """The marker is text."""
         self._calls.in_vain += 1
-        if not marker.format.begins_call(marker, "header", self._buffer):
-            self._learn(self._buffer[marker.start :], marker.end - marker.start)
+        self._learn(self._buffer[marker.start :], marker.end - marker.start)
         self._text(marker.end)
         self._pieces.append(LeftAsText(marker.name, why))
 

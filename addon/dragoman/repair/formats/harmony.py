@@ -68,7 +68,8 @@ class HarmonyParser(LeakParser):
             return self._refuse()
         literal = self._begins + self._buffer[self._at : self._at + size]
         if end is None:
-            return not _HEADER_SO_FAR.fullmatch(literal) and self._refuse()
+            may_be = literal.count("<|channel|>") <= 2 and _HEADER_SO_FAR.fullmatch(literal)
+            return not may_be and self._refuse()
         found = _HEADER.fullmatch(literal)
         if found is None or end[0] not in ("<|message|>", "{"):
             return self._refuse()
