@@ -171,7 +171,7 @@ class CallReader:
         assert candidate is not None
         if candidate.quotation:
             return self._after_quotation(candidate, buffer, formats)
-        marker, _ = formats.find(buffer)
+        marker = formats.find(buffer)
         end = marker.start if marker else len(buffer) - formats.unfinished(buffer)
         if buffer[:end].strip() or candidate.too_long or not candidate.calls:
             return Outcome.REFUSED
@@ -189,10 +189,10 @@ class CallReader:
         if not candidate.quotation:
             return Outcome.LEFT
         near, at = buffer[:AFTER_LIMIT], 0
-        marker, _ = formats.find(near)
+        marker = formats.find(near)
         while marker and not (marker.begins_call or near[at : marker.start].strip()):
             at = marker.end
-            marker, _ = formats.find(near, at)
+            marker = formats.find(near, at)
         if marker and marker.begins_call and not near[: marker.start].strip():
             return marker
         after = near[at:]

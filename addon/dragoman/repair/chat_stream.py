@@ -101,13 +101,14 @@ class ChatStreamRepair:
             return out
         if self._passed:
             self._read_passed()
-        self._read_unread()
+        again = self._read_unread()
         if fitting is None:
             self._read(frame)
         else:
             text, known = fitting
             known.meaning.channel.latest = frame
-            if (more := self._continuing(frame, text, known)) is not None:
+            more = None if again else self._continuing(frame, text, known)
+            if more is not None:
                 return [more]
             self._read_fitting(frame, text, known)
         self._settle()
@@ -128,17 +129,21 @@ class ChatStreamRepair:
                 return None
             self._unread.add_held(texts, channel.give_back(), refused)
             self._waiting.clear()
+        held = bool(self._unread)
         out = self._unread.add(frame, text, refused)
         for each in out or ():
             self._pass(each.raw)
-        self._prefilter.resting = not self._unread
+        if held != bool(self._unread):
+            self._settle()
         return out
 
-    def _read_unread(self) -> None:
-        """Read the frames that wait for what comes, as it has to be read."""
-        if self._unread:
-            for frame in self._unread.take():
-                self._read(frame)
+    def _read_unread(self) -> bool:
+        """Read the frames that wait for what comes, as it has to be read.  Whether there were
+        any."""
+        again = bool(self._unread)
+        for frame in self._unread.take():
+            self._read(frame)
+        return again
 
     def _continuing(
         self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
@@ -191,7 +196,8 @@ class ChatStreamRepair:
     def _settle(self) -> None:
         if self._waiting.too_many:
             self._give_up()
-        resting = not self._waiting and all(channel.resting for channel in self._channels)
+        waits = self._waiting or self._unread
+        resting = not waits and all(channel.resting for channel in self._channels)
         self._prefilter.resting = resting
         self._prefilter.quiet = resting and all(channel.quiet for channel in self._channels)
 
@@ -199,7 +205,7 @@ class ChatStreamRepair:
         """The stream has ended: what was held, and a finish reason if none came."""
         if self._unread:
             self._read_passed()
-            self._read_unread()
+        self._read_unread()
         self._end()
         return self._waiting.take()
 

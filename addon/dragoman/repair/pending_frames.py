@@ -101,7 +101,7 @@ class PendingFrames:
     def unchanged(self, channel: TextChannel) -> list[tuple[Frame, str]] | None:
         """Those that wait with their texts, if they have nothing but a text of this channel, in
         which nothing has changed yet."""
-        frames = []
+        frames, gone = [], -channel.scanner.undecided
         for waiting in self._frames:
             part = waiting.parts[0] if len(waiting.parts) == 1 else None
             if part is None or part.channel is not channel or part.changed or part.has_kinds:
@@ -109,7 +109,8 @@ class PendingFrames:
             if part.natives is not None or part.finish:
                 return None
             frames.append((waiting.frame, "".join(each.text for each in part.passages)))
-        return frames
+            gone += part.text_size - part.plain
+        return None if gone else frames
 
     def remove(self, gone: list[PendingFrame]) -> None:
         if len(gone) == len(self._frames):

@@ -69,6 +69,8 @@ class Scanner:
         """The marker that gives the kind of the text that comes."""
         self._quoted = 0
         self._refused: RefusedMarkers | None = None
+        self._ended = False
+        """Whether no more of this text comes."""
         self._is_probe = False
         """Whether this only finds out what would become of a text."""
         self._pieces: list[ScanEvent] = []
@@ -173,6 +175,7 @@ class Scanner:
         code = self._fields.setdefault(name, MarkdownCode())
         if code is self._code:
             return []
+        self._read_held()
         self._end_quoted(whole=True)
         if (parser := self._calls.parser) is not None and parser.whole:
             parser.end()
@@ -188,6 +191,7 @@ class Scanner:
     def close(self, *, whole: bool = True) -> list[ScanEvent]:
         """The text has ended: what was held back, and the end of an open call.  `whole`:
         not by a limit, and not by a break."""
+        self._read_held()
         self._end_quoted(whole=whole)
         while (parser := self._calls.parser) is not None:
             lone = self._calls.candidate is not None and not parser.rest.strip()
@@ -257,12 +261,12 @@ class Scanner:
         if (certain := self._look()) is not None:
             self._text(certain)
             return False
-        marker, in_vain = self._formats.find(self._buffer)
-        self._calls.in_vain += in_vain
-        if in_vain:
-            self._learn(self._buffer)
+        marker = self._formats.find(self._buffer)
         if marker is None:
             end = len(self._buffer) - self._formats.unfinished(self._buffer)
+            if self._formats.begins(self._buffer, 0, end):
+                self._calls.in_vain += 1
+                self._learn(self._buffer)
             if not self._must_wait(self._buffer[:end]):
                 self._text(end)
             return False
@@ -295,13 +299,20 @@ class Scanner:
         if self._refused is None:
             self._refused = RefusedMarkers(self._formats)
             self._pieces.append(LeftAsText("marker", f"as others like it, {TOO_MANY}"))
-        if self._fresh:
+        if self._fresh or self._ended:
             return None
         certain, unknown = self._refused.look(self._buffer, self._refused.certain)
         self._refused.certain = 0
         if unknown:
             self._text(certain)
         return None if unknown else certain
+
+    def _read_held(self) -> None:
+        """The text has ended: nothing more can refuse what is held because of `_look`."""
+        if self._refused is not None:
+            self._ended = True
+            self._run()
+            self._ended = False
 
     def _learn(self, text: str, size: int = 1) -> None:
         """Find out how much of this, which begins with a marker of this size, was needed to
@@ -401,7 +412,7 @@ class Scanner:
 
     def _end_text(self) -> None:
         """No more of this text comes."""
-        marker, _ = self._formats.find(self._buffer)
+        marker = self._formats.find(self._buffer)
         if marker is not None:  # nothing came after it
             self._stray(marker)
         if self._calls.called and self._fresh and self._buffer and not self._buffer.strip():
