@@ -127,7 +127,8 @@ class ChatStreamRepair:
         if self._waiting:
             if (texts := self._waiting.unchanged(channel)) is None:
                 return None
-            self._unread.add_held(texts, channel.give_back(), refused)
+            channel.give_back()
+            self._unread.add_held(texts, refused)
             self._waiting.clear()
         held = bool(self._unread)
         out = self._unread.add(frame, text, refused)

@@ -99,9 +99,9 @@ class PendingFrames:
         return decided
 
     def unchanged(self, channel: TextChannel) -> list[tuple[Frame, str]] | None:
-        """Those that wait with their texts, if they have nothing but a text of this channel, in
-        which nothing has changed yet."""
-        frames, gone = [], -channel.scanner.undecided
+        """Those that wait with their texts, if they have nothing but a text of this channel, of
+        which nothing is decided."""
+        frames, size = [], 0
         for waiting in self._frames:
             part = waiting.parts[0] if len(waiting.parts) == 1 else None
             if part is None or part.channel is not channel or part.changed or part.has_kinds:
@@ -109,8 +109,8 @@ class PendingFrames:
             if part.natives is not None or part.finish:
                 return None
             frames.append((waiting.frame, "".join(each.text for each in part.passages)))
-            gone += part.text_size - part.plain
-        return None if gone else frames
+            size += part.text_size
+        return frames if size == channel.scanner.undecided else None
 
     def remove(self, gone: list[PendingFrame]) -> None:
         if len(gone) == len(self._frames):

@@ -115,13 +115,11 @@ class UnreadFrames:
         self._text, self._certain = text[gone:], certain - gone
         return out
 
-    def add_held(
-        self, texts: list[tuple[Frame, str]], undecided: int, refused: RefusedMarkers
-    ) -> None:
-        """These frames were read, and wait for what comes after the `undecided` end of theirs."""
+    def add_held(self, texts: list[tuple[Frame, str]], refused: RefusedMarkers) -> None:
+        """These frames were read, and wait for what comes after them."""
         self._frames = [(frame, len(text)) for frame, text in texts]
         self._text = "".join(text for _, text in texts)
-        self._certain = len(self._text) - undecided
+        self._certain, refused.certain = refused.certain, 0
         self._refused = refused
 
     def take(self) -> Iterator[Frame]:

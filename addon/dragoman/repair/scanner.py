@@ -59,6 +59,8 @@ class Scanner:
         self._calls = CallReader(tools)
         self._buffer = ""
         """What is held of the text outside of sections."""
+        self._latest = 0
+        """Characters of the text that came last, unless they are very many."""
         self._fed = 0
         """Characters of the choice so far."""
         self._before = ""
@@ -123,6 +125,7 @@ class Scanner:
     def feed(self, text: str) -> list[ScanEvent]:
         """The pieces that `text` completes."""
         calls, held = self._calls, self._buffer
+        self._latest = len(text) if len(text) <= 8 * _STEP else 0
         for at in range(0, len(text), _STEP):
             step = text[at : at + _STEP]
             self._fed += len(step)
@@ -151,11 +154,9 @@ class Scanner:
         self._fed += len(text) if given is not None else 0
         return given
 
-    def give_back(self) -> int:
-        """What is held of the text, where there are but `refused` markers, comes once more: how
-        much that is."""
-        held, self._buffer = self._buffer, ""
-        return len(held)
+    def give_back(self) -> None:
+        """What is held of the text, where there are but `refused` markers, comes once more."""
+        self._buffer = ""
 
     def passed(self, text: str) -> None:
         """`text` went by without being fed: there is no marker in it, nor part of one."""
@@ -258,8 +259,7 @@ class Scanner:
         """Decide as much as can be; False when more input is needed."""
         if self._calls.candidate is not None:
             return self._after_candidate()
-        if (certain := self._look()) is not None:
-            self._text(certain)
+        if self._look():
             return False
         marker = self._formats.find(self._buffer)
         if marker is None:
@@ -291,21 +291,24 @@ class Scanner:
                 self._stray(marker)
         return True
 
-    def _look(self) -> int | None:
-        """How much of the buffer is text for certain, if nothing in it has to be read."""
+    def _look(self) -> bool:
+        """Whether nothing in the buffer has to be read, as far as it has come: then what is text
+        is given out, but for that which came with what waits."""
         if self._is_probe or self._calls.in_vain <= MANY_IN_VAIN:
             self._refused = None
-            return None
+            return False
         if self._refused is None:
             self._refused = RefusedMarkers(self._formats)
             self._pieces.append(LeftAsText("marker", f"as others like it, {TOO_MANY}"))
-        if self._fresh or self._ended:
-            return None
-        certain, unknown = self._refused.look(self._buffer, self._refused.certain)
-        self._refused.certain = 0
-        if unknown:
-            self._text(certain)
-        return None if unknown else certain
+        certain, self._refused.certain = self._refused.certain, 0
+        unknown = self._fresh or self._ended
+        if not unknown:
+            certain, unknown = self._refused.look(self._buffer, certain)
+        size = len(self._buffer)
+        given = certain if unknown or certain == size else min(certain, max(0, size - self._latest))
+        self._text(given)
+        self._refused.certain = certain - given
+        return not unknown
 
     def _read_held(self) -> None:
         """The text has ended: nothing more can refuse what is held because of `_look`."""

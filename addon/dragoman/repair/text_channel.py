@@ -155,11 +155,10 @@ class TextChannel:
             self.open_parts[-1].open = False
             self.closed_parts.append(self.open_parts.pop())
 
-    def give_back(self) -> int:
-        """The frames whose ends are undecided will be read again, or not at all; how much of their
-        text that is."""
+    def give_back(self) -> None:
+        """The frames that wait will be read again, or not at all."""
         self.open_parts.clear()
-        return self.scanner.give_back()
+        self.scanner.give_back()
 
     def settle(self) -> None:
         """A frame has been processed: remember what is held of it and those before.  Results for
