@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from dragoman.bridge.cure.chat_request import cured
 from dragoman.bridge.model_families import family_of
 from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.bridge.native.stream_repair import ResponsesStreamRepair
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.notes import Evidence
@@ -35,7 +33,9 @@ from dragoman.wire.sse import Frame, FrameSplitter, split
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
 from tests.bench.streams import LEAKS, TOOLS, frames
+from tests.bridge.converting import convert, cured
 from tests.bridge.hosts import VLLM
+from tests.bridge.replying import feed
 
 EVENTS = 5_000
 TURNS = 10_000
@@ -73,7 +73,7 @@ def _remembering(pieces: Iterable[bytes]) -> list[Frame]:
 
 def _bridging(pieces: Iterable[bytes]) -> list[Frame]:
     reply = _reply()
-    out = [event for frame in _repairing(pieces) for event in reply.feed(frame)] + reply.close()
+    out = [event for frame in _repairing(pieces) for event in feed(reply, frame)] + reply.close()
     assert b'"type":"response.completed"' in out[-1].raw
     return out
 

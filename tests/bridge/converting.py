@@ -7,10 +7,13 @@ from typing import Any, Literal
 
 import pytest
 
-from dragoman.bridge.request.convert import convert
+from dragoman.bridge.cure.chat_request import Cured, curing
+from dragoman.bridge.model_families import Family
+from dragoman.bridge.request.convert import Conversion, converting
 from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
 from dragoman.wire.errors import Refused
+from dragoman.wire.slices import drained
 
 Json = dict[str, Any]
 
@@ -34,6 +37,14 @@ class Converted:
         return {tool["function"]["name"]: tool["function"] for tool in self.chat.get("tools", [])}
 
 
+def convert(body: object, **options: Any) -> Conversion:
+    return drained(converting(body, **options))
+
+
+def cured(request: Json, family: Family) -> Cured:
+    return drained(curing(request, family))
+
+
 def converted(body: Json, unsupported: Literal["drop", "error"] = "drop") -> Converted:
     evidence = Evidence()
     conversion = convert(body, unsupported=unsupported, evidence=evidence)
@@ -43,6 +54,11 @@ def converted(body: Json, unsupported: Literal["drop", "error"] = "drop") -> Con
 def of_input(*items: Any, model: str = "some-model", **fields: Any) -> Converted:
     """A request of these input items, converted."""
     return converted({"model": model, "input": list(items), **fields})
+
+
+def with_fields(model: str = "some-model", **fields: Any) -> Converted:
+    """A request with these fields, converted."""
+    return converted({"model": model, "input": "hi", **fields})
 
 
 def refusal(
@@ -85,3 +101,16 @@ def image(url: str = "data:image/png;base64,AA==", **fields: Any) -> Json:
 def function(name: str, **fields: Any) -> Json:
     parameters = {"type": "object", "properties": {"x": {"type": "string"}}}
     return {"type": "function", "name": name, "parameters": parameters, **fields}
+
+
+def roles(messages: list[Json]) -> list[str]:
+    return [message["role"] for message in messages]
+
+
+def chat_call(call_id: str, name: str = "run", arguments: str = "{}") -> Json:
+    function = {"name": name, "arguments": arguments}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def answer(call_id: str, content: str) -> Json:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman.bridge.envelope import open_sealed
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
@@ -126,6 +127,12 @@ def new_reply(
     )
 
 
+def feed(reply: ReplyConverter, frame: Frame) -> list[Frame]:
+    """One frame of the upstream's; returns its events."""
+    reply.take(frame)
+    return reply.drain()
+
+
 def run(
     values: Iterable[Any],
     dialect: Dialect = OPENAI,
@@ -147,9 +154,9 @@ def run_bytes(
     splitter = FrameSplitter()
     for piece in pieces:
         for frame in splitter.feed(piece):
-            frames += reply.feed(frame)
+            frames += feed(reply, frame)
     for frame in splitter.close():
-        frames += reply.feed(frame)
+        frames += feed(reply, frame)
     frames += reply.close()
     story = check(frames, dialect)
     assert story.response == reply.response
@@ -161,7 +168,7 @@ def assert_told_again(frames: list[Frame], reply: ReplyConverter | Writer) -> No
     """From what is kept the same events are told, byte for byte."""
     response = loads(dumps(reply.response))
     writer = reply.writer if isinstance(reply, ReplyConverter) else reply
-    assert drained(replaying_events(response, writer.cuts)) == frames
+    assert drained(replaying_events(response, drained(writer.writing_cuts()))) == frames
 
 
 def feed_body(
@@ -183,3 +190,25 @@ def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: TurnContext | None 
     assert story.response == reply.response
     assert_told_again(frames, reply)
     return Run(story, evidence, frames)
+
+
+def texts(run_: Run) -> list[str]:
+    """The text of every message."""
+    return [
+        "".join(part.get("text", part.get("refusal")) for part in item["content"])
+        for item in run_.output
+        if item["type"] == "message"
+    ]
+
+
+def thoughts(run_: Run) -> list[str]:
+    """The text of every reasoning item, as its envelope carries it."""
+    return [
+        open_sealed(item["encrypted_content"]) or ""
+        for item in run_.output
+        if item["type"] == "reasoning"
+    ]
+
+
+def one_call(name: str, arguments: str, finish: str = "tool_calls") -> Run:
+    return run([calls(call(0, arguments, name=name, call_id="c1")), *ended(finish)])

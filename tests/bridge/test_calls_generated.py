@@ -62,7 +62,7 @@ WAYS = [
         ("distinct", "shared", "missing"),
         (False, True),
         (False, True),
-        (1, 2, 5),
+        (1, 5),
         (False, True),
     )
 ]

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
-from dragoman.bridge.cure.chat_request import Cured, cured, curing
+from dragoman.bridge.cure.chat_request import Cured, curing
 from dragoman.bridge.cure.moonshot_schema import moonshot_schema
 from dragoman.bridge.model_families import family_of
 from dragoman.stored.turn_reasoning import reading_history
 from dragoman.wire.json_codec import dumps, loads
 
+from .converting import cured
 from .json_schemas import refusals
 
 Json = dict[str, Any]

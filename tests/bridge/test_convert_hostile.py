@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import MAX_NESTING, NotJson, dumps, loads
-from tests.fuzz.mutants import Node, chosen, mutants, nested, requests, wrong_values
+from tests.fuzz.mutants import Node, chosen, mutants, nested, requests, wrong_values_in_turn
 from tests.fuzz.promises import a_reply_can_answer, a_request_is_converted_or_refused
 
-from .converting import Json, call, function, output, user
+from .converting import Json, call, convert, function, output, user
 
 REQUESTS = requests()
 # What the fixtures of real clients do not use.
@@ -100,12 +99,12 @@ NODES = chosen(REQUESTS, at_most=1)
 
 @pytest.mark.parametrize("group", range(8))
 def test_a_wrong_type_in_any_field_is_converted_or_refused(group: int) -> None:
-    for node in NODES[group::8]:
-        _try_wrong_values(node)
+    for turn, node in enumerate(NODES[group::8]):
+        _try_wrong_values(node, wrong_values_in_turn(turn))
 
 
-def _try_wrong_values(node: Node) -> None:
-    for wrong, body in mutants(REQUESTS[node.fixture], node.path, wrong_values()):
+def _try_wrong_values(node: Node, values: list[Any]) -> None:
+    for wrong, body in mutants(REQUESTS[node.fixture], node.path, values):
         try:
             conversion = a_request_is_converted_or_refused(body)
             if conversion is not None:

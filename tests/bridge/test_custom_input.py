@@ -61,6 +61,10 @@ def test_text_is_given_out_as_it_arrives() -> None:
     ("arguments", "wanted"),
     [
         ('{"input":"a\nb"}', "a\nb"),
+        ('{"input":"f("a", {"b"}) \\"c\\""} "}\n', 'f("a", {"b"}) "c""} '),
+        ('{"input":"say "yes""', 'say "yes"'),
+        ('{"input":"a", "more": 1} x', "a"),
+        ('{"input":"a"}{"input":"b"}', "a"),
         ('{"input":"\\q\\u12zz"}', "\\q\\u12zz"),
         ('{"input":"\\ud83dx"}', "\ud83dx"),
         ('{"input":"\\ud83d', "\ud83d"),

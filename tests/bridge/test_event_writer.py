@@ -277,13 +277,14 @@ def test_a_heartbeat_does_not_repeat_what_is_large(size: int) -> None:
     asked = turn({"tools": tools, "instructions": "Be brief."})
     writer = Writer(snapshot(asked, "resp_1", 1), OPENAI, clock=lambda: 2.0)
     writer.start()
+    opening = writer.events.drain()
     writer.prose("text", "x")
     writer.close_item()
     writer.heartbeat()
     writer.complete(USAGE)
     responses = [
         each["response"]
-        for each in check(writer.events.drain(), OPENAI).events
+        for each in check(opening + writer.events.drain(), OPENAI).events
         if "response" in each
     ]
     _, _, beat, last = responses

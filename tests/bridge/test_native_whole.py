@@ -12,8 +12,8 @@ try:
     from openai.types.responses import Response
 except ImportError:  # it cannot be installed beside mitmproxy 11
     Response = None  # type: ignore[assignment, misc]
+from dragoman.bridge.native.reply_repair import repairing_whole
 from dragoman.bridge.native.request_tools import RequestTools
-from dragoman.bridge.native.whole_repair import repairing_whole
 from dragoman.notes import Evidence
 from dragoman.repair.pending import Policy
 from dragoman.wire.slices import drained

@@ -12,7 +12,7 @@ from dragoman.notes import Evidence
 from dragoman.wire.error_codes import _CODES_BY_STATUS, _EXACT, _KNOWN, official_code
 from dragoman.wire.sse import Frame
 
-from .replying import call, calls, chunk, ended, new_reply, run, sse, text
+from .replying import call, calls, chunk, ended, feed, new_reply, run, sse, text
 
 openai = pytest.importorskip("openai", reason="it cannot live beside mitmproxy 11")
 httpx = pytest.importorskip("httpx2")
@@ -40,7 +40,7 @@ def with_heartbeats(values: list[Any], dialect: Dialect) -> bytes:
     reply = new_reply(Evidence(), dialect)
     frames = reply.open() + reply.heartbeat()
     for value in values:
-        frames += reply.feed(Frame(sse([value], done=False))) + reply.heartbeat()
+        frames += feed(reply, Frame(sse([value], done=False))) + reply.heartbeat()
     frames += reply.close()
     return b"".join(frame.raw for frame in frames)
 

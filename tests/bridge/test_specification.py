@@ -14,24 +14,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import (
-    CODEX,
-    DIALECTS,
-    GUIDE,
-    OPENAI,
-    OPENRESPONSES,
-    Dialect,
-    choose,
-)
+from dragoman.bridge.responses.dialects import CODEX, GUIDE, OPENAI, OPENRESPONSES, Dialect
 from dragoman.notes import Evidence
 
 from ..wire.test_chat_calls import SHAPES
 from .clients import Listener, Mapping
+from .dialects import EVERY_DIALECT
 from .replying import call, calls, chunk, ended, new_reply, run, text
 
-EVERY_DIALECT = pytest.mark.parametrize(
-    "dialect", DIALECTS.values(), ids=lambda dialect: dialect.name
-)
 ARGUMENTS = '{"command": ["echo","hello"]}'
 TOOL_TURN = [
     calls(call(0, "", name="echo", call_id="call_1")),
@@ -382,25 +372,3 @@ class TestStreamGuide:
     def test_choice_the_delta_of_arguments_is_a_delta_not_a_name(self) -> None:
         event = next(e for e in events_of(TOOL_TURN) if "arguments.delta" in e["type"])
         assert event.keys() == {"type", "sequence_number", "item_id", "output_index", "delta"}
-
-
-class TestChoiceOfDialect:
-    """Which client gets which dialect."""
-
-    @pytest.mark.parametrize(
-        ("option", "originator", "user_agent", "wanted"),
-        [
-            ("auto", "codex_exec", "codex_exec/0.169.0", CODEX),
-            ("auto", "", "codex_cli_rs/0.58", CODEX),
-            ("auto", "Codex Desktop", "Mozilla", CODEX),
-            ("auto", "", "OpenAI/Python 3.52.0", OPENAI),
-            ("auto", "", "not codex", OPENAI),
-            ("guide", "codex_exec", "", GUIDE),
-            ("openresponses", "", "", OPENRESPONSES),
-            ("unheard of", "", "", OPENAI),
-        ],
-    )
-    def test_a_named_dialect_counts_else_codex_is_known_by_its_headers(
-        self, option: str, originator: str, user_agent: str, wanted: Dialect
-    ) -> None:
-        assert choose(option, originator=originator, user_agent=user_agent) is wanted

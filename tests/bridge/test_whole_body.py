@@ -10,13 +10,14 @@ import pytest
 from dragoman.bridge.reply import message_runs
 from dragoman.bridge.reply.answer import answering
 from dragoman.bridge.responses import event_writer as told_in
-from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
+from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.json_codec import dumps
 
+from .dialects import EVERY_DIALECT
 from .grammar import check
 from .replying import (
     TOOLS,
@@ -34,9 +35,6 @@ from .replying import (
     turn,
 )
 
-EVERY_DIALECT = pytest.mark.parametrize(
-    "dialect", DIALECTS.values(), ids=lambda dialect: dialect.name
-)
 CITATION = {"type": "url_citation", "url_citation": {"url": "u", "title": "t"}}
 LOGPROB = {"token": "a", "logprob": -1.5, "bytes": [97], "top_logprobs": []}
 MESSAGES: dict[str, dict[str, Any]] = {

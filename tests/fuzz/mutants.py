@@ -41,6 +41,13 @@ def wrong_values() -> list[Any]:
     ]
 
 
+def wrong_values_in_turn(turn: int) -> list[Any]:
+    """One of every type, and a third of the others."""
+    types = [None, True, 7, 1.5, "x", [], {}, {"type": []}]
+    others = [value for value in wrong_values() if value not in types]
+    return types + others[turn % 3 :: 3]
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A place in a fixture."""
@@ -65,9 +72,10 @@ def nodes(value: Any, at: Path_ = ()) -> Iterator[Path_]:
 
 
 def chosen(values: dict[str, Any], at_most: int) -> list[Node]:
-    """The nodes of all fixtures; of the same shape, `at_most` that lie far apart."""
+    """The nodes of all fixtures, small ones first; of the same shape, `at_most` that lie far
+    apart."""
     shapes: dict[Path_, list[Node]] = {}
-    for fixture, value in values.items():
+    for fixture, value in sorted(values.items(), key=lambda named: len(str(named[1]))):
         for path in nodes(value):
             shape = tuple("*" if isinstance(step, int) else step for step in path)
             shapes.setdefault(shape, []).append(Node(fixture, path))

@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.bridge.reply.answer import answering
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.request.convert import Conversion, convert
+from dragoman.bridge.request.convert import Conversion
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.headline import headline
@@ -24,8 +24,9 @@ from dragoman.wire.errors import Refused, error_json, http_error
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
+from tests.bridge.converting import convert
 from tests.bridge.grammar import check
-from tests.bridge.replying import feed_body
+from tests.bridge.replying import feed, feed_body
 from tests.repair.streams import repair_whole, summarize
 
 Json = dict[str, Any]
@@ -115,9 +116,9 @@ def a_reply_can_answer(conversion: Conversion, dialect: Dialect = OPENAI) -> Non
     reply = _reply(dialect, conversion.turn)
     frames = reply.open() + reply.heartbeat()
     for value in ({"content": "a"}, {"tool_calls": [_CALL]}):
-        frames += reply.feed(_frame({"choices": [{"index": 0, "delta": value}]}))
+        frames += feed(reply, _frame({"choices": [{"index": 0, "delta": value}]}))
     last = {"index": 0, "delta": {}, "finish_reason": "tool_calls"}
-    frames += reply.feed(_frame({"choices": [last]}))
+    frames += feed(reply, _frame({"choices": [last]}))
     frames += reply.close()
     if dialect.done_marker:
         assert frames.pop().data == b"[DONE]"
@@ -174,7 +175,7 @@ def a_stream_is_bridged(
     reply = _reply(dialect, turn, evidence)
     out = reply.open()
     for frame in frames:
-        out += reply.feed(frame)
+        out += feed(reply, frame)
         if len(out) < MAX_WITH_HEARTBEATS:
             out += reply.heartbeat()
     story = check(out + reply.close(), dialect)

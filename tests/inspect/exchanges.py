@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.inspect.exchange import Exchange, Job, Step, Timing
 from dragoman.inspect.pages.page import Page
@@ -16,7 +15,8 @@ from dragoman.repair.pending import Policy
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import FOLDER
-from tests.bridge.replying import feed_body
+from tests.bridge.converting import convert
+from tests.bridge.replying import feed, feed_body
 
 FRAME_SECONDS = 0.5
 """A frame comes from the upstream every so many seconds."""
@@ -43,7 +43,7 @@ def exchange(
     for frame in [*splitter.feed(answer), *splitter.close(), None]:
         done = stage.close() if frame is None else stage.feed(frame)
         if reply:
-            done = [event for chunk in done for event in reply.feed(chunk)]
+            done = [event for chunk in done for event in feed(reply, chunk)]
             done += reply.close() if frame is None else []
         out += b"".join(each.raw for each in done)
         came += len(frame.raw) if frame else 0

@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.cure.chat_request import cured
 from dragoman.bridge.model_families import family_of
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.request.convert import convert
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.fixture import IncompleteError
@@ -29,6 +27,8 @@ from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import FrameSplitter
 from fixtures.regenerate import chat_fixtures, upstream
 from fixtures.server import FOLDER
+from tests.bridge.converting import convert, cured
+from tests.bridge.replying import feed
 
 FIXTURES = chat_fixtures()
 
@@ -60,7 +60,7 @@ def bridged(request: Path, answer: Path, dialect: str = "openai", **more: Any) -
     sent = (answer / "upstream.sse").read_bytes()
     splitter = FrameSplitter()
     frames = [f for frame in splitter.feed(sent) + splitter.close() for f in repair.feed(frame)]
-    out = [done for frame in frames + repair.close() for done in reply.feed(frame)]
+    out = [done for frame in frames + repair.close() for done in feed(reply, frame)]
     got = b"".join(frame.raw for frame in out + reply.close())
     options = {"dragoman_dialect": dialect, "dragoman_repair": "on"}
     return Exchange("bridge", dumps(body), dumps(conversion.chat), sent, got, options=options)

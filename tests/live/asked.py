@@ -23,6 +23,9 @@ NO_MODEL = Reply(
 )
 INVALID = Reply(b'{"error":{"message":"input is required"}}', "application/json", 400)
 NATIVE = Reply(b'{"id":"resp_1","object":"response","output":[]}', "application/json")
+KEY = ("authorization", "Bearer sk-one")
+OTHER_KEY = ("authorization", "Bearer sk-other")
+STREAM = Reply(b'event: response.created\ndata: {"type":"response.created"}\n\n')
 _names = itertools.count()
 
 
@@ -113,3 +116,9 @@ def _in_a_word(request: Request) -> str:
     if request.path.partition("?")[0].endswith("/chat/completions"):
         return "chat"
     return "question" if request.body == b"{}" else "request"
+
+
+def status_of(reply: wire.Reply) -> int:
+    """Of a reply that must be complete."""
+    assert reply.complete
+    return reply.status

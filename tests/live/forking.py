@@ -1,8 +1,9 @@
 """Mitmdumps that start at once: forked from a process that has imported mitmproxy already.
 
-To import mitmproxy takes most of a start, and a test session starts some two hundred.  What
-runs after the fork is what the program `mitmdump` runs, in a process of its own; the addon
-and all other scripts are loaded there.
+To import mitmproxy and the addon takes most of a start, and a test session starts some two
+hundred.  What runs after the fork is what the program `mitmdump` runs, in a process of its
+own; all scripts are loaded there.  Where one is to be loaded before the addon, it may change
+what the addon finds: then the addon has not been imported before the fork.
 
 This file is also the program of the process that is forked: it is given a socket, receives
 the arguments and the output of each mitmdump, and answers with its pid and a pidfd.
@@ -10,7 +11,9 @@ the arguments and the output of each mitmdump, and answers with its pid and a pi
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -19,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
@@ -56,12 +60,15 @@ class Forked:
 class Forker:
     """Starts mitmdumps; they end with the process that has it."""
 
-    def __init__(self, program: Path, folder: Path, environment: Mapping[str, str]) -> None:
-        """They run in that folder, with that environment."""
+    def __init__(
+        self, program: Path, folder: Path, environment: Mapping[str, str], package: Path | None
+    ) -> None:
+        """They run in that folder, with that environment; the addon is imported from the
+        folder `package` beforehand, unless that is None."""
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno()), program],
+                [sys.executable, __file__, str(theirs.fileno()), program, package or ""],
                 cwd=folder,
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
@@ -108,12 +115,26 @@ def _serve(connection: socket.socket) -> list[str] | None:
     return None
 
 
+def _end() -> None:
+    """End as the interpreter does, but for taking every object to pieces: that takes longer
+    than all the rest, as memory that is shared until then is copied."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)
+
+
 def _main() -> None:
-    _, descriptor, program = sys.argv
+    _, descriptor, program, package = sys.argv
     # As for the program itself, whose folder comes first.
     sys.path[0] = str(Path(program).parent)
     from mitmproxy.tools import dump, main  # noqa: F401, PLC0415 - `dump` is what takes long
 
+    if package:
+        sys.path.append(package)
+        importlib.import_module("dragoman.proxy.addon")
+        sys.path.remove(package)
     # Nobody has to wait for the children, but they for theirs.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     arguments = _serve(socket.socket(fileno=int(descriptor)))
@@ -121,7 +142,9 @@ def _main() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         random.seed()
         sys.argv = [program, *arguments]
-        sys.exit(main.mitmdump())
+        with contextlib.suppress(SystemExit):
+            main.mitmdump()
+        _end()
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ def _environment() -> dict[str, str]:
 
 
 @functools.cache
-def _forker(program: Path) -> Forker:
-    return Forker(program, ROOT, _environment())
+def _forker(program: Path, *, imported: bool) -> Forker:
+    return Forker(program, ROOT, _environment(), ADDON.parent if imported else None)
 
 
 class Mitmdump:
@@ -74,7 +74,8 @@ class Mitmdump:
         command += [word for path in scripts for word in ("-s", str(path))]
         self._process: Forked | subprocess.Popen[bytes]
         if self.forked and self.PROGRAM == "mitmdump":
-            self._process = _forker(script).start(*command, *arguments)
+            imported = scripts[:1] == (ADDON,)
+            self._process = _forker(script, imported=imported).start(*command, *arguments)
         else:
             self._process = subprocess.Popen(
                 [script, *command, *arguments],
@@ -190,7 +191,7 @@ def output_of(*arguments: str) -> str:
     traceback."""
     script = Path(sys.executable).with_name(Mitmdump.PROGRAM)
     if Mitmdump.forked:
-        process = _forker(script).start(*arguments)
+        process = _forker(script, imported=True).start(*arguments)
         killer = threading.Timer(60, process.kill)
         killer.start()
         with process.stdout as stdout:

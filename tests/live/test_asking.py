@@ -6,16 +6,14 @@ from __future__ import annotations
 import gzip
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fixtures.server import Reply
-from tests.live import wire
-from tests.live.asked import INVALID, NATIVE, NO_ADDRESS, NO_MODEL, Asked, Host
+from tests.live.asked import INVALID, KEY, NATIVE, NO_ADDRESS, OTHER_KEY, Asked, Host, status_of
 from tests.live.clients import Clients
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.responses import REQUEST
@@ -26,118 +24,6 @@ GetHost = Callable[..., Host]
 REROUTE = ROOT / "tests" / "live" / "reroute.py"
 WITHOUT_REPLAY = ROOT / "tests" / "live" / "without_replay.py"
 ANSWERS = ROOT / "tests" / "live" / "answers.py"
-FEW_ADDRESSES = ROOT / "tests" / "live" / "few_addresses.py"
-KEY = ("authorization", "Bearer sk-one")
-OTHER_KEY = ("authorization", "Bearer sk-other")
-STREAM = Reply(b'event: response.created\ndata: {"type":"response.created"}\n\n')
-
-
-@pytest.fixture(scope="module")
-def asked() -> Iterator[Asked]:
-    with Asked() as upstream:
-        yield upstream
-
-
-@pytest.fixture(scope="module")
-def asked_tls() -> Iterator[Asked]:
-    with Asked(tls=True) as upstream:
-        yield upstream
-
-
-@pytest.fixture
-def host(asked: Asked, mitmdump: GetMitmdump) -> Host:
-    proxy = mitmdump("--mode", f"reverse:{asked.url}", scripts=(ADDON, ANSWERS))
-    return Host(asked, proxy, proxy.url)
-
-
-def status_of(reply: wire.Reply) -> int:
-    assert reply.complete
-    return reply.status
-
-
-# What the answer says
-
-DECIDES = [
-    (NO_ADDRESS, "chat"),
-    (Reply(b"", "text/plain", 405), "chat"),
-    (Reply(b"<h1>404</h1><a>our models</a>", "text/html", 404), "chat"),
-    (Reply(b"404 page not found", "text/plain", 404), "chat"),
-    (Reply(gzip.compress(b'{"detail":"Not Found"}'), "application/json", 404), "chat"),
-    (INVALID, "request"),
-    (Reply(b"", "application/json", 422), "request"),
-    (NATIVE, "request"),
-    (STREAM, "request"),
-]
-
-
-@pytest.mark.parametrize(("answer", "then"), DECIDES)
-def test_an_answer_decides_for_the_request_that_waits_and_all_after_it(
-    host: Host, answer: Reply, then: str
-) -> None:
-    host.says(answer, NATIVE)
-    assert [status_of(host.ask()) for _ in range(3)] == [200, 200, 200]
-    assert host.arrived == ["question", then, then, then]
-
-
-NOTHING = [
-    *(Reply(b"{}", "application/json", status) for status in (301, 401, 402, 403, 429, 500, 503)),
-    NO_MODEL,
-    Reply(b"unknown model: None", "text/plain", 404),
-    Reply(b'{"detail":"Deployment not found"}', "application/json", 404),
-    Reply(b'{"error":{"message":"no","param":"model"}}', "application/json", 404),
-]
-
-
-@pytest.mark.parametrize("answer", NOTHING)
-@pytest.mark.parametrize("then", [200, 404, 401])
-def test_any_other_answer_says_nothing_and_the_request_leaves_as_it_is(
-    host: Host, answer: Reply, then: int
-) -> None:
-    host.says(answer, Reply(b"{}", "application/x-other", then))
-    body = json.dumps(REQUEST, indent=1).encode()
-    assert [status_of(host.ask(body)) for _ in range(2)] == [then, then]
-    assert host.arrived == ["question", "request"] * 2
-    assert [request.body for request in host.sent] == [b"{}", body] * 2
-
-
-def test_what_a_404_repeats_of_the_address_is_no_model(host: Host) -> None:
-    path = "/models/my-deployment/v1/responses"
-    for echo in (f"/{host.name}{path}", f"{host.proxy.url}/{host.name}{path}"):
-        body = json.dumps({"error": {"message": f"Invalid URL (POST {echo})"}}).encode()
-        host.says(Reply(body, "application/json", 404))
-        assert status_of(host.ask(path=path)) == 200
-
-
-def test_a_host_that_hangs_is_not_waited_for_long(host: Host) -> None:
-    host.says(NATIVE, NATIVE, delay=60)
-    assert status_of(host.ask()) == 200
-    assert host.arrived == ["question", "request"]
-    host.proxy.wait_for_log("asked whether it speaks Responses: no answer in 5 seconds")
-
-
-def test_a_host_that_breaks_off_says_nothing(host: Host) -> None:
-    host.says(NATIVE, NATIVE, fault="reset")
-    assert status_of(host.ask()) == 200
-    assert host.arrived == ["question", "request"]
-
-
-def test_a_host_that_is_not_there_is_told_as_without_a_question(
-    host: Host, mitmdump: GetMitmdump
-) -> None:
-    with socket.socket() as taken:  # bound, and nobody listens
-        taken.bind(("127.0.0.1", 0))
-        proxy = mitmdump("--mode", f"reverse:http://127.0.0.1:{taken.getsockname()[1]}")
-        reply = Host(host.upstream, proxy, proxy.url).ask()
-    assert reply.status == 502
-    proxy.wait_for_log("asked whether it speaks Responses: .*so that is not known")
-
-
-@pytest.mark.parametrize(("status", "then"), [(200, "request"), (404, "chat")])
-def test_an_endless_answer_is_not_read_to_its_end(host: Host, status: int, then: str) -> None:
-    endless = Reply(b"x" * 200_000, "text/plain", status)
-    host.says(endless, NATIVE, cut="bytes:10", pace=0.001)
-    assert status_of(host.ask()) == 200
-    assert host.arrived == ["question", then]
 
 
 # Which requests
@@ -345,105 +231,6 @@ def test_who_has_another_key_is_not_told_what_the_first_was_refused(host: Host) 
         second = threads.submit(host.ask, REQUEST, OTHER_KEY)
     assert (first.result().status, second.result().status) == (401, 200)
     assert sorted(host.arrived) == ["chat", "question", "question", "request"]
-
-
-# For whom it counts
-
-
-@pytest.mark.parametrize("path", ["/v1/responses/", "/v1/responses?x=1", "/v2/responses"])
-def test_another_address_is_asked_for_itself(host: Host, path: str) -> None:
-    host.says(INVALID, NATIVE)
-    host.ask(path=path)
-    host.says(NO_ADDRESS)
-    host.ask()
-    host.ask(path=path)
-    assert host.arrived == ["question", "request", "question", "chat", "request"]
-
-
-def test_another_host_header_is_another_address(asked: Asked, mitmdump: GetMitmdump) -> None:
-    proxy = mitmdump("--mode", f"reverse:{asked.url}", "--set", "keep_host_header=true")
-    host = Host(asked, proxy, proxy.url).says(NO_ADDRESS, NATIVE)
-    replace(host, base=proxy.url.replace("127.0.0.1", "localhost")).ask()
-    host.says(INVALID)
-    host.ask()
-    assert host.arrived == ["question", "chat", "question", "request"]
-
-
-def test_who_has_no_key_decides_for_nobody_who_has_one(host: Host) -> None:
-    host.says(NO_ADDRESS, NATIVE)
-    host.ask()
-    host.says(INVALID)
-    assert [status_of(host.ask(REQUEST, KEY)) for _ in range(2)] == [200, 200]
-    assert host.arrived == ["question", "chat", "question", "request", "request"]
-
-
-def test_what_a_key_has_found_out_counts_for_all(host: Host) -> None:
-    host.says(NO_ADDRESS)
-    for headers in [(KEY,), (OTHER_KEY,), ()]:
-        host.ask(REQUEST, *headers)
-    assert host.arrived == ["question", "chat", "chat", "chat"]
-
-
-# What real requests are answered
-
-
-def test_who_only_claimed_to_speak_responses_is_bridged_after_a_404(host: Host) -> None:
-    host.says(INVALID, NO_ADDRESS)
-    assert [status_of(host.ask()) for _ in range(3)] == [404, 200, 200]
-    assert host.arrived == ["question", "request", "chat", "chat"]
-
-
-def test_a_404_about_a_model_decides_nothing(host: Host) -> None:
-    host.says(INVALID, NO_MODEL)
-    assert [status_of(host.ask()) for _ in range(2)] == [404, 404]
-    assert host.arrived == ["question", "request", "request"]
-
-
-@pytest.mark.parametrize("reply", [NATIVE, STREAM])
-def test_who_has_answered_once_is_never_bridged(host: Host, reply: Reply) -> None:
-    host.says(INVALID, reply)
-    host.ask()
-    host.says(NO_ADDRESS, NO_ADDRESS)
-    assert [status_of(host.ask()) for _ in range(3)] == [404, 404, 404]
-    assert host.arrived == ["question"] + ["request"] * 4
-
-
-def test_a_real_answer_counts_where_the_question_had_none(host: Host) -> None:
-    host.says(Reply(b"", "text/plain", 500), NATIVE)
-    host.ask()
-    host.says(NO_ADDRESS, NO_ADDRESS)
-    assert status_of(host.ask()) == 404
-    assert host.arrived == ["question", "request", "request"]
-
-
-def test_a_host_without_chat_completions_either_is_not_known(host: Host) -> None:
-    host.says(NO_ADDRESS, chat=NO_ADDRESS)
-    assert [status_of(host.ask()) for _ in range(2)] == [404, 404]
-    assert host.arrived == ["question", "chat"] * 2
-
-
-def test_a_chat_host_that_does_not_know_a_model_is_still_one(host: Host) -> None:
-    host.says(NO_ADDRESS, chat=NO_MODEL)
-    assert [status_of(host.ask()) for _ in range(2)] == [404, 404]
-    assert host.arrived == ["question", "chat", "chat"]
-
-
-def test_addresses_that_are_not_there_push_out_nothing(asked: Asked, mitmdump: GetMitmdump) -> None:
-    """More of them than are remembered."""
-    arguments = "--mode", f"reverse:{asked.url}", "--set", "dragoman_store=off"
-    proxy = mitmdump(*arguments, scripts=(ADDON, ANSWERS, FEW_ADDRESSES))
-    host = Host(asked, proxy, proxy.url)
-    host.says(NO_ADDRESS).ask()
-    other = Host(host.upstream, host.proxy, host.base).says(NO_ADDRESS, chat=NO_ADDRESS)
-    for number in range(20):
-        other.ask(path=f"/{number}/responses")
-    host.ask()
-    assert host.arrived == ["question", "chat", "chat"]
-    there = Host(asked, proxy, proxy.url).says(NO_ADDRESS)
-    for number in range(20):
-        there.ask(path=f"/{number}/responses")
-    host.ask()
-    assert host.arrived == ["question", "chat", "chat", "question", "chat"], "those that are do"
 
 
 # Ways to the upstream

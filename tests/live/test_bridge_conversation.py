@@ -7,24 +7,17 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from fixtures.server import Reply, Upstream
-from tests.live.mitmdump import Mitmdump
+from fixtures.server import Reply
 from tests.live.responses import REQUEST, Bridge, to_last_message
 from tests.repair.streams import chunk, sse
 
 CALLS = 30
 Item = dict[str, Any]
-
-
-@pytest.fixture
-def bridge(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Bridge:
-    proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
-    return Bridge(plain_upstream, proxy)
 
 
 def native(index: int, number: int) -> Item:

@@ -39,12 +39,6 @@ CHAT = [
 CALLED = {"type": "function_call", "call_id": "c", "name": "shot", "arguments": "{}"}
 
 
-@pytest.fixture
-def bridge(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Bridge:
-    proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
-    return Bridge(plain_upstream, proxy)
-
-
 def sent(bridge: Bridge, body: Item, **fields: Any) -> Any:
     """The chat request that arrives for a request without its own defaults."""
     body = {"model": "kimi-k2.5", "stream": True} | body | fields

@@ -42,15 +42,12 @@ def delta_of(arguments: str, index: int = 0, **function: str) -> dict[str, Any]:
 
 LOGPROBS = {"content": [{"token": "x", "logprob": -1.5, "bytes": [120], "top_logprobs": []}] * 100}
 FIRST = event(delta_of('{"a": "', name="bash"))
-SOURCE = {"type": "url_citation", "url_citation": {"url": "https://a.example/", "title": "A"}}
 STREAMS = {
     "text": (b"", event({"content": "x" * 4000})),
     "arguments of a second call": (FIRST, event(delta_of("x" * 4000, 1, name="read"))),
-    "a call without a name": (b"", event(delta_of("x" * 4000))),
-    "blanks": (b"", event({"content": " " * 4000})),
     "log probabilities": (b"", event({"content": ""}, logprobs=LOGPROBS)),
-    "annotations": (b"", event({"annotations": [SOURCE] * 20})),
 }
+"""One for each bound; `tests/bridge/test_reply_bounds.py` has all that may come without end."""
 
 
 class Endless:
@@ -198,8 +195,6 @@ WORST = {
         RESPONSES_PATH,
         ("text/event-stream", b"", event({"content": "x"}, logprobs=MANY_LOGPROBS)),
     ),
-    "JSON for a stream": (RESPONSES_PATH, ("application/json", JSON_START, b"x" * 65536)),
-    "JSON that is repaired": (CHAT_PATH, ("application/json", JSON_START, b"x" * 65536)),
     "an event without end": (CHAT_PATH, ("text/event-stream", b'data: {"id": "', b"x" * 65536)),
 }
 

@@ -190,7 +190,7 @@ def test_a_failure_of_a_repaired_host_leaves_a_line(
     chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
     for name in ("clean_text", "clean_http_error", "clean_error_frame"):
         chat.ask(name)
-    log = chat.proxy.wait_for_log(r"clean_error_frame/\S*: ✗ server_error · repair · ")
+    log = chat.proxy.wait_for_log(r"\.1:\d+/clean_error_frame/\S*: ✗ server_error · repair · ")
     assert re.search(
         r"clean_http_error/\S*: ✗ rate_limit_reached_error · repair · \S+ · HTTP 429", log
     )
@@ -250,7 +250,7 @@ def test_silent_uselessness_is_not_silent(
     assert "held nothing that Dragoman can read" not in chat.proxy.log
     chat.ask(Reply(b"<html>", "text/html"))
     line = chat.proxy.wait_for_log("20 replies in a row held nothing that Dragoman can read")
-    assert "127.0.0.1" in line
+    assert f"] 127.0.0.1:{plain_upstream.port}: 20 replies" in line
     for _ in range(5):
         chat.ask(other_format)
     assert chat.proxy.log.count("held nothing") == 1

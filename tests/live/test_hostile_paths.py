@@ -19,12 +19,6 @@ GetMitmdump = Callable[..., Mitmdump]
 
 
 @pytest.fixture
-def bridge(plain_upstream: Upstream, mitmdump: GetMitmdump) -> Bridge:
-    arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
-    return Bridge(plain_upstream, mitmdump(*arguments))
-
-
-@pytest.fixture
 def regular(plain_upstream: Upstream, mitmdump: GetMitmdump) -> Bridge:
     """Through a regular proxy, without TLS."""
     return Bridge(plain_upstream, mitmdump("--set", "dragoman_bridge=~all"))

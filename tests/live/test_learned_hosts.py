@@ -12,26 +12,18 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply
-from tests.live.asked import INVALID, NATIVE, NO_ADDRESS, Asked, Host
+from tests.live.asked import INVALID, KEY, NATIVE, NO_ADDRESS, OTHER_KEY, Asked, Host
 from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.responses import REQUEST, WHOLE
 from tests.repair.streams import chunk, sse
 from tests.stored.redis_server import RedisServer
 
-KEY = ("authorization", "Bearer sk-one")
-OTHER_KEY = ("authorization", "Bearer sk-other")
 CODEX = ("x-dragoman-dialect", "codex")
 CALL = {"index": 0, "id": "functions.bash:0", "function": {"name": "bash", "arguments": "{}"}}
 CALLS = Reply(sse([chunk({"tool_calls": [CALL]}), chunk({}, "tool_calls")]))
 OUTPUTS = {"tool_outputs": [{"tool_call_id": "functions.bash:0", "output": "done"}]}
 UNKNOWN = "resp_" + "0" * 32
 Start = Callable[..., Mitmdump]
-
-
-@pytest.fixture(scope="module")
-def asked() -> Iterator[Asked]:
-    with Asked() as upstream:
-        yield upstream
 
 
 @pytest.fixture(params=["sqlite", "redis"])

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from dragoman.proxy.flows.bridge_turn import MAX_PLAIN
-from fixtures.server import Upstream
-from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.responses import REQUEST, Bridge
 
 MESSAGE = {"role": "user", "content": "x"}
 TOOL = {"type": "function", "name": "bash", "parameters": {}}
-
-
-@pytest.fixture
-def bridge(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Bridge:
-    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
-    return Bridge(plain_upstream, mitmdump(*arguments, scripts=(ADDON,)))
 
 
 @pytest.mark.slow

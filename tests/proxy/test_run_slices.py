@@ -28,22 +28,26 @@ def test_everything_is_rarely_collected_while_work_is_done_and_until_its_result_
     monkeypatch.setattr(run_slices, "SLICE", 0.001)
     monkeypatch.setattr(run_slices, "_AFTERWARDS", 0.01)
     usual = gc.get_threshold()
-    rarely = (*usual[:2], 500)
+    gc.collect()
 
     def work() -> Slices[object]:
         time.sleep(0.002)  # longer than one slice
         yield
-        during = gc.get_threshold()
+        during = gc.get_threshold()[2]
+        gc.collect(1)
         yield
         return during
 
-    async def both() -> object:
+    async def works() -> object:
         found = await asyncio.gather(in_slices(work(), None), in_slices(work(), None))
-        assert gc.get_threshold() == rarely
+        found.append(await in_slices(work(), None))
+        monkeypatch.setattr(run_slices, "_LONGEST", 0.0)
+        found.append(await in_slices(work(), None))
+        assert gc.get_threshold()[2] == found[-1]
         await asyncio.sleep(0.05)
         return found
 
-    assert asyncio.run(both()) == [rarely, rarely]
+    assert asyncio.run(works()) == [500, 500, 502, 502]
     assert gc.get_threshold() == usual
 
 

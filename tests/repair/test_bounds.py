@@ -42,7 +42,7 @@ def _seconds(megabytes: int, piece: str) -> float:
     "piece", ["x" * 1000, "\\n" * 50, "<b>" * 300], ids=["text", "escapes", "tags"]
 )
 def test_ten_times_the_arguments_cost_about_ten_times_as_much(piece: str) -> None:
-    assert min(_seconds(10, piece) / _seconds(1, piece) for _ in range(3)) <= CLEARLY_LINEAR
+    assert any(_seconds(10, piece) / _seconds(1, piece) <= CLEARLY_LINEAR for _ in range(3))
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_ten_megabytes_in_one_delta_cost_about_ten_times_one() -> None:
         assert len(read(out).calls) == 1
         return time.process_time() - started
 
-    assert min(seconds(10) / seconds(1) for _ in range(3)) <= CLEARLY_LINEAR
+    assert any(seconds(10) / seconds(1) <= CLEARLY_LINEAR for _ in range(3))
 
 
 IN_VAIN = [
@@ -76,10 +76,10 @@ def _scanned(texts: list[str]) -> tuple[list[ScanEvent], float]:
 @pytest.mark.parametrize("piece", IN_VAIN)
 def test_ten_times_the_markers_in_vain_cost_no_more_than_ten_times_the_text(piece: str) -> None:
     def ratio() -> float:
-        markers = [piece] * 100_000
-        return _scanned(markers)[1] / _scanned(["x" * len(piece)] * 100_000)[1]
+        markers = [piece] * 30_000
+        return _scanned(markers)[1] / _scanned(["x" * len(piece)] * 30_000)[1]
 
-    assert min(ratio() for _ in range(3)) <= CLEARLY_LINEAR / 4
+    assert any(ratio() <= CLEARLY_LINEAR / 4 for _ in range(3))
 
 
 @pytest.mark.parametrize("piece", [each for each in IN_VAIN if "tool_calls_" not in each])

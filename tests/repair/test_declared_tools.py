@@ -53,6 +53,7 @@ DECLARED = DeclaredTools(
         ("0a1b2c3d-0000-4000-8000-0123456789ab", None),
         ("functions.", None),
         ("functions.:3", None),
+        ("functions", None),
         ("functions_write_3", "functions_write_3"),
         ("functionswrite5", "functionswrite5"),
         ("delete_file", "delete_file"),

@@ -55,6 +55,7 @@ DEFECTS: dict[str, list[list[dict[str, Any]]]] = {
         [call(0, "{}")],
     ],
     "a name that is cut": [*cut("mcp__files__read-fi", "le"), [call(0, B[:5])], [call(0, B[5:])]],
+    "an id that is cut": [*cut("func", "tions.", "mcp", FILES[3:], ":", "0"), [call(0, B)]],
     "cut twice": [*cut("mcp", "__files__", "read-file"), [call(0, B)]],
     "cut, with arguments": [*cut("mcp__files"), [call(0, B, "__read-file")]],
     "the name in every delta": [
@@ -75,7 +76,7 @@ CLEAN = {
     "several": [[call(0, A, "bash", "x"), call(1, "", FILES, "y")], [call(1, B)]],
     **{
         name: [[call(0, "", name, "x")], [call(0, A)]]
-        for name in ("rm<", "other.bash", "bash1", "functions.rm:0", "functions.bas")
+        for name in ("rm<", "other.bash", "bash1", "functions.rm:0", "functions.basx")
     },
     "the beginning of a name, with arguments": [[call(0, A, "ba", "x")]],
     "the id in every delta": [[call(0, A[:3], "bash", "x")], [call(0, A[3:], call_id="x")]],

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.repair.pending import Policy
 from dragoman.wire.json_codec import loads
-from tests.fuzz.mutants import Node, chosen, mutants, streams, whole_replies, wrong_values
+from tests.fuzz.mutants import (
+    Node,
+    chosen,
+    mutants,
+    streams,
+    whole_replies,
+    wrong_values_in_turn,
+)
 from tests.fuzz.promises import (
     TOOLS,
     a_headline_is_found,
@@ -34,8 +41,9 @@ CODEX = DIALECTS["codex"]
 
 @pytest.mark.parametrize("group", range(8))
 def test_a_wrong_type_in_any_field_of_a_stream(group: int) -> None:
-    for node in NODES[group::8]:
-        for wrong, chunks in mutants(STREAMS[node.fixture], node.path, wrong_values()):
+    for turn, node in enumerate(NODES[group::8]):
+        values = wrong_values_in_turn(turn)
+        for wrong, chunks in mutants(STREAMS[node.fixture], node.path, values):
             with_name(node, wrong, _stream, encoded(chunks))
 
 
@@ -47,8 +55,9 @@ def _stream(body: bytes) -> None:
 
 @pytest.mark.parametrize("group", range(2))
 def test_a_wrong_type_in_any_field_of_a_whole_reply(group: int) -> None:
-    for node in NODES_OF_WHOLE[group::2]:
-        for wrong, reply in mutants(WHOLE[node.fixture], node.path, wrong_values()):
+    for turn, node in enumerate(NODES_OF_WHOLE[group::2]):
+        values = wrong_values_in_turn(turn)
+        for wrong, reply in mutants(WHOLE[node.fixture], node.path, values):
             with_name(node, wrong, _whole, json.dumps(reply).encode())
 
 

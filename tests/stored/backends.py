@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from dragoman.proxy.stored.open_store import open_store
 from dragoman.stored.store import Store
 
 MB = 1024 * 1024
+OWNER = "a" * 64
+NOW = 1_700_000_000.0
 
 
 class Backend:
@@ -82,3 +86,20 @@ class RedisBackend(Backend):
     def clear(self) -> None:
         super().clear()
         self._redis.flushall()
+
+
+def file_store(path: Path | str, **bounds: float) -> Store:
+    days, size = bounds.get("days", 30), int(bounds.get("max_bytes", 64 * MB))
+    return open_store(str(path), confdir=Path("/nonexistent"), days=days, max_bytes=size)
+
+
+def assert_whole(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        (lonely,) = db.execute(
+            "SELECT count(*) FROM responses LEFT JOIN blobs USING (key) WHERE blob IS NULL"
+        ).fetchone()
+        (left,) = db.execute(
+            "SELECT count(*) FROM blobs LEFT JOIN responses USING (key) WHERE id IS NULL"
+        ).fetchone()
+        assert (lonely, left) == (0, 0)

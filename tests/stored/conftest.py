@@ -52,3 +52,10 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]
     made = {"memory": MemoryBackend, "sqlite": SqliteBackend}[request.param](tmp_path)
     yield made
     made.clear()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[SqliteBackend]:
+    backend = SqliteBackend(tmp_path)
+    yield backend
+    backend.clear()

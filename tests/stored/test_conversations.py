@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dragoman.stored.conversations import ITEM, Conversation, Conversations
+import gc
+
+from dragoman.stored.conversations import ENTRY, Conversation, Conversations
+from dragoman.wire.slices import drained
 
 ALICE, BOB = b"alice", b"bob"
-SAID = Conversation([{"type": "message", "content": "Hi."}], 1000)
+ITEM = {"type": "message", "content": "Hi."}
+SAID = drained(Conversation().continued([ITEM] * 30))
 
 
 def test_a_conversation_is_found_by_its_owner_and_all_its_responses() -> None:
@@ -27,7 +31,7 @@ def test_a_response_that_changes_takes_all_conversations_with_it() -> None:
 
 
 def test_what_was_used_the_longest_ago_makes_room() -> None:
-    size = SAID.size + 2 * ITEM + 1
+    size = len(SAID.texts[0]) + 3 * ENTRY + 1
     ready = Conversations(max_bytes=3 * size)
     for name in "abc":
         ready.add(ALICE, [name], SAID)
@@ -35,9 +39,15 @@ def test_what_was_used_the_longest_ago_makes_room() -> None:
     for _ in range(5):
         ready.add(ALICE, ["d"], SAID)
     assert [ready.find(ALICE, [name]) is not None for name in "abcd"] == [True, False, True, True]
-    ready.add(ALICE, ["e"], Conversation([], 4 * size))
+    ready.add(ALICE, ["e"], Conversation([b" " * 4 * size]))
     assert [ready.find(ALICE, [name]) for name in "abcde"] == [None] * 5
     ready.add(ALICE, ["a"], SAID)
     assert ready.find(ALICE, ["a"]) is SAID
     ready.clear()
     assert ready.find(ALICE, ["a"]) is None
+
+
+def test_what_is_ready_is_nothing_that_the_collector_looks_at() -> None:
+    conversation = drained(SAID.continued([ITEM]))
+    assert not any(map(gc.is_tracked, conversation.texts))
+    assert drained(conversation.listing()) == [ITEM] * 31

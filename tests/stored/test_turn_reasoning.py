@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.cure.chat_request import cured
 from dragoman.bridge.model_families import family_of
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
@@ -29,6 +28,7 @@ from dragoman.stored.turn_reasoning import (
 )
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.slices import drained
+from tests.bridge.converting import cured
 from tests.repair.streams import chunk, read, repair_whole, sse
 from tests.stored.backends import Backend, SqliteBackend
 

@@ -11,7 +11,7 @@ from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
 from dragoman.wire.sse import Frame
 
-from ..bridge.replying import call, calls, chunk, ended, new_reply, run, sse, text
+from ..bridge.replying import call, calls, chunk, ended, feed, new_reply, run, sse, text
 
 A, B = '{"a":1}', '{"b":[2,{"c":"}"}]}'
 
@@ -238,8 +238,8 @@ def test_text_amid_a_call_waits_until_the_call_is_whole() -> None:
 
 def test_text_after_a_whole_call_does_not_wait() -> None:
     reply = new_reply(Evidence())
-    reply.feed(Frame(sse([calls(call(0, A, name="echo"))], done=False)))
-    frames = reply.feed(Frame(sse([text("now")], done=False)))
+    feed(reply, Frame(sse([calls(call(0, A, name="echo"))], done=False)))
+    frames = feed(reply, Frame(sse([text("now")], done=False)))
     assert b'"delta":"now"' in frames[-1].raw
 
 

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dragoman.bridge.request.convert import convert, converting
+from dragoman.bridge.request.convert import converting
 from dragoman.notes import Evidence
 from dragoman.wire import json_slices
 from dragoman.wire.json_codec import MAX_NESTING, MAX_VALUES, NotJson, dumps, loads
 from dragoman.wire.json_slices import MAX_ITEM_VALUES, TooMuch, reading, writing
 from dragoman.wire.slices import drained
+from tests.bridge.converting import convert
 
 LONGER = " " * json_slices.WINDOW
 """In front of a text: it is then longer than what is read at once."""
@@ -104,9 +105,11 @@ def test_what_is_written_in_slices_is_what_is_written_at_once(value: Any) -> Non
 
 @given(value=VALUES, values=st.integers(1, 3))
 @example(value={"a": [[1], {"b": ["ü", "\ud800"]}], "c": {}}, values=1)
+@example(value="ü\ud83d\ude00\n\\", values=1)
 def test_what_holds_many_values_is_written_one_by_one(value: Any, values: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_slices, "WRITTEN_VALUES", values)
+        patch.setattr(json_slices, "LONG_STRING", values)
         assert drained(writing(value)) == dumps(value)
 
 

@@ -16,8 +16,6 @@ Role = Literal["system", "developer", "user"]
 
 @dataclass(frozen=True, slots=True)
 class InputMessage:
-    """A message of the user, the developer or the system."""
-
     role: Role
     content: str | list[ContentPart]
 
@@ -38,15 +36,11 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Reasoning of the assistant."""
-
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call of the assistant."""
-
     call_id: str
     """As the client has it; "" if it sent none."""
     name: str
@@ -59,8 +53,6 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool returned."""
-
     call_id: str
     text: str
     media: list[ContentPart] = field(default_factory=list)

@@ -13,6 +13,8 @@ import binascii
 import hashlib
 
 _PREFIX = "dragoman.1."
+MAX_SEALED = 2 * 1024 * 1024
+"""Characters of a reasoning that is sealed, by one call: more than any model thinks."""
 
 
 def seal(text: str) -> str:

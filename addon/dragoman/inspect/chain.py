@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..wire.json_codec import string
 from .exchange import Exchange
 from .parse.request import Entry, parse_request
-from .parse.values import string
 
 _ID = re.compile(rb'"id"\s*:\s*"(resp_[\w-]+)"')
 _BEGINNING = 8192

@@ -67,7 +67,6 @@ class Exchange:
     request_notes: tuple[str, ...] = ()
     """Evidence on the request: what was dropped, renamed …"""
     reply_notes: tuple[str, ...] = ()
-    """Evidence on the reply."""
     calls: Mapping[str, int] = field(default_factory=dict)
     """Repaired calls, by name."""
     timing: Timing | None = None

@@ -7,7 +7,6 @@ They begin with it: mitmweb's list has room for some seventeen characters.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -63,14 +62,11 @@ def outcome_of(
 ) -> Outcome:
     """The outcome of a flow that has ended. `status` is the client's, 0 without a reply; `broken`
     says in a few words that a connection broke off."""
-    failed = _failure(seen, evidence, status, broken)
-    if failed:
+    if failed := _failure(seen, evidence, status, broken):
         return Outcome("failed", failed)
-    cut = next(filter(None, map(_cut, seen.finishes)), "")
-    calls = calls_of(seen, evidence)
-    if cut:
+    if cut := next(filter(None, map(_cut, seen.finishes)), ""):
         return Outcome("cut", cut)
-    if calls:
+    if calls := calls_of(seen, evidence):
         return Outcome("answered", listed(calls))
     if seen.answered:
         return Outcome("answered", "text")
@@ -104,18 +100,11 @@ def _failure(seen: ReplySummary, evidence: Evidence, status: int, broken: str) -
         return "ended early"
     if status >= 400:
         return seen.refused or f"HTTP {status}"
-    return seen.refused or _first(_failed(finish) for finish in seen.finishes)
+    failed = (finish for finish in seen.finishes if FINISHES.get(finish, finish) == "failed")
+    return seen.refused or next(failed, "")
 
 
 def _cut(finish: str) -> str:
     """`finish` is of either API."""
     reason = finish.removeprefix("incomplete: ")
     return _CUTS.get(FINISHES.get(reason, reason), "")
-
-
-def _failed(finish: str) -> str:
-    return finish if FINISHES.get(finish, finish) == "failed" else ""
-
-
-def _first(texts: Iterable[str]) -> str:
-    return next(filter(None, texts), "")

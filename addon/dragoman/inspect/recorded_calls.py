@@ -12,9 +12,8 @@ from itertools import chain, groupby
 
 from ..wire.chat_calls import CallAssembler, CallDelta, elements, read_delta
 from ..wire.chat_delta import choices
-from ..wire.json_codec import NotJson, loads
+from ..wire.json_codec import NotJson, loads, objects
 from ..wire.slices import Slices
-from .parse.values import objects
 
 MAX_READ = 2000
 """Events that are read one by one; with more nothing is known."""

@@ -79,7 +79,6 @@ _CREDENTIAL_PARAMETERS = frozenset({"key", "token", "api_key", "api-key", "apike
 
 
 def credentials(headers: Iterable[tuple[str, str]], path: str) -> frozenset[str]:
-    """The credentials in a request's headers and query."""
     found: set[str] = set()
     for name, value in headers:
         if name.lower() not in _CREDENTIAL_HEADERS:

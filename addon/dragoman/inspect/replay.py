@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
-from ..bridge.cure.chat_request import cured
+from ..bridge.cure.chat_request import curing
 from ..bridge.model_families import family_of
 from ..bridge.native.reply_repair import (
     Tools,
@@ -25,7 +25,7 @@ from ..bridge.native.reply_repair import (
 from ..bridge.reply.answer import answering
 from ..bridge.reply.converter import ReplyConverter
 from ..bridge.reply.pipeline import BridgePipeline
-from ..bridge.request.convert import Conversion, convert, without_stored
+from ..bridge.request.convert import Conversion, converting, without_stored
 from ..bridge.responses.dialects import DIALECTS, OPENAI
 from ..notes import Evidence, printable
 from ..repair.chat_stream import ChatStreamRepair
@@ -37,7 +37,7 @@ from ..wire.errors import Refused
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.responses import ID_PREFIXES
 from ..wire.slices import drained
-from ..wire.sse import HEARTBEAT, Frame, FrameSplitter, is_event_stream, joined
+from ..wire.sse import HEARTBEAT, FrameSplitter, is_event_stream, joined
 from ..wire.usage import estimating
 from .exchange import Exchange
 from .fixture import IncompleteError, require_whole
@@ -88,7 +88,7 @@ def replay(exchange: Exchange) -> Replay:
     tools = drained(reading_tools(asked, native=is_responses_request(asked)))
     names = None
     if (client := _value(exchange.client_request)) != asked and isinstance(client, dict):
-        names = cured(client, family_of(str(client.get("model")))).tool_names
+        names = drained(curing(client, family_of(str(client.get("model"))))).tool_names
         tools = names.known(tools)
     if is_event_stream(reply):
         replies = _repaired(exchange, tools)
@@ -144,12 +144,13 @@ def _bridged(exchange: Exchange) -> Replay:
     asked, sent = _value(exchange.client_request), _value(exchange.upstream_request)
     own = without_stored(asked)
     try:
-        conversion = convert(
+        work = converting(
             own,
             unsupported="error" if unsupported == "error" else "drop",
             evidence=evidence,
             earlier=(),
         )
+        conversion = drained(work)
     except Refused as refused:
         return Replay((refused.body,), b"")
     stored = own != asked or conversion.turn.request.get("previous_response_id")
@@ -237,14 +238,10 @@ def normal(body: bytes) -> bytes:
     """`body` without heartbeats, and with placeholders for what differs from run to run."""
     if is_event_stream(body):
         frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
-        body = joined(frame for frame in frames if not _is_heartbeat(frame))
+        body = joined(f for f in frames if f != HEARTBEAT and not _HEARTBEAT.match(f.raw))
     for pattern, replacement in _PASSING:
         body = pattern.sub(replacement, body)
     return body
-
-
-def _is_heartbeat(frame: Frame) -> bool:
-    return frame == HEARTBEAT or _HEARTBEAT.match(frame.raw) is not None
 
 
 def _lines(body: bytes) -> list[str]:

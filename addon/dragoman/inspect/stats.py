@@ -13,7 +13,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Literal, get_args
 
 from ..notes import REPAIRED, Evidence, printable
@@ -77,7 +76,7 @@ def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
     notes: Counter[str] = Counter()
     for (what, detail), count in evidence.notes.items():
         if what == REPAIRED:
-            # "name (form)"; a long name has no room for its form behind it.
+            # "name (form)"; a long name leaves no room for its form.
             form = detail.rpartition(" (")[2].removesuffix(")") if detail.endswith(")") else OTHER
             forms[form] += count
         else:
@@ -91,6 +90,15 @@ class Histogram:
     """By bucket."""
     sum: float = 0.0
     longest: float = 0.0
+
+    def with_time(self, seconds: float | None) -> Histogram:
+        """One more time is counted, if it is known."""
+        if seconds is None or not math.isfinite(seconds):
+            return self
+        seconds = max(0.0, seconds)  # a clock may have been set back
+        counts = list(self.counts)
+        counts[bisect_left(BOUNDS, seconds)] += 1
+        return Histogram(tuple(counts), self.sum + seconds, max(self.longest, seconds))
 
     def __add__(self, other: Histogram) -> Histogram:
         counts = tuple(map(operator.add, self.counts, other.counts))
@@ -123,13 +131,24 @@ class FlowKind:
 
 Time = Literal["first token", "longest silence", "duration"]
 TIMES: tuple[Time, ...] = get_args(Time)
+_NO_TIMES = Histogram()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFigures:
-    counts: Mapping[str, int]
-    times: Mapping[Time, Histogram]
+    counts: Mapping[str, int] = field(default_factory=Counter)
+    times: Mapping[Time, Histogram] = field(default_factory=lambda: dict.fromkeys(TIMES, _NO_TIMES))
     turns: TurnFigures = field(default_factory=TurnFigures)
+
+    def with_flow(self, flow: Summary) -> ModelFigures:
+        tokens = {TOKENS_IN: flow.input_tokens, TOKENS_OUT: flow.output_tokens}
+        counts = {"flows": 1} | {what: max(0, count or 0) for what, count in tokens.items()}
+        seconds = zip(TIMES, (flow.first_token, flow.longest_silence, flow.duration), strict=True)
+        return ModelFigures(
+            {what: self.counts.get(what, 0) + count for what, count in counts.items()},
+            {what: self.times[what].with_time(taken) for what, taken in seconds},
+            self.turns + flow.turn,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,45 +263,6 @@ class _Names:
             self.add(name, count)
 
 
-@dataclass(slots=True)
-class _Times:
-    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
-    sum: float = 0.0
-    longest: float = 0.0
-
-    def add(self, seconds: float | None) -> None:
-        if seconds is None or not math.isfinite(seconds):
-            return
-        seconds = max(0.0, seconds)  # a clock may have been set back
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
-        self.sum += seconds
-        self.longest = max(self.longest, seconds)
-
-    def frozen(self) -> Histogram:
-        return Histogram(tuple(self.counts), self.sum, self.longest)
-
-
-@dataclass(slots=True)
-class _Model:
-    counts: Counter[str] = field(default_factory=Counter)
-    times: dict[Time, _Times] = field(default_factory=lambda: {what: _Times() for what in TIMES})
-    turns: TurnFigures = field(default_factory=TurnFigures)
-
-    def add(self, flow: Summary) -> None:
-        self.counts["flows"] += 1
-        self.counts[TOKENS_IN] += max(0, flow.input_tokens or 0)
-        self.counts[TOKENS_OUT] += max(0, flow.output_tokens or 0)
-        self.times["first token"].add(flow.first_token)
-        self.times["longest silence"].add(flow.longest_silence)
-        self.times["duration"].add(flow.duration)
-        self.turns += flow.turn
-
-    def frozen(self) -> ModelFigures:
-        times = {what: times.frozen() for what, times in self.times.items()}
-        counts = MappingProxyType(dict(self.counts))
-        return ModelFigures(counts, MappingProxyType(times), self.turns)
-
-
 class Stats:
     """May be read from any thread."""
 
@@ -291,14 +271,14 @@ class Stats:
         self._flows: Counter[FlowKind] = Counter()
         self._hosts, self._models = _Names(), _Names()
         self._forms, self._notes, self._failures = _Names(), _Names(), _Names()
-        self._figures: dict[tuple[str, str], _Model] = {}
+        self._figures: dict[tuple[str, str], ModelFigures] = {}
         self._unread = 0
 
     def add(self, flow: Summary) -> None:
         with self._lock:
             host, model = self._hosts.add(flow.host), self._models.add(flow.model)
             self._add_kind(flow, host, model)
-            self._figures_of(host, model).add(flow)
+            self._add_figures(flow, host, model)
             self._forms.add_all(flow.forms)
             self._notes.add_all(flow.notes)
             if flow.outcome.ending == "failed":
@@ -311,19 +291,19 @@ class Stats:
             kind = replace(kind, host=OTHER, model=OTHER)
         self._flows[kind] += 1
 
-    def _figures_of(self, host: str, model: str) -> _Model:
+    def _add_figures(self, flow: Summary, host: str, model: str) -> None:
         if (host, model) not in self._figures and len(self._figures) >= MAX_MODELS:
             host = model = OTHER
-        return self._figures.setdefault((host, model), _Model())
+        figures = self._figures.get((host, model), ModelFigures())
+        self._figures[host, model] = figures.with_flow(flow)
 
     def totals(self) -> Totals:
         with self._lock:
-            models = {name: model.frozen() for name, model in self._figures.items()}
             return Totals(
-                MappingProxyType(dict(self._flows)),
-                MappingProxyType(dict(self._forms.counts)),
-                MappingProxyType(dict(self._notes.counts)),
-                MappingProxyType(dict(self._failures.counts)),
-                MappingProxyType(models),
+                dict(self._flows),
+                dict(self._forms.counts),
+                dict(self._notes.counts),
+                dict(self._failures.counts),
+                dict(self._figures),
                 self._unread,
             )

@@ -19,13 +19,13 @@ from ..notes import printable
 from ..wire.chat_end import TAIL, is_done
 from ..wire.chat_text import emptied_completion
 from ..wire.errors import ErrorObject, read_error, unlisted
-from ..wire.json_codec import Json, NotJson, loads
+from ..wire.json_codec import Json, NotJson, loads, objects, string
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .outcome import UNNAMED
 from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
-from .parse.values import ParsedChoice, ParsedReply, Prose, objects, string
+from .parse.values import ParsedChoice, ParsedReply, Prose
 
 MAX_FIRST_LINES = 64
 MAX_CALLS = 1000

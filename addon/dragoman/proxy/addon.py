@@ -247,12 +247,13 @@ class Dragoman:
             self._repair.pass_on(flow, response)
 
     async def dragoman_read(self, flow: http.HTTPFlow) -> None:
-        """A document has come where a stream was expected: a hook of our own, see `http_stream`."""
+        """There is work in slices for a stream: a hook of our own, see `http_stream`."""
         if flow.response and isinstance(flow.response.stream, LiveStream):
             try:
                 await in_slices(flow.response.stream.reading(), flow)
             except ClientLeft:
                 logger.info("%s: the client has left before its reply was read", name_of(flow))
+                flow.response.stream.leave()
             await self._cure.keep(flow)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:

@@ -30,6 +30,7 @@ from ..stored.store import StoreError
 from ..wire.errors import Refused
 from .body_clues import asks_for_a_response, names_something
 from .http_headers import media_type
+from .observe.monitor import name_of
 from .response_owner import asker_of, is_anonymous
 from .routes import ResponsesRoute
 from .stored.async_store import AsyncStore
@@ -218,7 +219,7 @@ class Hosts:
             elif question.verdict is Verdict.CHAT:
                 self._learn(name, request, _chat(request))
         except Exception:
-            logger.exception("%s: could not be asked", question.flow.request.pretty_host)
+            logger.exception("%s: could not be asked", name_of(question.flow))
         finally:
             del self._questions[name]
             question.answered.set_result(None)

@@ -20,8 +20,10 @@ T = TypeVar("T")
 SLICE = 0.005
 """Seconds that other flows wait for a slice, plus what its last step takes more."""
 _RARELY = 500
-"""Collections of the middle generation before a full one, during work: more than the largest
-request needs, and a bound for work that never pauses."""
+"""Collections of the middle generation before a full one, from the beginning of each work: more
+than the largest request needs."""
+_LONGEST = 60.0
+"""Seconds after which work that never pauses begins no new count."""
 _AFTERWARDS = 1.0
 """Seconds after work until collections are as usual: by then its result has been sent."""
 
@@ -62,11 +64,14 @@ class _Collections:
     def __init__(self) -> None:
         self._works = 0
         self._usual = 0
+        self._began = 0.0
 
     def __enter__(self) -> None:
+        young, middle, old = gc.get_threshold()
         if not self._works:
-            young, middle, self._usual = gc.get_threshold()
-            gc.set_threshold(young, middle, _RARELY)
+            self._usual, self._began = old, time.monotonic()
+        if time.monotonic() < self._began + _LONGEST:
+            gc.set_threshold(young, middle, gc.get_count()[2] + _RARELY)
         self._works += 1
 
     def __exit__(self, *_: object) -> None:

@@ -77,7 +77,8 @@ class CallNamer:
         """The end of the call, after all of it that was held.  None if it is no call but text."""
         if self._header is None:
             return [end]
-        meant = self._tools.meant_by("".join(self._texts)) if end.valid else None
+        arguments, declared = "".join(self._texts), self._header.doubtful
+        meant = self._tools.meant_by(arguments, declared=declared) if end.valid else None
         if meant is None and not self._any:
             return None
         return [*self._release(meant), end]

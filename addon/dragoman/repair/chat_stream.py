@@ -17,7 +17,7 @@ from typing import Any
 from ..notes import Evidence
 from ..wire.chat_text import CONTENT, Passage, passages
 from ..wire.errors import read_error
-from ..wire.frame_templates import KnownTemplate, TemplateCache
+from ..wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame
 from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
@@ -151,16 +151,41 @@ class ChatStreamRepair:
     ) -> Frame | None:
         """The short way for a frame that only continues the text or arguments of the one before."""
         like = known.meaning
-        channel = like.channel
-        if like.written is None or like.call != channel.open_call or self._waiting:
-            return None
-        if like.fields != channel.fields or not (like.call or self._policy.moves):
-            return None
-        if (given := channel.takes(text)) is None:
+        if not self._may_continue(like) or (given := like.channel.takes(text)) is None:
             return None
         if like.call:
-            channel.calls.passed(given)
+            like.channel.calls.passed(given)
         return written_as(known, frame, quoted(given))
+
+    def _may_continue(self, like: ChunkTemplate) -> bool:
+        """Whether such a frame can take the short way now, whatever its text."""
+        channel = like.channel
+        if like.written is None or self._waiting or like.fields != channel.fields:
+            return False
+        if like.call:
+            return like.call == channel.calls.repaired and not channel.scanner.between
+        return self._policy.moves and channel.scanner.between
+
+    def continues(self, frames: bytes, begin: int) -> tuple[bytes, int]:
+        """See `StreamRepair`: frames with arguments of a call that leaks."""
+        known = self._templates.latest
+        if known is None or not known.meaning.call or self._passed or self._gave_up:
+            return b"", begin
+        like, written = known.meaning, known.meaning.written
+        if not (self._may_continue(like) and isinstance(written, FrameTemplate)):
+            return b"", begin
+        texts, ends = known.pattern.texts_in(frames, begin)
+        given: list[str] = []
+        for text in texts:
+            if not text or (more := like.channel.takes(text)) is None:
+                break
+            given.append(more)
+        if not given:
+            return b"", begin
+        last, end = ends[len(given) - 1 : len(given) + 1]
+        like.channel.latest = Frame(frames[last:end])
+        like.channel.calls.passed("".join(given))
+        return written.around_each(map(quoted, given)), end
 
     def _read_fitting(self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]) -> None:
         """Read a frame that has this text and nothing else, as it fits a template."""
@@ -170,7 +195,8 @@ class ChatStreamRepair:
         part = like.channel.part()
         self._scan(part, [Passage(like.fields, text)])
         like.channel.decide()
-        self._waiting.add(PendingFrame(frame, [part]))
+        exact = isinstance(known.pattern, FrameTemplate)
+        self._waiting.add(PendingFrame(frame, [part], like=like.chunk if exact else None))
         out = self._let_out()
         if not self._waiting:
             known.meaning = like.now(known.pattern, text, before, part, out)
@@ -183,7 +209,7 @@ class ChatStreamRepair:
         self._let_out()
         if taken and said:
             channel = taken.parts[0].channel
-            like = ChunkTemplate(channel, said.fields)
+            like = ChunkTemplate(channel, said.fields, taken.chunk)
             self._templates.learn(frame, said.text, len(said.fields), text_of, like)
 
     def _let_out(self) -> list[Frame]:
@@ -197,10 +223,11 @@ class ChatStreamRepair:
     def _settle(self) -> None:
         if self._waiting.too_many:
             self._give_up()
-        waits = self._waiting or self._unread
-        resting = not waits and all(channel.resting for channel in self._channels)
-        self._prefilter.resting = resting
-        self._prefilter.quiet = resting and all(channel.quiet for channel in self._channels)
+        resting = quiet = not (self._waiting or self._unread)
+        for channel in self._channels:
+            resting = resting and channel.resting
+            quiet = quiet and resting and channel.quiet
+        self._prefilter.resting, self._prefilter.quiet = resting, resting and quiet
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
@@ -288,9 +315,10 @@ class ChatStreamRepair:
         if self._passed.skipped:
             for channel in self._channels:
                 channel.scanner.passed_unread()
-        if self._passed.hold_calls:
-            for channel in self._channels:
-                channel.natives.passed()
+        begun = [channel.natives for channel in self._channels if channel.natives.begun]
+        if begun and self._passed.hold_calls:
+            for natives in begun:
+                natives.passed()
         for channel, fields, text in self._passed.read(self._channels.of_choice):
             channel.passed(fields, text)
 

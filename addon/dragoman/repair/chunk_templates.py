@@ -6,7 +6,7 @@ learned when one was parsed is used for those that fit its template.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..wire.chat_text import CONTENT, Passage, passages, without_text
@@ -23,13 +23,15 @@ from .pending import PendingFrame, PendingPart, delta_of
 from .text_channel import TextChannel
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each frame that is read by a template
 class ChunkTemplate:
     """A template for frames that have one text, of one choice, and nothing else."""
 
     channel: TextChannel
     fields: tuple[str, ...]
     """Those that carry the text."""
+    chunk: dict[str, Any]
+    """The JSON of the one that was read first."""
     call: int = 0
     written: FrameTemplate | LooseFrame | None = None
     """What replaces a frame that only continues the arguments of `call` (see
@@ -51,9 +53,10 @@ class ChunkTemplate:
         if call == before and given and (call or given == text):
             written = of_our_own(out[0], member, given)
             if written is not None and isinstance(pattern, LooseTemplate):
-                return replace(self, call=call, written=LooseFrame.of(written, pattern.names))
-            return replace(self, call=call, written=written)
-        return self if self.written is None else replace(self, written=None)
+                loose = LooseFrame.of(written, pattern.names)
+                return ChunkTemplate(self.channel, self.fields, self.chunk, call, loose)
+            return ChunkTemplate(self.channel, self.fields, self.chunk, call, written)
+        return ChunkTemplate(self.channel, self.fields, self.chunk, self.call)
 
 
 def written_as(known: KnownTemplate[ChunkTemplate], frame: Frame, literal: bytes) -> Frame:

@@ -104,14 +104,14 @@ class DeclaredTools:
             self._flat[name] = flattened(self._schemas[name])
         return self._flat.get(name)
 
-    def meant_by(self, arguments: str) -> str | None:
+    def meant_by(self, arguments: str, *, declared: bool = False) -> str | None:
         """The one tool whose schema accepts the whole argument object; of several whose
-        schemas are open, the one that declares all of its keys.  None as well if it would
-        take too long to find out."""
+        schemas are open, or if `declared`, the one that declares all of its keys, of which
+        there must be one.  None as well if it would take too long to find out."""
         try:
             self._steps.take()
             value = loads(arguments or "{}")
-            if not isinstance(value, dict):
+            if not isinstance(value, dict) or (declared and not value):
                 return None
             accepting = [
                 name
@@ -120,7 +120,7 @@ class DeclaredTools:
             ]
         except (NotJson, OutOfSteps):
             return None
-        if len(accepting) > 1:
+        if declared or len(accepting) > 1:
             accepting = [n for n in accepting if value.keys() <= _properties(self._schemas[n])]
         return accepting[0] if len(accepting) == 1 else None
 

@@ -1,7 +1,8 @@
 """What repair makes of text: the pieces that flow from the parser to the scanner, and from
 the scanner to the calls.
 
-Each is a small frozen record; nothing subclasses them.
+Each is a small record that nobody changes, and nothing subclasses.  They are not frozen: to make
+one takes three times as long then, and most events of a leaked call make some.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Text:
     """What the user reads; `start` is its offset in the text of the choice."""
 
@@ -22,7 +23,7 @@ class Text:
     """Its kind in its format; None: that of the field in which it came."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Header:
     """A call begins, if this is one: the scanner makes a `CallStart` of it, or text."""
 
@@ -38,14 +39,16 @@ class Header:
     """Whether there is nothing but a name, not even arguments."""
     resolved: bool = False
     """Whether the format has looked for the tool among the declared ones itself."""
+    doubtful: bool = False
+    """Whether it may be that of a text: then only arguments that a tool declares tell a call."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NoHeader:
     """What followed a begin marker is no header of a call: the marker is text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallStart:
     """A call begins: the name of its tool, the id that its header is (empty: none), in which
     form the header gave the name, and in which format."""
@@ -56,19 +59,19 @@ class CallStart:
     format: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arguments:
     """A piece of the open call's arguments."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NoJson:
     """What comes now makes it certain that the open call's arguments are no JSON."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallEnd:
     """The open call ends."""
 
@@ -78,14 +81,14 @@ class CallEnd:
     """Whether the stream ended before a marker closed the call."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Dropped:
     """Something of the input that is in no other piece: a stray marker, white space."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LeftAsText:
     """A marker stays in the text, which is another piece."""
 

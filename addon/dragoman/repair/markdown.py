@@ -41,7 +41,8 @@ _CODE = re.compile(
     r"(?<!`)(?:(`{3,})(?!`).*?\1`*|(`{1,2})(?!`)(?:(?!\n[ \t\r]*\n).)*?(?<!`)\2(?!`))", re.DOTALL
 )
 _TICKS = re.compile("`+")
-_HTML = re.compile(r"<(/?)(pre|code)\b[^<>]{0,80}>", re.IGNORECASE)
+_HTML = re.compile(r"<(/?)(pre|code)\b[^<>]{0,80}>(?![ \t]+\w)", re.IGNORECASE)
+"""A tag of an element that quotes; before a blank and a word it is only mentioned."""
 _MARKS = {"“": "”", "„": "“", "«": "»", "「": "」", "『": "』"}
 _QUOTED = re.compile(r'(?<![0-9])"(?=\S|\s*\Z)[^"]*("?)')
 """What begins with a mark that opens, and its other half: after a digit it means inches, and

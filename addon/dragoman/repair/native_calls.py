@@ -26,7 +26,7 @@ from .call_builder import CallBuilder
 from .declared_tools import DeclaredTools
 from .formats.active import ActiveFormats
 from .formats.glm import KEY, arguments_of
-from .tool_fit import native_tool, tool_of
+from .tool_fit import may_be_cut, native_tool, tool_of
 
 _TOKEN = "<|"
 
@@ -58,6 +58,11 @@ class NativeCalls:
     def resting(self) -> bool:
         """Whether a delta that says nothing but arguments may pass unread."""
         return self._held is None and not self._has_all
+
+    @property
+    def begun(self) -> bool:
+        """Whether there was a call."""
+        return self._latest is not None
 
     def passed(self) -> None:
         """Deltas of calls have passed unread."""
@@ -115,7 +120,8 @@ class NativeCalls:
         if self._has_all:
             self._evidence.note("dropped", "arguments beside those in the name of a call")
             return []
-        return [self._calls.native(self._continued(cleaned, delta))]
+        continued = self._continued(cleaned, delta)
+        return [self._calls.native(continued)] if continued["function"] else []
 
     def _tail(self, element: dict[str, Any]) -> list[Any]:
         """The tokens after a name come in a delta of their own."""
@@ -128,13 +134,10 @@ class NativeCalls:
     ) -> list[Any]:
         self._latest, self._index = call, delta.index or 0
         self._named, self._unread, self._has_all = bool(delta.name), False, has_all
-        if not delta.arguments and self._may_be_cut(delta.name):
+        if not delta.arguments and may_be_cut(delta.name, self._tools):
             self._held = element
             return []
         return [self._calls.native(element)]
-
-    def _may_be_cut(self, name: str) -> bool:
-        return bool(name) and name not in self._tools and self._tools.may_begin(name)
 
     def _go_on(
         self, held: dict[str, Any], element: dict[str, Any], delta: CallDelta, call: Call
@@ -143,11 +146,11 @@ class NativeCalls:
         function = held["function"]
         if call.name == function["name"] and delta.arguments:
             return [*self.flush(), self._calls.native(self._continued(element, delta))]
-        said = {**function, "name": call.name}
+        said = {**function, "name": native_tool(call.name, self._tools) or call.name}
         if delta.arguments:
             said["arguments"] = delta.arguments
         self._held = {**held, "function": said}
-        if not delta.arguments and self._may_be_cut(call.name):
+        if not delta.arguments and may_be_cut(call.name, self._tools):
             return []
         self._evidence.note("joined", "the name of a call that came in pieces")
         return self.flush()

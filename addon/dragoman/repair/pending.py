@@ -6,7 +6,6 @@ frame is written (`chunk_writer`).
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -87,7 +86,7 @@ class PendingPart:
         text as it came: if a fault comes between, this takes the place of its frame."""
         if not self.changed and self.plain == max(0, decided - self.spans[0].begin):
             return  # all of it is where it was
-        self.so_far = deepcopy(self.deltas)
+        self.so_far = [_copied(delta) for delta in self.deltas]
         for span, passage in zip(self.spans, self.passages, strict=True):
             if rest := passage.text[max(0, decided - span.begin) :]:
                 self.so_far.append(dict.fromkeys(span.fields, rest))
@@ -119,6 +118,13 @@ class PendingPart:
             self.changed = True
 
 
+def _copied(delta: dict[str, Any]) -> dict[str, Any]:
+    """A copy that `PendingPart.add` does not change."""
+    if "tool_calls" not in delta:
+        return dict(delta)
+    return {"tool_calls": [{**c, "function": {**c["function"]}} for c in delta["tool_calls"]]}
+
+
 def _continues(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
     return "id" not in one[0] and "id" not in other[0] and one[0]["index"] == other[0]["index"]
 
@@ -131,17 +137,24 @@ class PendingFrame:
     parts: list[PendingPart]
     read: dict[str, Any] | None = None
     """Its JSON, if that has been parsed."""
+    like: dict[str, Any] | None = None
+    """That of a frame from which it differs in its text alone, which is in its part."""
 
     @property
     def chunk(self) -> dict[str, Any]:
-        """Its JSON; only for one that has parts."""
+        """Its JSON, or `like`; only for one that has parts."""
+        if self.like is not None:
+            return self.like
         if self.read is None:
             self.read = loads(self.frame.data or b"")
         return self.read
 
     @property
     def decided(self) -> bool:
-        return not any(part.open for part in self.parts)
+        for part in self.parts:  # noqa: SIM110 - a generator costs more
+            if part.open:
+                return False
+        return True
 
 
 def delta_of(choice: dict[str, Any]) -> dict[str, Any]:

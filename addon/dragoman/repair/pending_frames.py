@@ -6,8 +6,6 @@ that came and was not taken.
 
 from __future__ import annotations
 
-import itertools
-
 from ..wire.sse import Frame
 from .chunk_writer import release, render
 from .pending import PendingFrame, Policy
@@ -62,10 +60,10 @@ class PendingFrames:
         """Write what is decided; returns all that may be sent now.  All of it or nothing: a
         header may be in one frame and its call in a later one, and after a fault neither
         has left."""
-        decided = self.decided(several=several)
-        frames = [frame for waiting in decided for frame in render(waiting, self._policy)]
-        self.remove(decided)
-        self._out += frames
+        if decided := self.decided(several=several):
+            frames = [frame for waiting in decided for frame in render(waiting, self._policy)]
+            self.remove(decided)
+            self._out += frames
         return self._out
 
     def append(self, frames: list[Frame]) -> None:
@@ -92,11 +90,15 @@ class PendingFrames:
     def decided(self, *, several: bool) -> list[PendingFrame]:
         """Those that may leave: up to the first that is undecided.  Where `several` choices
         run, others do not wait for it much longer."""
-        decided = list(itertools.takewhile(lambda waiting: waiting.decided, self._frames))
-        left = len(self._frames) - len(decided)
+        count = 0
+        for waiting in self._frames:
+            if not waiting.decided:
+                break
+            count += 1
+        left = len(self._frames) - count
         if several and left > MAX_BEHIND and left % MAX_BEHIND == 1:
             return [waiting for waiting in self._frames if waiting.decided]
-        return decided
+        return self._frames[:count]
 
     def unchanged(self, channel: TextChannel) -> list[tuple[Frame, str]] | None:
         """Those that wait with their texts, if they have nothing but a text of this channel, of

@@ -30,6 +30,10 @@ class StreamRepair(Protocol):
     def ignores(self, raw: bytes) -> bool:
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
 
+    def continues(self, frames: bytes, begin: int, /) -> tuple[bytes, int]:
+        """What is sent for whole frames in a row, from `begin` on, if they only continue what the
+        one before them said; and where they end.  None of them may have been."""
+
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
         """The frames that may leave now that `frame` has come; `asked`: it was asked about
         just now, and `ignores` it not."""
@@ -208,21 +212,48 @@ class RepairPipeline:
         return 0
 
     def _split(self, asked: int) -> None:
-        frames = self._splitter.feed(self._unsplit)
-        is_asked = len(frames) == 1 and len(frames[0].raw) == asked
-        self._holds = not (is_asked and asked == len(self._unsplit))
-        self._unrepaired = frames
+        if asked and self._unsplit.find(b"\r", 0, asked) < 0:
+            self._repair_whole(asked)
+            if not self._unsplit:
+                return
+        self._holds = True
+        self._unrepaired = frames = self._splitter.feed(self._unsplit)
         self._unsplit = b""
         if self._has_end and not self._begun:
             self._look_for_chunk(joined(frames))
-        self._repair_frames(asked=is_asked)
+        self._repair_frames()
 
-    def _repair_frames(self, *, asked: bool = False) -> None:
+    def _repair_whole(self, end: int) -> None:
+        """Repair what is unsplit up to `end`: whole frames with LF line ends."""
+        frames, at = self._unsplit, 0
+        if self._has_end and not self._begun:
+            self._look_for_chunk(frames[:end])
+        repaired: list[bytes] = []
+        try:
+            while at < end:
+                begin, at = at, frames.find(b"\n\n", at) + 2
+                if at < end:
+                    sent, after = self._repair.continues(frames, begin)
+                    if after > begin:
+                        repaired.append(sent)
+                        at = after
+                        continue
+                frame = Frame(frames[begin:at])
+                self._unrepaired = [frame]
+                asked = at - begin == end
+                repaired += [each.raw for each in self._repair.feed(frame, asked=asked)]
+                self._unrepaired = []
+        finally:
+            self._unsplit = frames[at:]
+            if repaired:
+                self._out.append(b"".join(repaired))
+
+    def _repair_frames(self) -> None:
         repaired: list[bytes] = []
         done = 0
         try:
             for frame in self._unrepaired:
-                repaired += [each.raw for each in self._repair.feed(frame, asked=asked)]
+                repaired += [each.raw for each in self._repair.feed(frame)]
                 done += 1
         finally:
             del self._unrepaired[:done]

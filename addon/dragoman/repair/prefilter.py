@@ -45,9 +45,7 @@ class Prefilter:
         `resting`."""
         if self._may_hold_marker(raw) or begins_call(raw):
             return False
-        if not may_name_text(raw):
-            return True
-        if not self.quiet and holds_text(raw):
+        if not self.quiet and may_name_text(raw) and holds_text(raw):
             return False
         return not begins_text(raw, self._not_begun)
 
@@ -57,7 +55,7 @@ class Prefilter:
 
 
 def may_name_text(raw: bytes) -> bool:
-    """Whether `raw` may name a field of text; if not, the other text checks can be skipped."""
+    """Whether `raw` may name a field of text; if not, it `holds_text` of none."""
     # `in` takes several times longer for bytes, as it first takes them for a number.
     find = raw.find
     return find(b'"content"') >= 0 or find(b'"reasoning') >= 0 or find(b"\\u00") >= 0
@@ -73,11 +71,14 @@ def begins_call(raw: bytes) -> bool:
     start = raw.find(b'"tool_calls"')
     if start < 0:
         return False
-    there = b'"name"' in raw or b'"type"' in raw or raw.find(b'"id"', start) >= 0
+    find = raw.find
+    there = find(b'"name"') >= 0 or find(b'"type"') >= 0 or find(b'"id"', start) >= 0
     return there and _CALL_BEGINS.search(raw) is not None
 
 
 def begins_text(raw: bytes, fields: Iterable[bytes]) -> bool:
     """Whether `raw` has text in one of the fields (of `TEXTS`)."""
-    there = [name for name in fields if name in raw]
+    find = raw.find
+    thinks = find(b'"reasoning') >= 0
+    there = [name for name in fields if (thinks or name == b'"content"') and find(name) >= 0]
     return bool(there) and any(match[1] in there for match in _TEXT_BEGINS.finditer(raw))

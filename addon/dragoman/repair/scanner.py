@@ -197,7 +197,7 @@ class Scanner:
         while (parser := self._calls.parser) is not None:
             lone = self._calls.candidate is not None and not parser.rest.strip()
             self.cut_in_header = parser.in_header and not lone
-            parser.end()
+            parser.end(whole=whole)
             self._run()
             self._end_quoted(whole=whole)
         self._calls.commit()
@@ -207,10 +207,13 @@ class Scanner:
 
     def abandon(self) -> list[ScanEvent]:
         """The reply broke off: what may be text is, and a call that is open stays so."""
-        header, texts, _ = self.held_call
         if self._calls.candidate is not None:
             self._refuse("in a reply that broke off")
         elif self._calls.parser is not None:
+            self._calls.parser.release()
+            self._run_calls()
+        if self._calls.parser is not None:
+            header, texts, _ = self.held_call
             held = header + "".join(texts)
             # Its frames have left: it comes before all that is there.
             self._pieces += [Text(-len(held) - 1, held, self._calls.called)] if held else []
@@ -346,8 +349,8 @@ class Scanner:
         if header := marker.format.header_before(marker, self._before + run, self._tools):
             begins = len(run) - len(header)
             return header.strip(), begins if begins >= 0 else len(run)
-        formats = self._calls.called and self._fresh and not run.strip()
-        return "", 0 if formats else len(run)
+        formats = self._calls.called and self._fresh and len(run) <= BLANK_LIMIT
+        return "", 0 if formats and not run.strip() else len(run)
 
     def _must_wait(self, run: str) -> bool:
         """Whether `run`, where nothing has been decided, may yet turn out not to be text."""
@@ -386,7 +389,8 @@ class Scanner:
             kind = self._channel.kind if self._channel else None
             self._pieces.append(Text(start, run, self._calls.called, kind))
             self._read(run)
-            self._fresh = self._fresh and not run.strip()
+            formats = not self._calls.called or size <= BLANK_LIMIT
+            self._fresh = self._fresh and formats and not run.strip()
 
     def _leave(self, marker: MarkerMatch, why: str) -> None:
         """The marker is text."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ..wire.chat_calls import ID_PREFIX
 from .declared_tools import DeclaredTools
 
 _PREFIX = re.compile(r"\Afunctions?[._:(]*", re.IGNORECASE)
@@ -35,6 +36,14 @@ def native_tool(name: str, tools: DeclaredTools) -> str | None:
         return tool_of(next(words, ""), tools)
     found = _CALL_ID.fullmatch(name.strip())
     return found["name"] if found and found["name"] in tools else None
+
+
+def may_be_cut(name: str, tools: DeclaredTools) -> bool:
+    """Whether the next delta may have the rest of this name of a host's own call."""
+    bare = name.removeprefix(ID_PREFIX)
+    if not name or name in tools or bare in tools:
+        return False
+    return ID_PREFIX.startswith(name) or tools.may_begin(bare)
 
 
 def schema_for(name: str, tools: DeclaredTools) -> object:

@@ -20,7 +20,7 @@ from ..bridge.request.validation import (
     wrong_type,
 )
 from ..wire.errors import Refused
-from ..wire.json_codec import Json
+from ..wire.json_codec import Json, array
 from ..wire.responses import CALL_OUTPUTS, refers
 from ..wire.slices import Slices
 from .stored_response import StoredResponse, input_items
@@ -33,9 +33,7 @@ References = list[tuple[str, str, bool, int]]
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What a request continues."""
-
-    items: Sequence[Json] = ()
+    items: list[Json] = field(default_factory=list)
     """The conversation before the request's own input."""
     before: tuple[str, ...] = ()
     references: Mapping[str, Json] = field(default_factory=dict)
@@ -51,9 +49,8 @@ def previous_id(body: Json) -> str | None:
 
 def referring(body: Json) -> Slices[References]:
     """The items of kept responses to which `body` refers."""
-    value = body.get("input")
     found: References = []
-    for item in value if isinstance(value, list) else []:
+    for item in array(body.get("input")):
         if refers(item) and (named := _ITEM_ID.fullmatch(item["id"])):
             found.append((item["id"], f"resp_{named[1]}", bool(named[2]), int(named[3])))
         yield
@@ -61,7 +58,6 @@ def referring(body: Json) -> Slices[References]:
 
 
 def response_ids_of(item_ids: Iterable[str]) -> set[str]:
-    """The ids of the responses that have these items."""
     return {f"resp_{found[1]}" for found in map(_ITEM_ID.fullmatch, item_ids) if found}
 
 

@@ -1,4 +1,8 @@
-"""The last conversations, in memory, so that they need not be read again to be continued."""
+"""The last conversations, in memory, so that the store need not be read again to continue them.
+
+They are kept as JSON: of the parsed values there would be a million, at all of which each full
+garbage collection looks, while all flows wait.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..wire.json_codec import Json
+from ..wire.json_slices import reading, writing
+from ..wire.slices import Slices
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Of the JSON of all of them; the parsed values take some times as much."""
-ITEM = 200
+"""Of all of them."""
+ENTRY = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """What was said in a chain of responses."""
 
-    items: Sequence[Json] = ()
-    size: int = 0
-    """Bytes of JSON, about."""
+    texts: Sequence[bytes] = ()
+    """The items, some in each: JSON arrays."""
+
+    def listing(self) -> Slices[list[Json]]:
+        items: list[Json] = []
+        for text in self.texts:
+            items += yield from reading(text)
+            yield
+        return items
+
+    def continued(self, items: Sequence[Json]) -> Slices[Conversation]:
+        return Conversation((*self.texts, (yield from writing([*items]))))
 
 
 class Conversations:
@@ -63,4 +78,5 @@ class Conversations:
 
 
 def _size(ids: Sequence[str], conversation: Conversation) -> int:
-    return conversation.size + sum(map(len, ids)) + ITEM * (1 + len(conversation.items))
+    entries = [*ids, *conversation.texts]
+    return sum(map(len, entries)) + ENTRY * (1 + len(entries))

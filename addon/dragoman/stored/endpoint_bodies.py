@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..bridge.request.validation import label
 from ..bridge.responses.event_replay import replaying_events
 from ..wire.errors import Refused
-from ..wire.json_codec import Json, dumps
+from ..wire.json_codec import Json, array, dumps
 from ..wire.json_slices import writing
 from ..wire.responses import item_id
 from ..wire.slices import Slices, emptied
@@ -123,5 +123,4 @@ def _parts(message: Json) -> list[Json]:
     if isinstance(content, str):
         kind = "output_text" if message.get("role") == "assistant" else "input_text"
         content = [{"type": kind, "text": content}]
-    parts = content if isinstance(content, list) else []
-    return [_PARTS.get(part["type"], {}) | part for part in parts]
+    return [_PARTS.get(part["type"], {}) | part for part in array(content)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..bridge.request.chat_shapes import forming
-from ..wire.json_codec import Json, NotJson, dumps, loads
+from ..wire.json_codec import Json, NotJson, array, dumps, loads
 from ..wire.json_slices import reading, writing
 from ..wire.responses import STREAMED_CALLS, refers
 from ..wire.slices import Slices
@@ -52,8 +52,6 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """One response."""
-
     response: Json
     """The response object as the client got it last."""
     request: bytes
@@ -263,7 +261,7 @@ def input_items(value: object, references: Mapping[str, Json]) -> Slices[list[Js
     if isinstance(value, str):
         return [{"type": "message", "role": "user", "content": value}]
     items: list[Json] = []
-    for item in value if isinstance(value, list) else []:
+    for item in array(value):
         items.append(references.get(item["id"], item) if refers(item) else item)
         yield
     return items

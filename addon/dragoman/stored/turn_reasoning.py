@@ -156,7 +156,6 @@ def _text_of(message: Json) -> Slices[str]:
 
 
 def calls_of(message: Json) -> Slices[list[CallDelta]]:
-    """The calls of an assistant's message."""
     calls = []
     for element in elements(message):
         call = read_delta(element)

@@ -16,8 +16,8 @@ deltas mixed.  Which call a delta belongs to is decided here and nowhere else:
   call: what a model did not mean must not run;
 - a delta without a name at an index of its own continues the latest call, whatever its id,
   as long as the arguments of that are not complete;
-- a name that is not declared, and with the next delta's name is or begins a declared one,
-  was cut over the two.
+- a name that is not declared, and with the next delta's name is or begins a declared one, or
+  an id made of it (``functions.bash:0``), was cut over the two.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from .json_progress import JsonProgress, Status
 from .slices import Slices, emptied
 
 MANY = 1024
+ID_PREFIX = "functions."
+"""With which the ids of Kimi's calls begin."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for nearly every chunk of a call
 class CallDelta:
     """An element of a chunk's ``tool_calls``; missing fields are empty."""
 
@@ -99,14 +101,17 @@ class Call:
     _joined: int = 0
     """How many of the fragments are many that were joined."""
 
-    def add(self, fragment: str) -> None:
-        """Many small strings take far more memory than their text, so they are joined."""
+    def add(self, fragment: str, *, sent: bool = False) -> None:
+        """Many small strings take far more memory than their text, so they are joined.  `sent`:
+        this and all before it have been sent."""
         if self.closed:
             self._follower.follow(fragment, 0, len(fragment))
             return
         if len(self.fragments) - self._joined >= MANY:
             self._join()
         self.fragments.append(fragment)
+        if sent:
+            self._sent = len(self.fragments)
 
     def _join(self) -> None:
         # All fragments before this have been sent, or none of a call that waits.
@@ -150,10 +155,11 @@ class Call:
         return self.whole and not self._more
 
     def _follow(self) -> None:
-        for fragment in self.fragments[self._followed :]:
-            end = self._follower.follow(fragment, 0, len(fragment))
-            self._more = self._more or not (end == len(fragment) or fragment[end:].isspace())
-        self._followed = len(self.fragments)
+        if self._followed < len(self.fragments):
+            text = "".join(self.fragments[self._followed :])
+            end = self._follower.follow(text, 0, len(text))
+            self._more = self._more or not (end == len(text) or text[end:].isspace())
+            self._followed = len(self.fragments)
 
 
 class CallAssembler:
@@ -235,7 +241,10 @@ class CallAssembler:
         if delta.name == call.name or {delta.name, call.name} <= self._names:
             return False
         name = call.name + delta.name
-        return any(declared.startswith(name) for declared in self._names)
+        head, colon, index = name.removeprefix(ID_PREFIX).partition(":")
+        if colon:
+            return head in self._names and (not index or index.isdigit())
+        return ID_PREFIX.startswith(name) or any(each.startswith(head) for each in self._names)
 
 
 def _shares_id(delta: CallDelta, call: Call) -> bool:

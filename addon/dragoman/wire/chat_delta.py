@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .chat_text import FIELDS_OF, REASONING, reasoning
-from .json_codec import Json
+from .json_codec import Json, array, objects, string
 
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
 
@@ -43,7 +43,7 @@ class ChoiceDelta:
 
 def choices(chunk: Mapping[str, Any]) -> list[ChoiceDelta]:
     values = chunk.get("choices")
-    found = enumerate(values if isinstance(values, list) else ())
+    found = enumerate(array(values))
     return [read_choice(value, position) for position, value in found if isinstance(value, dict)]
 
 
@@ -70,7 +70,6 @@ class DeltaText:
     times: int = 1
     index: int | None = None
     """Of the call with these arguments."""
-    counts: bool = False
 
 
 def only_text(chunk: Any) -> DeltaText | None:
@@ -111,17 +110,12 @@ def _only_arguments(call: Json, index: int, function: Any) -> DeltaText | None:
     return DeltaText("arguments", arguments, index=index)
 
 
-def text(value: Any) -> str:
-    """The value if it is a string, else ""."""
-    return value if isinstance(value, str) else ""
-
-
 def texts(delta: Json) -> list[DeltaPart]:
     """All texts of a delta or message, in the order in which the model wrote them."""
     content = delta.get("content")
     found: list[DeltaPart] = [("reasoning", reasoning(delta))]
-    found += content_parts(content)[0] if isinstance(content, list) else [("text", text(content))]
-    found.append(("refusal", text(delta.get("refusal"))))
+    found += content_parts(content)[0] if isinstance(content, list) else [("text", string(content))]
+    found.append(("refusal", string(delta.get("refusal"))))
     return [(kind, words) for kind, words in found if words]
 
 
@@ -131,14 +125,14 @@ def content_parts(content: list[Any]) -> tuple[list[DeltaPart], int]:
     others = 0
     for part in content:
         kind = part.get("type") if isinstance(part, dict) else None
-        kind, name = _PART_TEXTS.get(text(kind), (None, ""))
+        kind, name = _PART_TEXTS.get(string(kind), (None, ""))
         if kind is None:
             others += 1
             continue
         found = part.get(name)
         if isinstance(found, list):
-            found = "".join(text(inner.get("text")) for inner in found if isinstance(inner, dict))
-        if text(found):
+            found = "".join(string(inner.get("text")) for inner in objects(found))
+        if string(found):
             pieces.append((kind, found))
     return pieces, others
 
@@ -192,7 +186,7 @@ def citations(holder: Json) -> list[Json]:
     value = holder.get("citations")
     read = [
         _annotation({"url": source} if isinstance(source, str) else source)
-        for source in (value if isinstance(value, list) else ())
+        for source in array(value)
     ]
     return [annotation for annotation in read if annotation]
 
@@ -209,7 +203,7 @@ def _annotation(value: Any) -> Json | None:
     return {
         "type": "url_citation",
         "url": citation["url"],
-        "title": text(citation.get("title")),
+        "title": string(citation.get("title")),
         "start_index": start if type(start) is int else 0,
         "end_index": end if type(end) is int else 0,
     }

@@ -28,7 +28,7 @@ FIELDS_OF = {"reasoning": (*REASONING, DETAILS), "text": (*CONTENT, "refusal")}
 """The fields of the reasoning, and of the answer after it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each text
 class Passage:
     """A text and the fields that carry it."""
 
@@ -36,7 +36,7 @@ class Passage:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # as `Passage`
 class Span:
     """The place of a passage in the text of its choice, and its fields."""
 

@@ -10,7 +10,7 @@ place, and only the values that held the text may change.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
@@ -26,6 +26,9 @@ MAX_MISSES = 16
 every chunk."""
 MAX_KNOWN = 3
 """Templates kept of a stream: for its reasoning, its text, and a call."""
+MAX_RUN = 64
+"""Frames that are matched at once: one of them that is odd has them all matched again."""
+LF = ord("\n")
 _PROBE = "another text"
 
 Meaning = TypeVar("Meaning")
@@ -51,10 +54,45 @@ class FrameTemplate:
             literal = half
         return _string(literal) if literal[:1] == b'"' else None
 
+    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], list[int]]:
+        """What `text_in` gives for some of these whole frames in a row, from `begin` on, in a
+        fourth of the time; no text if the first does not match, or has a long one.  And `begin`,
+        and where each ends."""
+        head, tail = self.head + b'"', b'"' + self.tail
+        again = b"" if self.between is None else b'"%b"' % self.between
+        literals: list[bytes] = []
+        ends, end = [begin], begin
+        whole = tail.endswith(b"\n\n")
+        while whole and frames.startswith(head, end) and len(literals) < MAX_RUN:
+            start = end + len(head)
+            stop = frames.find(again or tail, start, start + MAX_FRAME)
+            literal = frames[start:stop]
+            if stop < 0 or LF in literal:
+                break
+            if again:
+                stop += len(again) + len(literal)
+                if not frames.startswith(literal + tail, stop - len(literal)):
+                    break
+            end = stop + len(tail)
+            literals.append(literal)
+            ends.append(end)
+        try:
+            texts = loads(b'["%b"]' % b'","'.join(literals)) if literals else []
+        except NotJson:
+            texts = []
+        if len(texts) != len(literals) or set(map(type, texts)) - {str}:
+            text = self.text_in(frames[begin : ends[1]])
+            texts = [] if text is None else [text]
+        return texts, ends
+
     def around(self, literal: bytes) -> bytes:
         if self.between is None:
             return b"".join((self.head, literal, self.tail))
         return b"".join((self.head, literal, self.between, literal, self.tail))
+
+    def around_each(self, literals: Iterable[bytes]) -> bytes:
+        """`around` each of one or more, where the text is there once."""
+        return b"".join((self.head, (self.tail + self.head).join(literals), self.tail))
 
 
 VARIED = ("created", "obfuscation", "usage")
@@ -102,6 +140,18 @@ class LooseTemplate:
         """As `FrameTemplate.text_in`."""
         found = self.whole.fullmatch(raw)
         return _string(found["text"]) if found else None
+
+    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], list[int]]:
+        """As `FrameTemplate.texts_in`."""
+        texts: list[str] = []
+        ends = [begin]
+        while found := self.whole.match(frames, begin):
+            text = _string(found["text"])
+            if text is None or not frames.endswith(b"\n\n", begin, found.end()):
+                break
+            texts.append(text)
+            ends.append(begin := found.end())
+        return texts, ends
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
         """The values of the members in a frame that matches."""
@@ -214,13 +264,15 @@ def learn(frame: Frame, text: str, times: int, reads: Callable[[Any], str]) -> F
 def _replaced(was: Any, text: str, now: Any) -> int:
     """How many values are `text` in one and the probe in the other; negative if there is another
     difference."""
+    if was == now:  # read from the same bytes, as what else is there
+        return 0
     if isinstance(was, dict) and isinstance(now, dict) and list(was) == list(now):
         return sum(_replaced(value, text, now[name]) for name, value in was.items())
     if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
         return sum(_replaced(one, text, other) for one, other in zip(was, now, strict=True))
     if was == text and now == _PROBE:
         return 1
-    return 0 if type(was) is type(now) and was == now else -1000
+    return -1000
 
 
 @dataclass(slots=True)
@@ -254,6 +306,28 @@ class TemplateCache(Generic[Meaning]):
                     self._known.insert(0, self._known.pop(place))
                 return text, known
         return None
+
+    def runs(self, frames: bytes) -> Iterator[tuple[str, Meaning | None, bytes]]:
+        """Whole frames with LF line ends: the texts, joined, of some in a row that match a
+        template, and its meaning; or else a frame that matches none."""
+        at = 0
+        while at < len(frames):
+            for place, known in enumerate(self._known):
+                texts, ends = known.pattern.texts_in(frames, at)
+                if texts:
+                    self._misses, at = 0, ends[len(texts)]
+                    self._known.insert(0, self._known.pop(place))
+                    yield "".join(texts), known.meaning, b""
+                    break
+            else:
+                begin, at = at, frames.find(b"\n\n", at) + 2
+                at = at if at > begin else len(frames)
+                yield "", None, frames[begin:at]
+
+    @property
+    def latest(self) -> KnownTemplate[Meaning] | None:
+        """That which matched last."""
+        return self._known[0] if self._known else None
 
     @property
     def wanted(self) -> bool:

@@ -100,17 +100,33 @@ def quoted(text: str) -> bytes:
         return encode_basestring_ascii(text).encode()
 
 
+# What a value should be, where it may be anything: else an empty one.
+
+
+def string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def array(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def objects(value: Any) -> list[Json]:
+    """The objects in an array."""
+    return [each for each in array(value) if isinstance(each, dict)]
+
+
 _raw_decode = json.JSONDecoder().raw_decode
 
 
 def _read(text: _Text) -> Any:
     """As `json.loads`, faster for UTF-8."""
     try:
-        string = (text if isinstance(text, str) else text.decode()).strip(" \t\n\r")
-        value, end = _raw_decode(string)
+        stripped = (text if isinstance(text, str) else text.decode()).strip(" \t\n\r")
+        value, end = _raw_decode(stripped)
     except ValueError:
         return json.loads(text)
-    return value if end == len(string) else json.loads(text)
+    return value if end == len(stripped) else json.loads(text)
 
 
 # A value that holds itself is found by its depth.

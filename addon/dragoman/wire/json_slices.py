@@ -2,8 +2,8 @@
 
 Values and bytes are the same as those of `json_codec.loads` and `dumps`.  The standard library's
 scanner reads a text in one call; so it gets windows of the text, and each value that ends in its
-window is read by one call.  Of a longer one the members are read one by one.  Only a long string
-is one call all the same: some 4 ms a megabyte.
+window is read by one call.  Of a longer one the members are read one by one.  Only to read a long
+string is one call all the same: some 4 ms a megabyte.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from io import BytesIO
 from itertools import repeat
 from typing import Any
 
@@ -25,10 +26,10 @@ MAX_ITEM_VALUES = 50_000
 _SAFE = 16
 """Characters before a window's end: a number that ends there may continue after it."""
 WRITTEN_VALUES = 1000
-"""Plain JSON values that are written by one call: some tenths of a millisecond, plus the time for
-their strings."""
+"""JSON values that are written by one call: some tenths of a millisecond."""
+LONG_STRING = 64 * 1024
+"""Characters of a string that are written by one call: some tenths of a millisecond."""
 _COUNTED = 1024 * 1024
-_BLOCK = 1024 * 1024
 _BLANKS = " \t\n\r"
 _NEXT = re.compile(r"[ \t\n\r]*([,\]}:]?)[ \t\n\r]*").match
 _BLANK = re.compile(r"[ \t\n\r]*").match
@@ -216,26 +217,49 @@ def _unescaped(value: Any) -> bytes:
 
 
 def _joined(value: Any, write: Callable[[Any], bytes]) -> Slices[bytes]:
-    blocks = [bytearray()]  # one array that grows is copied each time
-    yield from _written(value, write, blocks)
-    return b"".join(blocks)
+    out = BytesIO()  # which gives its bytes without a copy
+    yield from _written(value, write, out)
+    return out.getvalue()
 
 
-def _written(value: Any, write: Callable[[Any], bytes], blocks: list[bytearray]) -> Slices[None]:
-    """Append a value to the last of the blocks."""
-    if not _values_exceed(value, WRITTEN_VALUES):
-        blocks[-1] += write(value)
+def _written(value: Any, write: Callable[[Any], bytes], out: BytesIO) -> Slices[None]:
+    if isinstance(value, str) and len(value) > LONG_STRING:
+        yield from _string(value, write, out)
+        return
+    if not _is_much(value):
+        out.write(write(value))
         return
     opening, closing = (b"{", b"}") if isinstance(value, dict) else (b"[", b"]")
     mark = opening
     for name, member in value.items() if isinstance(value, dict) else zip(repeat(None), value):
-        if len(blocks[-1]) > _BLOCK:
-            blocks.append(bytearray())
-        blocks[-1] += mark if name is None else mark + write(name) + b":"
+        out.write(mark if name is None else mark + write(name) + b":")
         mark = b","
-        if isinstance(member, (dict, list)):
-            yield from _written(member, write, blocks)
+        if isinstance(member, (dict, list, str)):
+            yield from _written(member, write, out)
         else:
-            blocks[-1] += write(member)
+            out.write(write(member))
         yield
-    blocks[-1] += closing
+    out.write(closing)
+
+
+def _string(text: str, write: Callable[[Any], bytes], out: BytesIO) -> Slices[None]:
+    out.write(b'"')
+    for begin in range(0, len(text), LONG_STRING):
+        out.write(write(text[begin : begin + LONG_STRING])[1:-1])
+        yield
+    out.write(b'"')
+
+
+def _is_much(value: Any) -> bool:
+    """Whether a value and all that it holds are too much to be written by one call."""
+    values, characters = [value], 0
+    for one in values:  # which grows
+        if isinstance(one, str):
+            characters += len(one)
+            if characters > LONG_STRING:
+                return True
+        elif isinstance(one, (dict, list)):
+            if len(values) + len(one) > WRITTEN_VALUES:
+                return True
+            values += one.values() if isinstance(one, dict) else one
+    return False

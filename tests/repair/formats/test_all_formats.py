@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.repair.events import CallStart, LeftAsText, ScanEvent
 from dragoman.repair.formats import ALL, NAMES
-from tests.repair.formats.turns import DECLARED, gist, scanned
+from tests.repair.formats.turns import DECLARED, gist, scanned, streamed
 from tests.repair.streams import scanner_of
 from tests.repair.turns import cut
 
@@ -91,12 +91,13 @@ LEAKED = {
     "an indented first line": "So:\n\n    {}\n",
     "in a list": "- So:\n\n    {}\n",
     "after a mark without its other half": 'a 5" pipe, a ` and <code>\n{}\nThen it is "5".',
-    "after such a mark, and another where the turn ends": "a <code> and\n{}\nThen\n{}",
-    "too far from its other half": "a <code> and\n{}" + " word" * 450 + "</code>",
+    "after such a mark, and another where the turn ends": "a <code>\n{}\nThen\n{}",
+    "too far from its other half": "a <code>\n{}" + " word" * 450 + "</code>",
 }
 NOT_OPEN = {
     "an odd mark": 'A 5" pipe.\n',
     "whole quotations": 'Let\'s look at the "src" folder, “too”. ',
+    "a tag that is mentioned": "I put a <code> tag around it.\n",
     "marks in inline code": 'I put a `"` into `<pre>`.\n',
     "an indented first line": "So:\n\n    ",
 }
@@ -164,12 +165,37 @@ def test_a_value_that_is_held_is_not_lost_where_a_reply_breaks_off(name: str) ->
     assert gist(events).removeprefix("[bash ").endswith("1234 <")
 
 
+def test_a_value_that_has_just_ended_is_not_lost_where_a_reply_breaks_off() -> None:
+    for name in TYPED:
+        call = CALLS[name].replace("¦", "")
+        at = call.index("ls") + 2
+        for end in range(at, len(call)):
+            scanner = scanner_of(DECLARED, "declared", ALL)
+            events = scanner.feed(call[:end]) + scanner.abandon()
+            assert '"command":"ls' in gist(events), call[:end]
+
+
 @pytest.mark.parametrize("text", ["<tool_call>bash", "<tool_call>{", "<function=bash>"])
 def test_an_opener_that_is_known_by_what_follows_is_recorded_where_it_is_text(text: str) -> None:
     scanner = scanner_of(DECLARED, "declared", ALL)
     events = scanner.feed(text) + scanner.close()
     assert gist(events) == text
     assert [event.why for event in events if isinstance(event, LeftAsText)] == ["without a header"]
+
+
+@pytest.mark.parametrize(
+    ("text", "finish"),
+    [
+        *[(lone, "stop") for lone in ("So <tool_call>\n", "<function=", "[TOOL_CALLS]", "<|cha")],
+        *[(half, "length") for half in ('<tool_call>{"na', "<function=ba", "[TOOL_CALLS]ba")],
+    ],
+)
+def test_a_lone_opener_is_only_text_and_half_a_header_a_call_that_was_cut_off(
+    text: str, finish: str
+) -> None:
+    for pieces in ([text], list(text)):
+        out = streamed(pieces, *ALL)
+        assert (out.content, out.finish) == (text, [finish])
 
 
 QUOTING = ("`", "```\n", '"', "“", "”", "<pre>", "</pre>", "\n", "\n\n", "    ", "> ", "'")

@@ -23,6 +23,10 @@ TABLE = {
     "a call": (f"Look.\n{BASH}", f"Look.\n{MEANT}"),
     "several": (f"{BASH}\n{BASH}\nDone.", f"{MEANT * 2}\nDone."),
     "no line ends": (BASH.replace("\n", ""), MEANT),
+    "closing tags alone in a value": (
+        BASH.replace("ls", "a</arg_value>b</tool_call>c"),
+        MEANT.replace("ls", "a</arg_value>b</tool_call>c"),
+    ),
     "no end of a value": (BASH.replace("</arg_value>\n", ""), MEANT),
     "no end of a value, with a line end": (BASH.replace("</arg_value>", ""), MEANT),
     "no end of the call": (f"<tool_call>bash{LS}\n{BASH}", f"{SHORT}{MEANT}"),
@@ -33,6 +37,10 @@ TABLE = {
     "no end of a value, nor of the call": (
         f"{SHORTEST.partition('</arg_value>')[0]}\n{BASH}",
         f"{SHORT}{MEANT}",
+    ),
+    "no end of a value before an argument that the tool has not": (
+        SHORTEST.replace("</arg_value>", "<arg_key>x</arg_key><arg_value>1</arg_value>"),
+        '[bash {"command":"ls","x":1}]',
     ),
     "no arguments": ("<tool_call>finish</tool_call>.", "[finish {}]."),
     "JSON": ('<tool_call>bash>{"command":"ls"}</tool_call>.', f"{SHORT}."),

@@ -28,6 +28,10 @@ TABLE = {
     "no end": (f"{CALL.removesuffix('<|call|>')}{CALL}", MEANT * 2),
     "no arguments": ("<|channel|>commentary to=functions.finish<|message|><|call|>", "[finish ]"),
     "no name": (f"<|channel|>commentary<|message|>{LS}<|end|>", MEANT),
+    "no name, and what no tool declares": (
+        '<|channel|>commentary<|message|>{"command":"ls","x":1}<|end|>',
+        "=",
+    ),
     "a constraint as recipient": (
         f"<|channel|>commentary to=<|constrain|>json<|message|>{LS}<|call|>",
         MEANT,

@@ -26,6 +26,11 @@ TABLE = {
     "doubled braces": (f"<tool_call>\n{{{OBJECT}}}\n</tool_call>", MEANT),
     "a brace too many": (f"<tool_call>\n{OBJECT}}}\n</tool_call>", MEANT),
     "a brace too few": (f"<tool_call>\n{OBJECT[:-1]}\n</tool_call>.", f"{MEANT}."),
+    "as the API has it": (
+        f'<tool_call>[{{"type": "function", "function": {OBJECT}}}, '
+        f'{{"function": {OBJECT}, "id": "x"}}]</tool_call>.',
+        f"{MEANT * 2}.",
+    ),
     "the name last": (f'<tool_call>{{"arguments": {LS}, "name":"bash"}}</tool_call>', MEANT),
     "more members": (
         f'<tool_call>{{"id": [1, "}}"], "name":"bash", "parameters": {LS}, "n": 1}}</tool_call>.',

@@ -165,6 +165,10 @@ LS = '<invoke name="bash">\n<parameter name="command">ls</parameter>\n</invoke>'
             '[write {"path":"a","text":"\\n<invoke name=\\"bash\\">\\n<parameter '
             'name=\\"command\\">ls</parameter>\\n</invoke>\\n"}]',
         ),
+        "closing tags alone in a value": (
+            f"{M2_HEAD}{WRITE}a</parameter> b</invoke> c{M2_TAIL.strip()} d</parameter></invoke>",
+            '[write {"path":"a","text":"a</parameter> b</invoke> c</minimax:tool_call> d"}]',
+        ),
         "a parameter that a value quotes": (
             f'{M2_HEAD}{WRITE}<c><parameter name="a">1</parameter></c></parameter></invoke>',
             '[write {"path":"a","text":"<c><parameter name=\\"a\\">1</parameter></c>"}]',

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dragoman.repair.formats.glm import GLM
 from dragoman.repair.formats.hermes import HERMES
 from dragoman.repair.formats.qwen import QWEN
-from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, turns
+from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, streamed, turns
 from tests.repair.turns import cut
 
 LS = "<parameter=command>\nls\n</parameter>"
@@ -40,6 +40,10 @@ TABLE = {
         f"<function=bash>{LS.replace('ls', '<parameter=command> <parameter=')}</function>",
         '[bash {"command":"<parameter=command> <parameter="}]',
     ),
+    "no end of a value before a parameter that the tool has not": (
+        f"<function=bash>\n{OPENED[16:]}\n<parameter=x>\n1\n</parameter>\n</function>",
+        '[bash {"command":"ls","x":1}]',
+    ),
     "no end of the function": (f"<function=bash>{LS}</tool_call>.", f"{SHORT}."),
     "no end of the function, text": (f"<function=bash>{LS}\nDone.", f"{SHORT}\nDone."),
     "a call after one without its end": (f"<tool_call><function=bash>{LS}\n" * 2, SHORT * 2),
@@ -52,6 +56,21 @@ TABLE = {
         f"<tool_call>\n<function=bash>\n{LS.replace('ls', QUOTED)}\n</function>\n</tool_call>",
         f'[bash {{"command":{json.dumps(QUOTED)}}}]',
     ),
+    **{
+        f"{tag} alone in a value": (
+            f"<tool_call>{BASH.replace('ls', f'ls {tag} x')}</tool_call>.",
+            f"{MEANT.replace('ls', f'ls {tag} x')}.",
+        )
+        for tag in ("</parameter>", "</function>", "</tool_call>")
+    },
+    "a closing tag in a value, and no end": (
+        f"<function=bash>\n{LS.replace('ls', 'ls </function> x')}\n",
+        '[bash {"command":"ls </function> x"}]',
+    ),
+    "text after a value without its end": (
+        f"<function=bash>{LS.partition('</')[0]}</function>\nDone.",
+        f"{SHORT}\nDone.",
+    ),
     "calls of which a value and the call have no end": (
         f"<tool_call>\n{OPENED}\n<tool_call>\n{OPENED}\n</parameter></function></tool_call>",
         SHORT * 2,
@@ -62,6 +81,7 @@ TABLE = {
     ),
     "cut off": ("<function=bash><parameter=command>\nls </para", '[bash {"command":"ls …]'),
     "cut off after a parameter": (f"<function=bash>{LS}\n</func", SHORT),
+    "cut off after the function": (f"<tool_call>{BASH}\n</tool_", MEANT),
     "in code": (f"`<function=bash>` and\n```\n<tool_call>{BASH}</tool_call>\n```\n", "="),
     "in prose": ("Write <function=bash> and then <parameter=command>, <function = x.", "="),
     "undeclared": (f"<tool_call>{BASH.replace('bash', 'rm')}</tool_call> x", "="),
@@ -72,6 +92,14 @@ TABLE = {
 @pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
 def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
     assert read_at_any_cut(text, GLM, HERMES, QWEN) == (text if wanted == "=" else wanted)
+
+
+@pytest.mark.parametrize(("finish", "called"), [("length", 1), ("stop", 2)])
+def test_a_call_in_a_value_without_its_end_is_one_unless_the_reply_was_cut_there(
+    finish: str, called: int
+) -> None:
+    text = f"{OPENED}\n<tool_call>\n{OPENED}\n</parameter>\n</function>\n</tool_call>"
+    assert len(streamed([text], QWEN, finish=finish).calls) == called
 
 
 @given(st.data(), turns(), st.sampled_from(["", "\n"]), st.booleans())

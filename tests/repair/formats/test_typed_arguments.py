@@ -29,9 +29,11 @@ def read(
     size: int = 0,
     trim: bool = False,
     cut: bool = False,
+    schema: object = None,
 ) -> str:
     """The JSON text of these arguments, their texts in pieces of so many characters."""
-    schema = SCHEMA | {"properties": {key: declared for key, _ in values if declared is not None}}
+    properties = {key: declared for key, _ in values if declared is not None}
+    schema = schema or SCHEMA | {"properties": properties}
     arguments = TypedArguments(schema)
     out = ""
     for place, (key, text) in enumerate(values):
@@ -103,6 +105,29 @@ def test_a_text_has_the_type_that_the_schema_declares(
         out = json.loads(read(("key", text), declared=declared, size=size))
         assert out == {"key": wanted}
         assert type(out["key"]) is type(wanted)
+
+
+WRITE = {"properties": {"path": {"type": "string"}, "size": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([("arguments", '{"path": "a", "size": 1}')], {"path": "a", "size": 1}),
+        ([("input", "{}")], {}),
+        ([("arguments", '{"path": "a", "x": 1}')], {"arguments": {"path": "a", "x": 1}}),
+        ([("arguments", '{"path": "a"}'), ("size", "1")], {"arguments": {"path": "a"}, "size": 1}),
+        ([("size", "1"), ("input", "{}")], {"size": 1, "input": {}}),
+        ([("arguments", "{a")], {"arguments": "{a"}),
+        ([("input", "null")], {"input": None}),
+    ],
+    ids=str,
+)
+def test_an_object_that_is_called_like_all_arguments_and_is_alone_holds_them(
+    values: list[tuple[str, str]], wanted: object
+) -> None:
+    for size in (0, 1, 5):
+        assert json.loads(read(*values, schema=WRITE, size=size)) == wanted
 
 
 def test_a_type_that_the_format_gives_comes_before_the_schema() -> None:

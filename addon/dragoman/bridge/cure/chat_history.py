@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...wire.chat_text import reasoning
-from ...wire.json_codec import Json, NotJson, dumps, loads
+from ...wire.json_codec import Json, NotJson, dumps, loads, string
 from ...wire.json_slices import WINDOW, reading
 from ...wire.slices import Slices, emptied
 from ..model_families import Family
@@ -54,8 +54,6 @@ def lost_call(name: str) -> str:
 
 @dataclass(slots=True)
 class _Call:
-    """A call and its output."""
-
     name: str
     given_id: str
     """As the client has it; the one that is sent may differ."""
@@ -65,13 +63,13 @@ class _Call:
 
 @dataclass(slots=True)
 class _Segment:
-    """What the assistant did since it began to speak, and what came after."""
+    """The messages of the assistant, and those that followed until its next."""
 
-    said: list[tuple[Any, list[_Call]]] = field(default_factory=list)
+    assistant: list[tuple[Any, list[_Call]]] = field(default_factory=list)
     waiting: dict[str, deque[_Call]] = field(default_factory=dict)
     others: list[Any] = field(default_factory=list)
-    heard: bool = False
-    """Whether there was a message of anyone but the assistant since."""
+    interrupted: bool = False
+    """Whether anyone else has sent a message since."""
 
 
 class _History:
@@ -99,7 +97,7 @@ class _History:
 
     def feed(self, message: Any) -> Slices[None]:
         if not isinstance(message, dict):
-            self._hear(message)
+            self._add_other(message)
             return
         role = message.get("role")
         if self._refuses.empty_messages:
@@ -111,25 +109,25 @@ class _History:
             case _ if not message:
                 # Left out, it still counts: it was a reply, or a client has asked for one with it.
                 if role != "assistant":
-                    self._segment.heard = True
-                elif self._segment.heard:
+                    self._segment.interrupted = True
+                elif self._segment.interrupted:
                     yield from self.end_segment()
             case "assistant":
-                yield from self._speak(self._with_reasoning(message))
+                yield from self._add_assistant(self._with_reasoning(message))
             case "tool" if self._refuses.broken_history:
-                self._answer(message)
+                self._add_output(message)
             case "developer" if self._refuses.developer_role or self._at_start:
                 self._notes.append(("sent as a system message", "a developer message"))
-                self._instruct(message | {"role": "system"}, "developer")
+                self._add_system(message | {"role": "system"}, "developer")
             case "system":
-                self._instruct(message, "system")
+                self._add_system(message, "system")
             case _:
-                self._hear(message)
+                self._add_other(message)
 
     def end_segment(self) -> Slices[list[Any]]:
         """All messages so far."""
         segment, self._segment = self._segment, _Segment()
-        for message, calls in segment.said:
+        for message, calls in segment.assistant:
             self._made.append(message)
             for call in calls:
                 self._made.append(self._output(call))
@@ -146,40 +144,40 @@ class _History:
         changed: Json = {}
         if output.get("tool_call_id") != call.sent_id:
             changed["tool_call_id"] = call.sent_id
-        if (name := _text(output.get("name"))) != (sent := self._tool_names.sent(name)):
+        if (name := string(output.get("name"))) != (sent := self._tool_names.sent(name)):
             changed["name"] = sent
         return output | changed if changed else output
 
-    def _hear(self, message: Any) -> None:
+    def _add_other(self, message: Any) -> None:
         self._opened = True
         self._segment.others.append(message)
-        self._segment.heard = True
+        self._segment.interrupted = True
 
-    def _instruct(self, message: Json, role: str) -> None:
-        """What the system says.  To a model that takes one message of it, at the start, the user
-        says it later in its place: moved there, it would change all turns before."""
+    def _add_system(self, message: Json, role: str) -> None:
+        """A model that takes one system message, at the start, gets later ones as the user's:
+        moved to the start, they would change all turns before."""
         others = self._segment.others
         if not self._at_start:
-            self._hear(message)
+            self._add_other(message)
         elif self._opened:
             self._notes.append(("sent as a user message", f"a {role} message"))
-            self._hear(_headed(f"[Message of the {role}:]", message.get("content")))
+            self._add_other(_headed(f"[Message of the {role}:]", message.get("content")))
         elif others:
             self._notes.append(("joined to the one at the start", f"a {role} message"))
             contents = others[0].get("content"), message.get("content")
             others[0] = others[0] | {"content": _joined(*contents)}
         else:
             others.append(message)
-            self._segment.heard = True
+            self._segment.interrupted = True
 
-    def _speak(self, message: Json) -> Slices[None]:
+    def _add_assistant(self, message: Json) -> Slices[None]:
         self._opened = True
-        if self._segment.heard:
+        if self._segment.interrupted:
             yield from self.end_segment()
         segment = self._segment
         tool_calls = message.get("tool_calls")
         if not self._refuses.broken_history or not isinstance(tool_calls, list):
-            segment.said.append((message, []))
+            segment.assistant.append((message, []))
             return
         sent, calls = [], []
         taken: set[str] = set()
@@ -192,14 +190,14 @@ class _History:
             yield
         if not all(map(operator.is_, sent, tool_calls)):
             message = message | {"tool_calls": sent}
-        segment.said.append((message, calls))
+        segment.assistant.append((message, calls))
 
     def _call(self, tool_call: Any, taken: set[str]) -> Slices[tuple[Any, _Call | None]]:
         """A call as it is sent: with an id of its own, and arguments that can be parsed."""
         function = tool_call.get("function") if isinstance(tool_call, dict) else None
         if not isinstance(function, dict):
             return tool_call, None
-        given, name = _text(tool_call.get("id")), _text(function.get("name"))
+        given, name = string(tool_call.get("id")), string(function.get("name"))
         changed: Json = {}
         if (sent_name := self._tool_names.sent(name)) != name:
             changed["name"] = name = sent_name
@@ -237,25 +235,25 @@ class _History:
         self._used.add(sent)
         return sent
 
-    def _answer(self, message: Json) -> None:
-        """Give it to the first call of its id that waits; else it has lost its call."""
+    def _add_output(self, message: Json) -> None:
+        """Assign it to the first call of its id that has none; else it becomes a user message."""
         segment = self._segment
-        given = _text(message.get("tool_call_id"))
+        given = string(message.get("tool_call_id"))
         waiting = segment.waiting.get(given)
         if waiting:
             if segment.others:
                 self._notes.append(("moved behind the tool outputs", "a message"))
             waiting.popleft().output = message
-            segment.heard = True
+            segment.interrupted = True
             return
         self._notes.append(("told by the user", "a tool output without its call"))
         content = message.get("content")
-        calls = (call for _, calls in segment.said for call in calls if call.given_id == given)
+        calls = (call for _, calls in segment.assistant for call in calls if call.given_id == given)
         heading = lost_call(next((call.name for call in calls), self._names.get(given, "")))
-        self._hear(_headed(heading, content))
+        self._add_other(_headed(heading, content))
 
     def _without_empty(self, message: Json) -> Slices[Json]:
-        """Without empty parts; nothing is left of a message that says nothing."""
+        """Without empty parts; nothing is left of a message without content."""
         content = message.get("content")
         if isinstance(content, list):
             parts = []
@@ -290,11 +288,7 @@ class _History:
 
 
 _SAYING = ("tool_calls", "function_call", "refusal", "audio")
-"""What an assistant's message says beside its text."""
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+"""The content of an assistant's message beside its text."""
 
 
 def _is_null(message: Json) -> bool:
@@ -307,7 +301,7 @@ def _is_empty(part: Any) -> bool:
 
 
 def _headed(heading: str, content: Any) -> Json:
-    """A message of the user's, with what somebody else has said."""
+    """A user message with the content of another."""
     if isinstance(content, list):
         return {"role": "user", "content": [{"type": "text", "text": heading}, *content]}
     return {"role": "user", "content": f"{heading}\n{content or ''}".rstrip("\n")}
@@ -321,7 +315,7 @@ def _joined(one: Any, other: Any) -> Any:
             for each in (one, other)
         )
         return [part for each in parts for part in each]
-    return "\n\n".join(filter(None, map(_text, (one, other))))
+    return "\n\n".join(filter(None, map(string, (one, other))))
 
 
 def _object_text(arguments: Any) -> Slices[str | None]:

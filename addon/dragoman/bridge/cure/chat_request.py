@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...wire.json_codec import Json
-from ...wire.slices import Slices, drained
+from ...wire.slices import Slices
 from ..model_families import Family
 from .chat_history import accepted_messages
 from .moonshot_schema import TooLarge, moonshot_schema
@@ -35,14 +35,9 @@ class Cured:
     """For the reply."""
 
 
-def cured(request: Json, family: Family) -> Cured:
+def curing(request: Json, family: Family) -> Slices[Cured]:
     """A chat request as the hosts of a family take it.  Nothing is refused here: what has a wrong
     type stays as it is, for the host to judge."""
-    return drained(curing(request, family))
-
-
-def curing(request: Json, family: Family) -> Slices[Cured]:
-    """What `cured` does, in slices."""
     notes: Notes = []
     names = ToolNames(family, notes)
     changed: Json = {}

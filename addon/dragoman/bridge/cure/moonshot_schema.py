@@ -24,7 +24,7 @@ import re
 from collections import deque
 from typing import Any
 
-from ...wire.json_codec import Json, dumps
+from ...wire.json_codec import Json, array, dumps, objects
 from .schema_keywords import (
     anything,
     both,
@@ -139,9 +139,8 @@ class _Rewriter:
 
     def _referred(self, node: Json) -> str | None:
         """The definition that a schema refers to, by itself or as one of all."""
-        parts = node.get("allOf")
-        for holder in (node, *(parts if isinstance(parts, list) else ())):
-            pointer = holder.get("$ref") if isinstance(holder, dict) else None
+        for holder in (node, *objects(node.get("allOf"))):
+            pointer = holder.get("$ref")
             if isinstance(pointer, str) and (name := self._definition(pointer)):
                 return name
         return None
@@ -199,8 +198,7 @@ class _Rewriter:
                 case "type":
                     made[key] = kind
                 case "enum":
-                    values = value if isinstance(value, list) else []
-                    fitting = [each for each in values if is_of(each, kind)]
+                    fitting = [each for each in array(value) if is_of(each, kind)]
                     if fitting and kind not in ("object", "array", "null"):
                         made[key] = fitting
                 case "properties" | "patternProperties" if isinstance(value, dict):
@@ -249,10 +247,8 @@ class _Rewriter:
         made: Json = {}
         if "$ref" in node:
             made = self._target(str(node["$ref"]), depth)
-        parts = node.get("allOf")
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
-                made = both(made, self._flat(part, depth + 1))
+        for part in objects(node.get("allOf")):
+            made = both(made, self._flat(part, depth + 1))
         return both(made, own_keywords(node))
 
     def _target(self, pointer: str, depth: int) -> Json:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ...wire.json_codec import Json, dumps
+from ...wire.json_codec import Json, array, dumps
 
 ALL_TYPES = ("string", "number", "boolean", "object", "array", "null")
 _KEYWORDS: Mapping[str, tuple[str, ...]] = {
@@ -118,7 +118,7 @@ def anything() -> Json:
 
 
 def strings(value: Any) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+    return [name for name in array(value) if isinstance(name, str)]
 
 
 def listed(value: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, string
 from ...wire.responses import CALL_OUTPUTS, STREAMED_CALLS
 from ...wire.slices import Slices
 from ..model_families import Family, family_of
@@ -25,8 +25,7 @@ def renaming_calls(request: Json) -> Slices[tuple[Json, int]]:
 
     One that continues what its host has stored says only a part of the conversation, and so
     not how many calls came before it: it stays as it is."""
-    model, items = request.get("model"), request.get("input")
-    family = family_of(model if isinstance(model, str) else "")
+    items, family = request.get("input"), family_of(string(request.get("model")))
     stored = request.get("previous_response_id") or request.get("conversation")
     if family.call_ids == "kept" or stored or not isinstance(items, list):
         return request, 0

@@ -23,7 +23,7 @@ from .terminal import merged_output, text_of
 
 
 class ChangedResponse:
-    """Continues what `host` has said.  Places are the host's output indexes."""
+    """Continues the response of `host`.  Places are the host's output indexes."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ChangedResponse:
 
     # The host's events
 
-    def tell(self, place: int, event: Json) -> None:
+    def take_event(self, place: int, event: Json) -> None:
         """An event about an item that was adopted; text that is scanned comes by `write`."""
         kind, item, delta = event["type"], event.get("item"), event.get("delta")
         if kind == "response.refusal.delta" and isinstance(delta, str):
@@ -112,7 +112,7 @@ class ChangedResponse:
             self._writer.close_item()
 
     def pass_on(self, frame: Frame, event: Json | None, place: int | None) -> None:
-        """Any other frame of the host's, and what it says, if that is an event of the API."""
+        """Any other frame of the host's, and its event, if it is one of the API."""
         if event is None:
             self._writer.pass_frame(frame)
             return

@@ -1,4 +1,4 @@
-"""What a host's own events have said so far of the items of its response.
+"""The items of a host's response, as its own events have given them so far.
 
 Nearly every stream needs no repair; of such a one this is read only so often that its bytes
 need not be kept.  Hosts leave fields out, or count in ways of their own:
@@ -15,7 +15,7 @@ from io import StringIO
 from typing import Any
 
 from ...wire import responses
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, string
 from ...wire.responses import DELTAS, DONES, TextEvents
 from ..responses.event_writer import ProseKind
 from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
@@ -37,8 +37,6 @@ Key = tuple[int, str, int]
 
 @dataclass(slots=True)
 class HostText:
-    """A text that a host streams."""
-
     key: Key
     kind: ProseKind
     part: StreamedPart
@@ -49,8 +47,7 @@ class HostText:
 
 def id_of(item: Json) -> str:
     """The id by which events name an item; llama.cpp gives a call no other than its call's."""
-    value = item.get("id") or item.get("call_id")
-    return value if isinstance(value, str) else ""
+    return string(item.get("id") or item.get("call_id"))
 
 
 class HostItems:
@@ -62,7 +59,7 @@ class HostItems:
         self.number = 0
         """The number of the event after the latest that was read."""
         self.items: dict[int, Json] = {}
-        """Each as the latest event said that held it."""
+        """Each as in the latest event that held it."""
         self.ended: set[int] = set()
         """Those that are done."""
         self._ids: dict[str, int] = {}
@@ -122,14 +119,14 @@ class HostItems:
         """Whether an event has added it."""
         return key in self._parts
 
-    def said(self, key: Key) -> str:
-        """What the deltas of a text have said."""
+    def text(self, key: Key) -> str:
+        """What the deltas of a text have brought."""
         text = self._texts.get(key)
         return text.text.getvalue() if text is not None else ""
 
     def texts(self, place: int, holder: str) -> list[str]:
         """The texts of a list that were streamed."""
-        return [self.said(key) for key in self._texts if key[:2] == (place, holder)]
+        return [self.text(key) for key in self._texts if key[:2] == (place, holder)]
 
     # What comes
 

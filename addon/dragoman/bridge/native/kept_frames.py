@@ -12,7 +12,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from ...wire.frame_templates import learn
-from ...wire.json_codec import Json, NotJson, loads
+from ...wire.json_codec import Json, NotJson, loads, string
 from ...wire.responses import is_event
 from ...wire.sse import Frame, FrameSplitter
 from .host_items import HostItems, HostText
@@ -26,7 +26,7 @@ _MAX_TRIES = 16
 
 
 def event_of(frame: Frame) -> Json | None:
-    """What a frame says; None if that is no event of the API."""
+    """The event of a frame; None if that is none of the API."""
     data = frame.data if frame.whole else None
     try:
         event = loads(data) if data else None
@@ -61,7 +61,7 @@ class KeptFrames:
         self._pieces, self._size = [], 0
         if b"\r" in passed:
             for frame in FrameSplitter().feed(passed):
-                yield from self._said(frame, host)
+                yield from self._deltas_of(frame, host)
             return
         begin = 0
         while begin < len(passed):
@@ -72,7 +72,7 @@ class KeptFrames:
                 begin = end
             blank = passed.find(b"\n\n", begin)
             end = blank + 2 if blank >= 0 else len(passed)
-            yield from self._said(Frame(passed[begin:end]), host)
+            yield from self._deltas_of(Frame(passed[begin:end]), host)
             begin = end
 
     def _alike(self, passed: bytes, begin: int) -> int:
@@ -90,7 +90,7 @@ class KeptFrames:
             return ""
         return text
 
-    def _said(self, frame: Frame, host: HostItems) -> Iterator[tuple[HostText, str]]:
+    def _deltas_of(self, frame: Frame, host: HostItems) -> Iterator[tuple[HostText, str]]:
         event = event_of(frame)
         text = host.read(event) if event is not None else None
         if event is None or text is None:
@@ -117,5 +117,4 @@ def _loose(part: bytes) -> bytes:
 
 
 def _delta_of(event: Any) -> str:
-    delta = event.get("delta") if isinstance(event, dict) else None
-    return delta if isinstance(delta, str) else ""
+    return string(event.get("delta")) if isinstance(event, dict) else ""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...notes import Evidence
 from ...repair import chat_message
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pending import Policy
-from ...repair.pipeline import StreamRepair
+from ...repair.pipeline import RepairPipeline, StreamRepair
+from ...wire.json_codec import Json, NotJson, dumps
+from ...wire.json_slices import reading, writing
 from ...wire.slices import Slices
-from . import whole_repair
+from ...wire.sse import encode, is_event_stream
+from .host_items import HostItems
 from .request_tools import RequestTools
 from .stream_repair import ResponsesStreamRepair
+from .unstreamed import item_events
 
 Tools = DeclaredTools | RequestTools
 """Those of a chat request, or of a Responses request."""
@@ -44,7 +50,32 @@ def stage_for(tools: Tools, policy: Policy, evidence: Evidence, now: int) -> Str
 def repairing_whole(
     body: bytes, tools: Tools, policy: Policy, evidence: Evidence, now: int
 ) -> Slices[bytes]:
-    """A reply that was received whole, repaired: a document or an event stream."""
-    if isinstance(tools, RequestTools):
-        return whole_repair.repairing_whole(body, tools, policy, evidence, now)
-    return chat_message.repairing_whole(body, tools, policy, evidence, now)
+    """A reply that was received whole, repaired: JSON, or from an upstream that streams
+    whatever it is asked for, an event stream."""
+    if isinstance(tools, DeclaredTools):
+        return (yield from chat_message.repairing_whole(body, tools, policy, evidence, now))
+    repair = ResponsesStreamRepair(tools, policy, evidence, now)
+    if is_event_stream(body):
+        return (yield from RepairPipeline(repair, evidence).reading(body))
+    if not (yield from policy.formats.widest.holding_marker(body)):
+        return body
+    try:
+        response = yield from reading(body)
+    except NotJson:
+        return body
+    if not isinstance(response, dict) or not isinstance(response.get("output"), list):
+        return body
+    for event in _events(response):
+        repair.feed(encode(dumps(event)))
+        yield
+    repaired = repair.rewritten(response)
+    return body if repaired is response else (yield from writing(repaired))
+
+
+def _events(response: Json) -> Iterator[Json]:
+    """Those by which this response would be streamed."""
+    yield {"type": "response.created", "response": response | {"output": []}}
+    for place, item in enumerate(response["output"]):
+        if isinstance(item, dict):
+            yield from item_events(place, item, HostItems())
+            yield {"type": "response.output_item.done", "output_index": place, "item": item}

@@ -12,6 +12,7 @@ from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...repair.tool_index import ToolIndex
 from ...wire.errors import Refused
+from ...wire.json_codec import Json, array, objects, string
 from ...wire.slices import Slices
 from ..model_families import Family
 from ..reply.tool_names import ToolNames
@@ -30,20 +31,20 @@ class RequestTools:
     declared: DeclaredTools
     names: ToolNames
     asked: bool
-    """Whether there was a request that could be read; else the response says what it was."""
+    """Whether there was a request that could be read; else the response repeats what it was."""
 
     @classmethod
     def reading(cls, request: object) -> Slices[RequestTools]:
         """From a request's body, or a response, which repeats it; in slices.  What is not
         readable declares nothing."""
-        ask: Mapping[str, Any] = request if isinstance(request, dict) else {}
+        ask: Json = request if isinstance(request, dict) else {}
         toolbox = Toolbox(_ANY_NAME, unsupported="drop", evidence=Evidence())
         called: dict[str, str] = {}
         for tool in _tools(ask):
             with suppress(Refused):  # the host may understand it
                 toolbox.declare([("tools", tool)])
             yield
-        for item in _items(ask):
+        for item in objects(ask.get("input")):
             call_id, name = item.get("call_id"), item.get("name")
             if item.get("type") in _CALLS and isinstance(call_id, str) and isinstance(name, str):
                 # An id that two tools share means nothing.
@@ -55,10 +56,9 @@ class RequestTools:
         }
         index = ToolIndex(own)
         yield from index.indexing()
-        model = ask.get("model")
         declared = DeclaredTools(
             {**_spellings(toolbox.table, own), **own},
-            model=model if isinstance(model, str) else "",
+            model=string(ask.get("model")),
             forbidden=ask.get("tool_choice") == "none",
             called={call_id: name for call_id, name in called.items() if name},
             declared=index,
@@ -78,15 +78,8 @@ def _spellings(tools: Mapping[str, Tool], schemas: Mapping[str, object]) -> dict
     return found
 
 
-def _items(ask: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    given = ask.get("input")
-    yield from (
-        item for item in (given if isinstance(given, list) else ()) if isinstance(item, dict)
-    )
-
-
-def _tools(ask: Mapping[str, Any]) -> Iterator[Any]:
+def _tools(ask: Json) -> Iterator[Any]:
     """Those of the request, and of items that add some (Codex)."""
-    added = (item.get("tools") for item in _items(ask) if item.get("type") == "additional_tools")
-    for tools in (ask.get("tools"), *added):
-        yield from tools if isinstance(tools, list) else ()
+    adding = (item for item in objects(ask.get("input")) if item.get("type") == "additional_tools")
+    for holder in (ask, *adding):
+        yield from array(holder.get("tools"))

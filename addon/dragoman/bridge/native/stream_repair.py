@@ -10,8 +10,8 @@ was sent of it is closed, the call is an item of its own, and what follows in it
 All other events pass, numbered anew, and the last one lists the items as they were sent.
 
 Items may overlap (llama.cpp ends all of them at the end).  At most one text is undecided at a
-time: what is said of others meanwhile is taken in later.  Text that no delta says is read as if
-deltas had said it, if a call leaked into it (`unstreamed`).
+time: events about others meanwhile are taken in later.  Text that no delta brought is read as if
+deltas had, if a call leaked into it (`unstreamed`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...repair.events import LeftAsText, ScanEvent
 from ...repair.formats.active import ActiveFormats
 from ...repair.pending import Policy, note_piece
 from ...repair.scanner import Scanner
-from ...wire.json_codec import Json, dumps
+from ...wire.json_codec import Json, dumps, string
 from ...wire.responses import DELTAS, DONES, TERMINALS
 from ...wire.slices import drained
 from ...wire.sse import Frame, encode
@@ -49,7 +49,7 @@ class _Waiting:
 
     frame: Frame
     event: Json | None
-    """What it says, if that is an event of the API."""
+    """None if it is no event of the API."""
     taken: bool = False
     """Whether that has been taken in."""
     place: int | None = None
@@ -58,8 +58,8 @@ class _Waiting:
     """The text that it continues, if that is scanned."""
     end: int = 0
     """Where the text ends then."""
-    told: bool = False
-    """Whether the writer has written what it says."""
+    written: bool = False
+    """Whether the writer has written its event."""
 
 
 class ResponsesStreamRepair:
@@ -114,6 +114,10 @@ class ResponsesStreamRepair:
             self._read_kept()
         return True
 
+    def continues(self, _frames: bytes, begin: int, /) -> tuple[bytes, int]:
+        """None does: what an event says is in others, too."""
+        return b"", begin
+
     def has_taken_in(self, _frame: Frame, /) -> bool:
         """Never: a frame that has not left is among those that `release` gives."""
         return False
@@ -145,7 +149,6 @@ class ResponsesStreamRepair:
         return self._leaving()
 
     def close(self) -> list[Frame]:
-        """The stream has ended."""
         self._read_kept()
         self._end_all(Scanner.close)
         self._let_out()
@@ -189,9 +192,9 @@ class ResponsesStreamRepair:
 
     def _read_kept(self) -> None:
         """Read the frames that have passed."""
-        for text, said in self._kept.read(self._host):
+        for text, passed in self._kept.read(self._host):
             if (channel := self._channels.get(text.key)) is not None:
-                channel.scanner.passed(said)
+                channel.scanner.passed(passed)
         if not self._waiting and self._repaired is None:
             self._number = self._host.number
 
@@ -203,8 +206,8 @@ class ResponsesStreamRepair:
         if held is None or event is None or place is None:
             return False
         if place == held.text.key[0]:
-            said = self._host.key_of(event) if event["type"] in DELTAS else None
-            return said is not None and said[0] != held.text.key
+            found = self._host.key_of(event) if event["type"] in DELTAS else None
+            return found is not None and found[0] != held.text.key
         return not (event["type"] == "response.output_item.added" and held.is_blank)
 
     def _take_in_later(self) -> None:
@@ -223,7 +226,7 @@ class ResponsesStreamRepair:
             self._end_all(Scanner.abandon if abandon else Scanner.close)
         if kind not in DELTAS:
             if self._formats.may_hold_marker(waiting.frame.raw):
-                self._tell_unstreamed(waiting, event)
+                self._add_unstreamed(waiting, event)
             self._end_texts(event)
         text = self._host.read(event)
         if not self._named and self._host.response is not None:
@@ -235,7 +238,7 @@ class ResponsesStreamRepair:
         channel = self._channel_of(text, event["delta"]) if text is not None else None
         place = waiting.place = text.key[0] if text is not None else self._host.place_of(event)
         adopter = self._adopter(place)
-        waiting.told = adopter is not None
+        waiting.written = adopter is not None
         if channel is not None:
             pieces = channel.scanner.feed(event["delta"])
             if adopter is None:
@@ -244,29 +247,28 @@ class ResponsesStreamRepair:
             self._take(channel, pieces)
             self._held = None if channel.scanner.between else channel
         elif place is not None and adopter is not None:
-            adopter.tell(place, event)
+            adopter.take_event(place, event)
 
-    def _tell_unstreamed(self, waiting: _Waiting, event: Json) -> None:
-        """Have what no delta has said become events before this one, if a call leaked into it."""
-        unsaid = list(unstreamed(event, self._host))
-        if leaks(unsaid, self._scanner):
+    def _add_unstreamed(self, waiting: _Waiting, event: Json) -> None:
+        """Read text that no delta brought before this event, if a call leaked into it."""
+        missing = list(unstreamed(event, self._host))
+        if leaks(missing, self._scanner):
             self._change()
         elif self._held is None:
             return
         number = {"sequence_number": 0} if "sequence_number" in event else {}
-        for each in unsaid:
+        for each in missing:
             frame = encode(dumps(each | number), event=each["type"])
             before = _Waiting(frame, each | number)
             self._waiting.insert(self._waiting.index(waiting), before)
             self._take_in(before)
-            before.told |= self._repaired is None  # this event says it to the client
+            before.written |= self._repaired is None  # this event brings it to the client
             self._let_out()
 
     @property
     def _model(self) -> str:
         """What the reply calls its model."""
-        model = (self._host.response or {}).get("model")
-        return model if isinstance(model, str) else ""
+        return string((self._host.response or {}).get("model"))
 
     def _begins_text(self, event: Json) -> bool:
         if not (self._formats.look_back and self._tools.declared):
@@ -346,12 +348,12 @@ class ResponsesStreamRepair:
         """Let the frames go that are decided."""
         held = channel = self._held
         while self._waiting and (waiting := self._waiting[0]).taken:
-            if waiting.channel is not None and not waiting.told:
+            if waiting.channel is not None and not waiting.written:
                 channel = waiting.channel
                 if channel is held and waiting.end > held.shown:
                     break
                 channel.sent = waiting.end
-            if not waiting.told:
+            if not waiting.written:
                 self._send(waiting)
             self._waiting.popleft()
         if channel is not None and not self._waiting:
@@ -390,4 +392,4 @@ class ResponsesStreamRepair:
     def _adopt(self, channel: ScannedText) -> None:
         self._change().adopt(channel)
         for waiting in self._waiting:
-            waiting.told |= waiting.channel is channel
+            waiting.written |= waiting.channel is channel

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...wire.json_codec import Json, NotJson, dumps, loads
+from ...wire.json_codec import Json, NotJson, array, dumps, loads, objects
 from .host_items import id_of
 
 
@@ -47,7 +47,7 @@ def merged_output(
 
     Hosts may have found the call in the whole text that they had streamed as text: it is not
     listed twice.  Others list nothing, and that stays so."""
-    entries = output if isinstance(output, list) else []
+    entries = array(output)
     made = [_kind(item) for items in repaired.values() for _, item in items]
     merged: list[tuple[int, Any]] = []
     index = -1
@@ -65,15 +65,11 @@ def merged_output(
     return [item for _, item in sorted(merged, key=lambda each: each[0])]
 
 
-def text_of(output: Sequence[Any]) -> str:
+def text_of(output: list[Any]) -> str:
     """The text of all messages."""
-    parts = [
-        part
-        for item in output
-        if isinstance(item, dict) and item.get("type") == "message"
-        for part in item.get("content") or ()
-    ]
-    return "".join(part.get("text") or "" for part in parts if isinstance(part, dict))
+    messages = (item for item in objects(output) if item.get("type") == "message")
+    parts = (part for item in messages for part in objects(item.get("content")))
+    return "".join(part.get("text") or "" for part in parts)
 
 
 def _is_call(item: Json) -> bool:

@@ -13,7 +13,7 @@ from ...repair.events import LeftAsText, ScanEvent, Text
 from ...repair.formats import at_markers
 from ...repair.scanner import Scanner
 from ...wire import responses
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, array
 from ...wire.responses import DELTAS, DONES, TextEvents
 from .host_items import HostItems, Key
 from .terminal import places_of
@@ -31,7 +31,7 @@ _PART_EVENTS = {"content": "response.content_part", "summary": "response.reasoni
 
 
 def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
-    """What `event` says of texts and no delta has said: what would have come before it."""
+    """The texts of `event` that no delta has brought, as events that would have come before it."""
     kind, place = event["type"], host.place_of(event)
     item, response = event.get("item"), event.get("response")
     if kind in _WHOLE and isinstance(response, dict):
@@ -78,9 +78,9 @@ def item_events(place: int, item: Json, host: HostItems) -> Iterator[Json]:
         empty: Json = {holder: [] for holder, _, _ in parts} | {"status": "in_progress"}
         added = "response.output_item.added"
         yield {"type": added, "output_index": place, "item": item | empty}
-    said = {holder: len(host.texts(place, holder)) for holder in _PART_EVENTS}
+    streamed = {holder: len(host.texts(place, holder)) for holder in _PART_EVENTS}
     for holder, index, part in parts:
-        if index < said[holder]:
+        if index < streamed[holder]:
             continue
         where = at | {f"{holder}_index": index}
         events = _events_of(item, holder, part)
@@ -95,8 +95,7 @@ def item_events(place: int, item: Json, host: HostItems) -> Iterator[Json]:
 
 
 def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
-    output = response.get("output")
-    entries = output if isinstance(output, list) else []
+    entries = array(response.get("output"))
     new = max(host.items, default=-1) + 1
     for entry, known in zip(entries, places_of(entries, host.items), strict=True):
         if not (isinstance(entry, dict) and any(_parts(entry))):
@@ -111,9 +110,9 @@ def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
 
 def _rest(event: Json, host: HostItems, key: Key, part: Json, events: TextEvents) -> Iterator[Json]:
     """The end of a text that was streamed only in part, or not at all."""
-    text, said = part.get(events.field), host.said(key)
+    text, streamed = part.get(events.field), host.text(key)
     place, holder, index = key
-    if not isinstance(text, str) or not text.startswith(said):
+    if not isinstance(text, str) or not text.startswith(streamed):
         return
     if text in ("", *host.texts(place, holder)):
         return
@@ -126,10 +125,10 @@ def _rest(event: Json, host: HostItems, key: Key, part: Json, events: TextEvents
             item |= {"type": "message", "role": "assistant", "content": []}
         yield {"type": "response.output_item.added", "output_index": place, "item": item}
     at |= {f"{holder}_index": index}
-    if not said and not host.has_part(key):
+    if not streamed and not host.has_part(key):
         added = f"{_PART_EVENTS[holder]}.added"
         yield {"type": added, **at, "part": part | {events.field: ""}}
-    yield from _deltas(text[len(said) :], events, at)
+    yield from _deltas(text[len(streamed) :], events, at)
 
 
 def _events_of(item: Json, holder: str, part: Json) -> TextEvents | None:
@@ -145,7 +144,6 @@ def _deltas(text: str, events: TextEvents, where: Json) -> Iterator[Json]:
 
 def _parts(item: Json) -> Iterator[tuple[str, int, Json]]:
     for holder in ("summary", "content") if item.get("type") in ("message", "reasoning") else ():
-        parts = item.get(holder)
-        for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        for index, part in enumerate(array(item.get(holder))):
             if isinstance(part, dict):
                 yield holder, index, part

@@ -43,6 +43,15 @@ class CallEmitter:
         else:
             writer.close_item()
 
+    def more(self, arguments: str) -> None:
+        """More arguments of a call, all of which so far has been passed on."""
+        if self._begun and self._input is None:
+            self._call.add(arguments, sent=True)
+            self._writer.more(arguments)
+        else:
+            self._call.add(arguments)
+            self.pass_on()
+
     def pass_on(self) -> None:
         """Write what has arrived since the last time."""
         if not self.opened:

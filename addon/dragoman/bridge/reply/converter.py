@@ -6,7 +6,7 @@ call (`sequencer`).  However the upstream ends, the client gets exactly one term
 | the upstream                                         | the terminal          |
 |------------------------------------------------------|-----------------------|
 | gave a finish reason                                 | that of `FINISHES`    |
-| said ``[DONE]`` or sent a whole message without one  | `response.completed`, |
+| sent ``[DONE]`` or a whole message without one       | `response.completed`, |
 |   … but after reasoning alone, or nothing            | `response.failed`     |
 | sent an error, or closed or died before its end      | `response.failed`     |
 | completed a turn in which a call is half written     | `response.failed`     |
@@ -17,7 +17,6 @@ call (`sequencer`).  However the upstream ends, the client gets exactly one term
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from ...notes import Evidence
@@ -32,13 +31,13 @@ from ...wire.sse import Frame
 from ...wire.usage import Counts, counts, usage
 from ..request.validation import label
 from ..responses.dialects import Dialect
-from ..responses.event_writer import Writer
+from ..responses.event_writer import ProseKind, Writer
 from ..responses.response_object import snapshot
 from ..turn_context import TurnContext
 from .choices import Choices
 from .delta_reader import DeltaReader
 from .message_runs import choice_in_runs, runs
-from .sequencer import PIECE, OutputSequencer
+from .sequencer import PIECE, OutputSequencer, Target
 
 _NOTHING = "The upstream's answer held no part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
@@ -74,7 +73,6 @@ class ReplyConverter:
         self._evidence = evidence
         opened = snapshot(turn, response_id, created_at)
         self.writer = Writer(opened, dialect, clock=clock, prior=prior)
-        self._events = self.writer.events
         self._sequencer = OutputSequencer(turn, self.writer, evidence)
         self._reader = DeltaReader(self._sequencer, evidence, thinks=turn.thinks)
         self._counts: Counts | None = None
@@ -86,7 +84,8 @@ class ReplyConverter:
         self._body_ended = False
         self.error: UpstreamError | None = None
         """Why the turn failed, with the most exact code; None if it did not."""
-        self._templates: TemplateCache[chat_delta.DeltaText] = TemplateCache()
+        self._templates: TemplateCache[tuple[Target, bool]] = TemplateCache()
+        """What the texts of the frames continue, and whether these have a usage."""
 
     @property
     def settled(self) -> bool:
@@ -102,36 +101,49 @@ class ReplyConverter:
     def open(self) -> list[Frame]:
         """The start of the stream, sent with the upstream's headers."""
         self.writer.start()
-        return self._events.drain()
+        return self.drain()
 
     def heartbeat(self) -> list[Frame]:
         """An event for a client that waits; none before the start or after the end."""
         self.writer.heartbeat()
-        return self._events.drain()
+        return self.drain()
 
-    def feed(self, frame: Frame) -> list[Frame]:
-        """One frame of the upstream's stream."""
-        self._take(frame)
-        return self._events.drain()
+    def take(self, frame: Frame) -> None:
+        """One frame of the upstream's stream; its events are there to be `drain`ed.  Most frames
+        are like one before, with another text for the same field."""
+        writer, sequencer = self.writer, self._sequencer
+        if writer.ended:
+            return
+        if not writer.started:
+            writer.start()
+        fitting = self._templates.match(frame)
+        if fitting is None:
+            self._read(frame)
+        else:
+            text, known = fitting
+            target, counts = known.meaning
+            if counts:
+                self._counting = frame
+            self._reader.only_text(target, text)
+        if sequencer.size > MAX_TEXT or sequencer.entries > MAX_ENTRIES:
+            self._end_too_long()
 
-    def feed_repaired(self, repaired: list[Frame], frame: Frame) -> list[Frame]:
-        """The frames that repair made of one of the upstream's."""
-        if len(repaired) > 1 and frame.is_done:
-            return self.close(repaired)
-        return [out for each in repaired for out in self.feed(each)]
+    def drain(self) -> list[Frame]:
+        """What is to be sent, once."""
+        return self.writer.events.drain()
 
     def close(self, held: Sequence[Frame] = ()) -> list[Frame]:
         """The upstream has ended, or broken off.  `held` are the last frames of repair: a finish
         reason in them is repair's own, for a stream without one, and their text ends no call."""
         drained(self.closing(held))
-        return self._events.drain()
+        return self.drain()
 
     def fail(self, code: str, message: str) -> list[Frame]:
         """The upstream died, or the bridge is at fault; a turn that was whole stays so."""
         if not self.writer.ended:
             self.writer.start()
             self._fail(failure(code, message))
-        return self._events.drain()
+        return self.drain()
 
     def cancel(self) -> list[Frame]:
         """The client has asked for no more."""
@@ -140,7 +152,7 @@ class ReplyConverter:
             self._evidence.note("cancelled by the client")
             self._sequencer.abandon()
             self.writer.cancel(self._usage())
-        return self._events.drain()
+        return self.drain()
 
     def freeing(self) -> Slices[None]:
         """Free what the reply holds, in slices: see `emptied`."""
@@ -155,7 +167,7 @@ class ReplyConverter:
         citations = value.get("citations") if isinstance(value, dict) else None
         for choice in self._choices_of(value, named=False):
             for run in choice_in_runs(choice.fields):
-                finish = self._said_in(chat_delta.read_choice(run, choice.index))
+                finish = self._take_choice(chat_delta.read_choice(run, choice.index))
                 yield
                 if self.writer.ended:  # it says an error, or was cancelled meanwhile
                     return
@@ -175,15 +187,6 @@ class ReplyConverter:
                 self._reader.cite({"citations": run})
             yield
 
-    def taking(self, repaired: Sequence[Frame], frame: Frame) -> Slices[None]:
-        """The frames that repair made of one, as `feed_repaired`."""
-        if len(repaired) > 1 and frame.is_done:
-            yield from self.closing(repaired)
-            return
-        for each in repaired:
-            self._take(each)
-            yield
-
     def closing(self, held: Sequence[Frame] = ()) -> Slices[None]:
         """The end of the upstream, as `close`."""
         self._body_ended = True
@@ -199,27 +202,11 @@ class ReplyConverter:
 
     # The upstream's frames
 
-    def _take(self, frame: Frame) -> None:
+    def _end_too_long(self) -> None:
         if not self.writer.ended:
-            if not self.writer.started:
-                self.writer.start()
-            self._read(frame)
-            long = self._sequencer.size > MAX_TEXT or self._sequencer.entries > MAX_ENTRIES
-            if long and not self.writer.ended:
-                self._fail(failure("server_error", "The reply is longer than can be kept."))
+            self._fail(failure("server_error", "The reply is longer than can be kept."))
 
     def _read(self, frame: Frame) -> None:
-        """Most frames are like the one before, with another text for the same field."""
-        fitting = self._templates.match(frame)
-        if fitting is None:
-            self._read_json(frame)
-        else:
-            text, known = fitting
-            if known.meaning.counts:
-                self._counting = frame
-            self._reader.template(known.meaning, text)
-
-    def _read_json(self, frame: Frame) -> None:
         if not frame.whole:
             self._evidence.note("skipped", "part of an event too large to read")
             return
@@ -235,15 +222,16 @@ class ReplyConverter:
             self._evidence.note("skipped", "event that is not JSON")
             return
         self._chunk(value, named=frame.is_error)
-        if self._templates.wanted and (said := chat_delta.only_text(value)) is not None:
-            said = replace(said, counts=bool(value.get("usage")))
-            self._templates.learn(frame, said.text, said.times, chat_delta.text_of, said)
+        if self._templates.wanted and (only := chat_delta.only_text(value)) is not None:
+            prose: ProseKind = "reasoning" if only.what == "reasoning" else "text"
+            meaning = prose if only.index is None else only.index, bool(value.get("usage"))
+            self._templates.learn(frame, only.text, only.times, chat_delta.text_of, meaning)
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         for choice in self._choices_of(value, named=named):
             if self.writer.ended:
                 return
-            finish = self._said_in(choice, value)
+            finish = self._take_choice(choice, value)
             if finish is not None:
                 drained(self._finishing(*finish))
         if isinstance(value, dict) and not self.writer.ended:
@@ -266,7 +254,7 @@ class ReplyConverter:
             self._evidence.note("skipped", "choice that is no object", len(listed) - len(choices))
         return choices
 
-    def _said_in(
+    def _take_choice(
         self, choice: ChoiceDelta, chunk: dict[str, Any] | None = None
     ) -> tuple[Finish | Literal["failed"], Any] | None:
         """Pass on the delta of a choice; returns its finish, and the reason as it came."""
@@ -274,10 +262,10 @@ class ReplyConverter:
         index, fields = choice.index, choice.fields
         if index:
             self._sequencer.size += PIECE
-        said = self._choices.part_of_turn(choice.delta, index)
+        delta = self._choices.part_of_turn(choice.delta, index)
         if fields.get("logprobs") and self._choices.answers(index):
             self._sequencer.logprobs(chat_delta.logprobs(fields))
-        self._reader.delta(said, index, whole=choice.whole)
+        self._reader.delta(delta, index, whole=choice.whole)
         if chunk is not None:
             self._reader.cite(chunk)
         reason = fields.get("finish_reason")
@@ -309,7 +297,7 @@ class ReplyConverter:
             yield from self._sequencer.settling(cut=cut)
 
     def _ending(self, *, whole: bool) -> Slices[None]:
-        """The upstream has ended; `whole` if it said so itself."""
+        """The upstream has ended; `whole` if it sent that itself."""
         self._reader.end_content()
         finish = self._choices.finish
         ended = self._choices.all_finished or (whole and (finish or self._sequencer.answered))
@@ -324,6 +312,8 @@ class ReplyConverter:
             return
         if not self.writer.response["output"]:
             self._evidence.note("empty turn")
+        if self.writer.unsealed:
+            self._evidence.note("left out", "the sealed form of a long reasoning")
         if finish is None or finish == "completed":
             self.writer.complete(self._usage())
         else:

@@ -1,8 +1,9 @@
 """The input of a custom tool, read from the call's arguments.
 
 A chat upstream calls a custom tool as a function with one string: ``{"input": "…"}``.  The string
-is unescaped live; at most one escape sequence is held back.  Arguments of another form are held
-to the end and then read as what they most likely are.
+is unescaped live; at most one escape sequence is held back, or a quote and what shows whether it
+ends the string: models leave quotes in a text unescaped.  Arguments of another form are held to
+the end and then read as what they most likely are.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from .patch_text import PatchText, patch_in
 
 _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _TAIL = re.compile(r"\s*\}\s*")
+_END = re.compile(r'"\s{0,64}(?:\}|,\s{0,64}"[^"\\]{0,64}"\s{0,64}:)')
+_END_SO_FAR = re.compile(r'"\s{0,64}(?:,\s{0,64}(?:"[^"\\]{0,64}(?:"\s{0,64})?)?)?\Z')
+_LAST = re.compile(r'"\s{0,64}(?:\}\s{0,64})?\Z')
+"""The end of a string in which quotes were not escaped."""
 _RUN = re.compile(r'[^"\\]+')
 _PLAIN = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 _UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
@@ -31,6 +36,8 @@ class CustomInputReader:
         self._held = ""
         self._live = False
         self._ended = False
+        self._quotes = False
+        """Whether there are quotes in the string that are not escaped."""
         self.odd = ""
         """What was unusual about the form; empty if nothing was."""
 
@@ -67,6 +74,9 @@ class CustomInputReader:
     def _end(self) -> str:
         if not self._live:
             return self._other_form("".join(self._fragments))
+        if _LAST.match(self._held):
+            self.odd = "quotes that are not escaped" if self._quotes else "more than an input"
+            return ""
         if not self._ended:
             self.odd = "input without an end"
             return self._held if not _UNICODE.fullmatch(self._held) else _decoded(self._held)
@@ -101,9 +111,15 @@ class CustomInputReader:
                 out.append(run.group())
                 at = run.end()
             elif text[at] == '"':
-                self._ended = True
-                self._fragments.append(text[at + 1 :])
-                return "".join(out)
+                if (_LAST if self._quotes else _END_SO_FAR).match(text, at):
+                    break
+                if not self._quotes and _END.match(text, at):
+                    self._ended, self._held = True, ""
+                    self._fragments.append(text[at + 1 :])
+                    return "".join(out)
+                self._quotes = True
+                out.append('"')
+                at += 1
             else:
                 size = _escape_size(text, at)
                 if size == 0:

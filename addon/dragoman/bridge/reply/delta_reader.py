@@ -11,7 +11,8 @@ from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_text import reasoning
-from .sequencer import OutputSequencer
+from ...wire.json_codec import string
+from .sequencer import OutputSequencer, Target
 from .think_tags import SplitText, ThinkSplitter
 
 
@@ -28,17 +29,19 @@ class DeltaReader:
         self._moved = False
         self._cited: set[str] = set()
 
-    def template(self, said: chat_delta.DeltaText, text: str) -> None:
-        """A text that came in a frame which a template has recognised."""
-        match said.what:
-            case "content":
-                self._content(text)
-            case "reasoning":
-                self._reasoning(text)
-            case "arguments":
-                self.end_content()
-                if not self._sequencer.more(said.index, text):
-                    self._sequencer.call(CallDelta(said.index, "", "", text), whole=False)
+    def only_text(self, target: Target, text: str) -> None:
+        """All of a delta that has nothing but one text."""
+        splitter = self._splitter
+        plain = splitter is None or (target == "text" and splitter.is_plain(text))
+        if plain and self._sequencer.more(target, text):
+            return
+        if target == "text":
+            self._content(text)
+        elif target == "reasoning":
+            self._reasoning(text)
+        elif isinstance(target, int):
+            self.end_content()
+            self._sequencer.call(CallDelta(target, "", "", text), whole=False)
 
     def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
         if thought := reasoning(delta):
@@ -49,7 +52,7 @@ class DeltaReader:
                 self._content(content, whole=whole)
         elif isinstance(content, list):
             self._parts(content)
-        if refusal := chat_delta.text(delta.get("refusal")):
+        if refusal := string(delta.get("refusal")):
             self.end_content()
             self._sequencer.prose("refusal", refusal)
         if delta.get("annotations"):

@@ -57,15 +57,15 @@ def message_in_runs(message: Json) -> Iterator[Json]:
 def choice_in_runs(choice: Json) -> Iterator[Json]:
     """Of a choice of a whole reply; its other fields in the last run."""
     name = "delta" if isinstance(choice.get("delta"), dict) else "message"
-    said, logprobs = choice.get(name), choice.get("logprobs")
+    message, logprobs = choice.get(name), choice.get("logprobs")
     where = {"index": choice["index"]} if "index" in choice else {}
     tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
     if is_long(tokens):
         choice = {field: value for field, value in choice.items() if field != "logprobs"}
         for run in runs(tokens):
             yield where | {name: {}, "logprobs": {"content": run}}
-    if isinstance(said, dict):
-        *before, last = message_in_runs(said)
+    if isinstance(message, dict):
+        *before, last = message_in_runs(message)
         for some in before:
             yield where | {name: some}
         choice = choice | {name: last}

@@ -16,7 +16,7 @@ from ...wire.chat_end import broken_off, error_frame
 from ...wire.chat_text import emptied_completion
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading
-from ...wire.slices import Slices
+from ...wire.slices import Slices, drained
 from ...wire.sse import Frame, FrameSplitter, is_event_stream, split
 from .converter import ReplyConverter
 from .whole_body import as_stream, is_completion
@@ -43,7 +43,6 @@ class BridgePipeline:
         self._repair = repair
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
-        self._out: list[Frame] = []
         self.document: bytes | None = None
         """The upstream's reply, where it has ended and is no event stream: to be read."""
 
@@ -56,31 +55,28 @@ class BridgePipeline:
             if self._form.too_large:
                 self._form.document()
                 return self.fail("The upstream's answer is too large.")
-        return self.leaving()
+        return self.reply.drain()
 
     def close(self) -> list[Frame]:
         """The upstream's body has ended."""
         self.document = self._form.document()
         if self.document is None:
             self._take(self._splitter.feed(self._form.close()) + self._splitter.close())
-            self._out += self.reply.close(self._held())
-        return self.leaving()
+            return self.reply.close(self._held())
+        return []
 
     def conclude(self) -> list[Frame]:
         """The turn is over; the end of the body is not waited for."""
-        self._out += self.reply.close(self._held())
-        return self.leaving()
+        return self.reply.close(self._held())
 
     def give_up(self, error: str) -> list[Frame]:
         """The upstream broke off.  After a fault in this, `fail` with the same words."""
         last = error_frame(broken_off(error))
-        self._out += self.reply.close(self._repair.feed(last) if self._repair else [last])
-        return self.leaving()
+        return self.reply.close(self._repair.feed(last) if self._repair else [last])
 
     def fail(self, message: str) -> list[Frame]:
         """A fault, of the upstream or in a stage: the end of the reply, if it has none yet."""
-        self._out += self.reply.fail("server_error", message)
-        return self.leaving()
+        return self.reply.fail("server_error", message)
 
     def _held(self) -> Sequence[Frame]:
         return self._repair.close() if self._repair else ()
@@ -88,14 +84,20 @@ class BridgePipeline:
     def _take(self, frames: list[Frame]) -> None:
         reply, repair = self.reply, self._repair
         for frame in frames:
-            if repair is None:
-                self._out += reply.feed(frame)
+            repaired = [frame] if repair is None else repair.feed(frame)
+            if len(repaired) == 1:
+                reply.take(repaired[0])
             else:
-                self._out += reply.feed_repaired(repair.feed(frame), frame)
+                drained(self._taking(repaired, frame))
 
-    def leaving(self) -> list[Frame]:
-        out, self._out = self._out, []
-        return out
+    def _taking(self, repaired: Sequence[Frame], frame: Frame) -> Slices[None]:
+        """The frames that repair made of one of the upstream's."""
+        if len(repaired) > 1 and frame.is_done:
+            yield from self.reply.closing(repaired)
+            return
+        for each in repaired:
+            self.reply.take(each)
+            yield
 
     # A reply that came whole, in slices
 
@@ -128,7 +130,7 @@ class BridgePipeline:
     def _feeding(self, arrived: Iterable[Frame], send: Send) -> Slices[None]:
         for frame in arrived:
             repaired = self._repair.feed(frame) if self._repair else [frame]
-            yield from self._sending(self.reply.taking(repaired, frame), send)
+            yield from self._sending(self._taking(repaired, frame), send)
         yield from self._sending(self.reply.closing(self._held()), send)
 
     def _sending(self, work: Slices[None], send: Send) -> Slices[None]:
@@ -138,6 +140,9 @@ class BridgePipeline:
             working = next(work, _ENDED) is not _ENDED
             if send is None:
                 events.clear()
-            else:
-                send((yield from events.draining()))
+            while send is not None and events.step():
+                send(events.written())
+                yield
+            if send is not None:
+                send(events.written())
             yield

@@ -26,6 +26,9 @@ PIECE = 64
 """Bytes that a text takes beside its characters while it waits."""
 ITEM = 1024
 """Bytes that an item or a call takes beside its text."""
+Target = ProseKind | int
+"""What a delta with one text continues: prose of a kind, or the arguments of the call with this
+index."""
 
 
 @dataclass(slots=True)
@@ -55,6 +58,8 @@ class OutputSequencer:
         """Of the first that waits, once its name is known."""
         self._kind: ProseKind | None = None
         """Of the prose that was written last."""
+        self._target: Target | None = None
+        """What is open and was written last, if nothing waits: see `more`."""
         self._called = False
         self._answered = False
         self._held = False
@@ -115,7 +120,9 @@ class OutputSequencer:
             self._answered = True
         if not self._waiting:
             self._write(kind, text)
+            self._target = kind if self._summary is None else None
             return
+        self._target = None
         self.size += PIECE
         last = self._waiting[-1]
         if isinstance(last, _WaitingText) and last.kind == kind:
@@ -128,6 +135,7 @@ class OutputSequencer:
         """Log probabilities of the text that comes next."""
         self.entries += _size(logprobs)
         self._logprobs += logprobs
+        self._target = None
 
     def drop_logprobs(self) -> None:
         """The log probabilities so far were not of the answer's text."""
@@ -158,16 +166,19 @@ class OutputSequencer:
         elif call.closed and delta.arguments.strip():
             self._evidence.note("dropped", "arguments after the end of their call")
         self._advance()
+        alone = self._emitter is not None and [*self._waiting] == [call]
+        self._target = delta.index if alone and call is self._calls[0].at(delta.index) else None
 
-    def more(self, index: int | None, arguments: str) -> bool:
-        """The short way of `call` for more arguments of the open call, if that has this index
-        and nothing waits after it; else False, and nothing is done."""
-        call = self._waiting[0] if len(self._waiting) == 1 else None
-        if self._emitter is None or call is None or call is not self._calls[0].at(index):
+    def more(self, target: Target, text: str) -> bool:
+        """The short way of `prose` and `call` for more of the text that was written last; False if
+        this is none, and nothing is done."""
+        if target != self._target:
             return False
-        self.size += len(arguments)
-        call.add(arguments)
-        self._emitter.pass_on()
+        self.size += len(text)
+        if self._emitter is not None:
+            self._emitter.more(text)
+        else:
+            self._writer.more(text)
         return True
 
     def hold(self) -> None:
@@ -176,6 +187,7 @@ class OutputSequencer:
 
     def settling(self, *, cut: bool) -> Slices[None]:
         """The turn is over: everything is written and closed; `cut` if it was cut short."""
+        self._target = None
         while self._waiting and self._step(final=True, cut=cut):
             yield
         if repeated := sum(calls.take_repeated() for calls in self._calls.values()):

@@ -67,7 +67,7 @@ class ThinkSplitter:
 
     def feed(self, text: str) -> list[SplitText]:
         """The pieces that are certain now."""
-        if self._at is _At.TEXT_ALONE or (self._at is _At.TEXT and self._plain(text)):
+        if self._at is _At.TEXT_ALONE or self.is_plain(text):
             return [("text", text)]
         self._held += text
         pieces: list[SplitText] = []
@@ -108,9 +108,9 @@ class ThinkSplitter:
                 self._held = ""
         return False
 
-    def _plain(self, text: str) -> bool:
-        """Whether no tag can be in the text."""
-        if self._held or "<" in text:
+    def is_plain(self, text: str) -> bool:
+        """Whether this is more text, in which no tag can be."""
+        if self._at is not _At.TEXT or self._held or "<" in text:
             return False
         self._before = text[-1:] or self._before
         return True

@@ -28,7 +28,7 @@ def is_completion(value: Any) -> bool:
 
 
 def as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
-    """A completion as the stream that says the same."""
+    """A completion as a stream with the same content."""
     # Sources of the text that follows come after it.
     last = {"citations": completion["citations"]} if "citations" in completion else {}
     yield _chunk({name: completion[name] for name in completion if name not in last} | _NO_CHOICES)
@@ -37,10 +37,10 @@ def as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
         index = {"index": choice_index(choice, position)}
         for delta in _deltas(choice["message"]):
             shared = {"logprobs": rest.pop("logprobs", None)} if "content" in delta else {}
-            said = index | shared | {"delta": delta}
+            whole = index | shared | {"delta": delta}
             # Those of a call must be in its chunk: repair drops them.
             is_marked = begins_with_marker(str(delta.get("content", "")))
-            for run in [said] if is_marked else choice_in_runs(said):
+            for run in [whole] if is_marked else choice_in_runs(whole):
                 yield _chunk({"choices": [run]})
         yield _chunk({"choices": [rest | index | {"delta": {}}]} | last)
         last = {}

@@ -22,7 +22,7 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.errors import Refused
-from ...wire.json_codec import dumps
+from ...wire.json_codec import array, dumps
 from ...wire.slices import Slices
 from ..conversation import (
     AssistantText,
@@ -85,7 +85,7 @@ def messages(
 def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[str, Any]]:
     for index, item in enumerate(earlier):
         yield f"an earlier item ({index})", item
-    for index, item in enumerate(value if isinstance(value, list) else ()):
+    for index, item in enumerate(array(value)):
         yield f"{path}[{index}]", item
 
 
@@ -115,7 +115,7 @@ class _SameId:
 
 @dataclass(slots=True)
 class _Segment:
-    """What the assistant did, and what came until it spoke again."""
+    """What the assistant sent, and what followed until its next message."""
 
     thoughts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -128,22 +128,21 @@ class _Segment:
     """To recognize what is sent twice."""
     others: list[Message] = field(default_factory=list)
     """Messages to be sent after the outputs."""
-    answered_by_others: bool = False
-    """Whether the user, the system or a tool has spoken since."""
+    interrupted: bool = False
+    """Whether the user, the system or a tool has sent anything since."""
 
     @property
     def content(self) -> str:
-        """The text of the message."""
         return "\n".join([*self.notes, *(["".join(self.texts)] if self.texts else [])])
 
     def ends_before(self, piece: Reasoning | AssistantText | Remark | ToolCall) -> bool:
         """Whether the assistant begins a new message with this piece.
 
-        It does once another has spoken; and with text or reasoning after text, unless
+        It does after a message of anyone else; and with text or reasoning after text, unless
         calls were made, whose outputs must follow at once.
         """
-        said_all = bool(self.texts) and not self.calls and not isinstance(piece, ToolCall)
-        return self.answered_by_others or said_all
+        is_complete = bool(self.texts) and not self.calls and not isinstance(piece, ToolCall)
+        return self.interrupted or is_complete
 
 
 class _Thread:
@@ -155,28 +154,28 @@ class _Thread:
         self._messages: list[Message] = []
         self._segment = _Segment()
         self._calls_before = 0
-        self._told: dict[str, tuple[str, ToolOutput | None]] = {}
+        self._past: dict[str, tuple[str, ToolOutput | None]] = {}
         """The calls that are past by the client's id: name, and the answer passed on."""
 
     def feed(self, piece: ConversationItem) -> Slices[None]:
         match piece:
             case InputMessage(role, content):
-                self._hear(role, content)
+                self._add_other(role, content)
             case ToolOutput():
-                self._answer(piece)
+                self._add_output(piece)
             case AssistantText("") | Reasoning(""):
                 pass
             case _:
                 if self._segment.ends_before(piece):
                     yield from self._end_segment()
-                self._speak(piece)
+                self._add(piece)
 
     def close(self) -> Slices[list[Message]]:
         """End the last segment; returns all messages."""
         yield from self._end_segment()
         return self._messages
 
-    def _speak(self, piece: AssistantText | Remark | Reasoning | ToolCall) -> None:
+    def _add(self, piece: AssistantText | Remark | Reasoning | ToolCall) -> None:
         match piece:
             case AssistantText(text):
                 self._segment.texts.append(text)
@@ -199,16 +198,16 @@ class _Thread:
             same_id = segment.calls_by_id.setdefault(answerable, _SameId(called.name))
             same_id.waiting.append(call)
 
-    def _hear(self, role: Role, content: str | list[ContentPart]) -> None:
+    def _add_other(self, role: Role, content: str | list[ContentPart]) -> None:
         if not content:  # Moonshot refuses such a message
             self._evidence.note("dropped", f"an empty {role} message")
             return
         if role == "developer" and self._family.system_messages == "anywhere":
             role = "system"  # else the cure says whose it is
         self._segment.others.append({"role": role, "content": content})
-        self._segment.answered_by_others = True
+        self._segment.interrupted = True
 
-    def _answer(self, answer: ToolOutput) -> None:
+    def _add_output(self, answer: ToolOutput) -> None:
         """Assign it to the first matching call that waits; else it has lost its call."""
         segment = self._segment
         same_id = segment.calls_by_id.get(answer.call_id)
@@ -216,19 +215,19 @@ class _Thread:
         if waiting is not None:
             waiting.answer = answer
             segment.answered.add(_answer_key(answer))
-            segment.answered_by_others = True
+            segment.interrupted = True
             if segment.others:
                 self._evidence.note("moved behind the tool outputs", "a message")
             return
-        name, earlier = self._told.get(answer.call_id, ("", None))
+        name, earlier = self._past.get(answer.call_id, ("", None))
         twice = _answer_key(answer) in segment.answered
         if twice or (answer.call_id and earlier == answer):
             self._evidence.note("dropped", "a tool output sent twice")
             return
         self._evidence.note("told by the user", "a tool output without its call")
         name = same_id.name if same_id else name
-        self._told[answer.call_id] = (name, answer)
-        self._hear("user", _told_by_user(name, answer))
+        self._past[answer.call_id] = (name, answer)
+        self._add_other("user", _as_user_message(name, answer))
 
     def _end_segment(self) -> Slices[None]:
         segment, self._segment = self._segment, _Segment()
@@ -305,7 +304,7 @@ class _Thread:
                 {"role": "tool", "tool_call_id": tool_call["id"], "content": text}
             )
             if call.called.call_id:
-                self._told[call.called.call_id] = (call.called.name, answer)
+                self._past[call.called.call_id] = (call.called.name, answer)
             yield
         if media:
             self._evidence.note("moved to a user message", "media of tool outputs")
@@ -316,7 +315,7 @@ def _answer_key(answer: ToolOutput) -> _AnswerKey:
     return answer.call_id, answer.text, dumps(answer.media) if answer.media else b""
 
 
-def _told_by_user(name: str, answer: ToolOutput) -> str | list[ContentPart]:
+def _as_user_message(name: str, answer: ToolOutput) -> str | list[ContentPart]:
     """An output as a user's message; without the client's call id, which would teach a
     Kimi model to write such ids."""
     parts: list[ContentPart] = [{"type": "text", "text": lost_call(name)}]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.responses import refers
-from ...wire.slices import Slices, drained
+from ...wire.slices import Slices
 from ...wire.usage import estimating
 from ..cure.chat_request import SAMPLING, curing
 from ..model_families import Family, family_of
@@ -45,22 +45,6 @@ class Conversion:
         return {**self.chat, "tool_choice": self.turn.request.get("tool_choice")}
 
 
-def convert(
-    body: object,
-    *,
-    unsupported: Literal["drop", "error"],
-    evidence: Evidence,
-    earlier: Sequence[dict[str, Any]] | None = None,
-) -> Conversion:
-    """The chat request of a Responses request (`body`, any JSON value).
-
-    `unsupported` says what becomes of tools no chat upstream can serve.  `earlier` are the
-    items of the responses that it continues; None if responses are not kept.  Raises
-    `Refused`, and nothing else, for what is malformed or cannot be served.
-    """
-    return drained(converting(body, unsupported=unsupported, evidence=evidence, earlier=earlier))
-
-
 def converting(
     body: object,
     *,
@@ -68,7 +52,12 @@ def converting(
     evidence: Evidence,
     earlier: Sequence[dict[str, Any]] | None = None,
 ) -> Slices[Conversion]:
-    """What `convert` does, in slices."""
+    """The chat request of a Responses request (`body`, any JSON value).
+
+    `unsupported` says what becomes of tools no chat upstream can serve.  `earlier` are the
+    items of the responses that it continues; None if responses are not kept.  Raises
+    `Refused`, and nothing else, for what is malformed or cannot be served.
+    """
     body = yield from forming(body, evidence)
     if not isinstance(body, dict):
         raise Refused("The request body must be a JSON object.", code="invalid_type")
@@ -218,11 +207,7 @@ def _limits_and_reasoning(
 
 def _settings(request: RequestObject) -> dict[str, Any]:
     """The fields with the same name and meaning on both sides, and logprobs."""
-    settings: dict[str, Any] = {}
-    for name, read in _SAME.items():
-        value = read(request, name)
-        if value is not None:
-            settings[name] = value
+    settings = _present({name: read(request, name) for name, read in _SAME.items()})
     wanted = "message.output_text.logprobs" in request.strings("include")
     top = request.integer("top_logprobs")
     if top or wanted:

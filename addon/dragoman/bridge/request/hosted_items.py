@@ -35,7 +35,7 @@ LOST_CONTEXT = "[What was said before was compacted by another provider, and can
 
 def remark(kind: str, item: RequestObject) -> str:
     """The request and result of a hosted tool; empty if the item has none."""
-    said = []
+    fields = []
     for name in HOSTED[kind]:
         value = item.get(name)
         if name == "tools" and isinstance(value, list):
@@ -43,11 +43,11 @@ def remark(kind: str, item: RequestObject) -> str:
         if value is None or value in ("", [], {}):
             continue
         picture = kind == "image_generation_call" and name == "result"
-        said.append(f"{name}: {LEFT_OUT if picture else _told(value)}")
-    return f"[{kind}: {', '.join(said)}]" if said else ""
+        fields.append(f"{name}: {LEFT_OUT if picture else _field_text(value)}")
+    return f"[{kind}: {', '.join(fields)}]" if fields else ""
 
 
-def _told(value: Any) -> str:
+def _field_text(value: Any) -> str:
     """A field as text; strings may be JSON themselves, and hold pictures."""
     if not isinstance(value, str):
         return without_data(json_text(without_media(value)))

@@ -21,54 +21,47 @@ _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
 _INTEGER = {"type": "integer"}
 
+
+def _object(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*required]}
+
+
 _LOCAL_SHELL: Function = {
     "description": "Runs a command on the user's machine and returns its output.",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "command": _STRINGS | {"description": "The program and its arguments."},
-            "env": {
-                "type": "object",
-                "additionalProperties": _STRING,
-                "description": "Environment variables to set.",
-            },
-            "timeout_ms": _INTEGER | {"description": "Timeout in milliseconds."},
-            "user": _STRING | {"description": "The user to run the command as."},
-            "working_directory": _STRING | {"description": "The directory to run it in."},
+    "parameters": _object(
+        "command",
+        command=_STRINGS | {"description": "The program and its arguments."},
+        env={
+            "type": "object",
+            "additionalProperties": _STRING,
+            "description": "Environment variables to set.",
         },
-        "required": ["command"],
-    },
+        timeout_ms=_INTEGER | {"description": "Timeout in milliseconds."},
+        user=_STRING | {"description": "The user to run the command as."},
+        working_directory=_STRING | {"description": "The directory to run it in."},
+    ),
 }
 _SHELL: Function = {
     "description": "Runs shell commands, concurrently, and returns the output of each.",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "commands": _STRINGS | {"description": "The shell commands to run."},
-            "timeout_ms": _INTEGER | {"description": "Timeout in milliseconds."},
-            "max_output_length": _INTEGER
-            | {"description": "How many characters of each output to return at most."},
-        },
-        "required": ["commands"],
-    },
+    "parameters": _object(
+        "commands",
+        commands=_STRINGS | {"description": "The shell commands to run."},
+        timeout_ms=_INTEGER | {"description": "Timeout in milliseconds."},
+        max_output_length=_INTEGER
+        | {"description": "How many characters of each output to return at most."},
+    ),
 }
 _APPLY_PATCH: Function = {
     "description": "Creates, updates or deletes one file with a diff in V4A format.",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
-            "path": _STRING | {"description": "The path of the file."},
-            "diff": _STRING | {"description": "The diff; not for delete_file."},
-        },
-        "required": ["type", "path"],
-    },
+    "parameters": _object(
+        "type",
+        "path",
+        type={"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+        path=_STRING | {"description": "The path of the file."},
+        diff=_STRING | {"description": "The diff; not for delete_file."},
+    ),
 }
-_SEARCH_PARAMETERS = {
-    "type": "object",
-    "properties": {"query": _STRING | {"description": "What the wanted tool should do."}},
-    "required": ["query"],
-}
+_SEARCH = _object("query", query=_STRING | {"description": "What the wanted tool should do."})
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -98,17 +91,13 @@ def _custom(tool: RequestObject) -> Function:
         parts.append(f"The input must follow this {syntax} grammar:\n{definition}")
     return {
         "description": "\n\n".join(part for part in parts if part),
-        "parameters": {
-            "type": "object",
-            "properties": {"input": _STRING},
-            "required": ["input"],
-        },
+        "parameters": _object("input", input=_STRING),
     }
 
 
 def _tool_search(tool: RequestObject) -> Function:
     description = tool.string("description") or "Searches for further tools and loads them."
-    return {"description": description, "parameters": _parameters(tool, _SEARCH_PARAMETERS)}
+    return {"description": description, "parameters": _parameters(tool, _SEARCH)}
 
 
 def _parameters(tool: RequestObject, default: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from ...wire.json_codec import array
 from ...wire.slices import Slices
 from .validation import RequestObject, wrong_type
 
@@ -24,14 +25,13 @@ SUMMARY_PROMPT = (
 
 def asks_for_summary(request: RequestObject) -> bool:
     """Whether the turn is to be a summary.  A trigger before the last item has had its summary."""
-    items = request.get("input")
-    return isinstance(items, list) and bool(items) and _type(items[-1]) == "compaction_trigger"
+    items = array(request.get("input"))
+    return bool(items) and _type(items[-1]) == "compaction_trigger"
 
 
 def effort(request: RequestObject, earlier: Sequence[Any]) -> Slices[str | None]:
     """The reasoning effort that the client asks for: as it said last.  Codex has numbers, too."""
-    items = request.get("input")
-    for item in chain(reversed(items if isinstance(items, list) else ()), reversed(earlier)):
+    for item in chain(reversed(array(request.get("input"))), reversed(earlier)):
         yield
         if _type(item) == "configuration_update":
             reasoning = item.get("reasoning")

@@ -10,32 +10,35 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ...notes import printable
 from ...wire.errors import Refused
 
 MAX_PAIRS, MAX_KEY, MAX_TEXT = 16, 64, 512
 """The API's limits of ``metadata``: pairs, and characters of names and values."""
-_JSON_NAMES: tuple[tuple[type, str], ...] = (
-    (bool, "a boolean"),
-    (str, "a string"),
-    (int, "an integer"),
-    (float, "a number"),
-    (list, "an array"),
-    (dict, "an object"),
-)
+_JSON_NAMES: dict[type, str] = {
+    bool: "a boolean",
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+T = TypeVar("T")
 
 
 def label(value: object) -> str:
     """A name chosen by the client, short and printable: for a note or a message."""
-    return printable((value if isinstance(value, str) else _json_name(value))[:80])
+    return printable((value if isinstance(value, str) else _JSON_NAMES[type(value)])[:80])
 
 
 def wrong_type(value: object, expected: str, path: str) -> Refused:
     """The refusal of a value that is not `expected` ("a string", "an array", ...)."""
+    got = _JSON_NAMES[type(value)]
     return Refused(
-        f"Invalid type for '{path}': expected {expected}, but got {_json_name(value)} instead.",
+        f"Invalid type for '{path}': expected {expected}, but got {got} instead.",
         param=path,
         code="invalid_type",
     )
@@ -70,17 +73,20 @@ class RequestObject:
         raise wrong_type(value, "an object", path)
 
     def at(self, name: str) -> str:
-        """The path of the field `name`."""
         return f"{self.path}.{name}" if self.path else name
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
 
-    def string(self, name: str) -> str | None:
+    def _typed(self, name: str, kind: type[T]) -> T | None:
+        """JSON values are of these very types; a boolean is no integer."""
         value = self.values.get(name)
-        if value is None or isinstance(value, str):
+        if value is None or type(value) is kind:
             return value
-        raise wrong_type(value, "a string", self.at(name))
+        raise wrong_type(value, _JSON_NAMES[kind], self.at(name))
+
+    def string(self, name: str) -> str | None:
+        return self._typed(name, str)
 
     def required_string(self, name: str) -> str:
         value = self.string(name)
@@ -89,25 +95,16 @@ class RequestObject:
         return value
 
     def boolean(self, name: str) -> bool | None:
-        value = self.values.get(name)
-        if value is None or isinstance(value, bool):
-            return value
-        raise wrong_type(value, "a boolean", self.at(name))
+        return self._typed(name, bool)
 
     def integer(self, name: str) -> int | None:
-        value = self.values.get(name)
-        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-            return value
-        raise wrong_type(value, "an integer", self.at(name))
+        return self._typed(name, int)
 
     def number(self, name: str) -> float | None:
         """A finite number, in the form it was written: an integer stays one."""
         value = self.values.get(name)
-        if value is None:
-            return None
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if isinstance(value, float) and math.isfinite(value):
+        is_finite = type(value) is float and math.isfinite(value)
+        if value is None or type(value) is int or is_finite:
             return value
         raise wrong_type(value, "a finite number", self.at(name))
 
@@ -117,13 +114,9 @@ class RequestObject:
 
     def array(self, name: str) -> list[tuple[str, Any]]:
         """The elements, each with its path; none if the field is absent."""
-        value = self.values.get(name)
-        if value is None:
-            return []
-        if isinstance(value, list):
-            path = self.at(name)
-            return [(f"{path}[{index}]", element) for index, element in enumerate(value)]
-        raise wrong_type(value, "an array", self.at(name))
+        path = self.at(name)
+        elements = enumerate(self._typed(name, list) or ())
+        return [(f"{path}[{index}]", element) for index, element in elements]
 
     def strings(self, name: str) -> list[str]:
         """The elements of an array of strings; none if the field is absent."""
@@ -167,16 +160,9 @@ class RequestObject:
 
     def plain_object(self, name: str) -> dict[str, Any] | None:
         """An object as it is, to be sent on; None if absent."""
-        value = self.values.get(name)
-        if value is None or isinstance(value, dict):
-            return value
-        raise wrong_type(value, "an object", self.at(name))
+        return self._typed(name, dict)
 
 
 def _too_much(path: str, what: str, expected: str) -> Refused:
     code = "string_above_max_length" if "long" in what else "object_above_max_properties"
     return Refused(f"Invalid '{path}': {what}. Expected {expected}.", param=path, code=code)
-
-
-def _json_name(value: object) -> str:
-    return next((name for kind, name in _JSON_NAMES if isinstance(value, kind)), "null")

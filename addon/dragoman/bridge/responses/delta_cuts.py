@@ -6,6 +6,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 
+from ...wire.json_codec import dumps
+from ...wire.json_slices import LONG_STRING, writing
+from ...wire.slices import Slices
+
+_RUN = 10_000
 ANNOTATION, HEARTBEAT, LOGPROBS = -1, -2, -2
 """An annotation; a ping; `LOGPROBS` less n: n log probabilities of the delta before."""
 
@@ -22,14 +27,21 @@ class DeltaCuts:
         except OverflowError:  # two bytes are enough for all but a text that comes whole
             self._numbers = array("i", [*self._numbers, number])
 
-    def of(self, text: str) -> Sequence[int | str]:
-        """To be kept with the whole text; the deltas themselves if it has lone surrogates: JSON
-        joins two that meet, and the lengths would be wrong."""
+    def writing(self, text: str) -> Slices[bytes]:
+        """JSON, to be kept with the whole text; the deltas themselves if it has lone surrogates:
+        JSON joins two that meet, and the lengths would be wrong."""
+        numbers = self._numbers
         try:
-            text.encode()
+            for begin in range(0, len(text), LONG_STRING):
+                text[begin : begin + LONG_STRING].encode()
+                yield
         except UnicodeEncodeError:
-            return [*pieces(text, self._numbers)]
-        return self._numbers
+            return (yield from writing([*pieces(text, numbers)]))
+        runs = []
+        for begin in range(0, len(numbers), _RUN):
+            runs.append(dumps(numbers[begin : begin + _RUN].tolist())[1:-1])
+            yield
+        return b"[" + b",".join(runs) + b"]"
 
 
 def pieces(text: str, cuts: Sequence[int | str]) -> Iterator[int | str]:

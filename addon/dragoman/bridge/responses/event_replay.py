@@ -1,7 +1,8 @@
 """The events of a response that has ended, written once more.
 
-The response has all texts; where they were cut into deltas is in `Writer.cuts`.  Both give the
-same events with the same sequence numbers, so that a client can continue after any of them.
+The response has all texts; where they were cut into deltas is in what `Writer.writing_cuts`
+writes.  Both give the same events with the same sequence numbers, so that a client can continue
+after any of them.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def replaying_events(response: Json, cuts: bytes) -> Slices[list[Frame]]:
     ended_at = response["completed_at"] or 0
     writer = Writer(opened, DIALECTS[how["dialect"]], clock=lambda: ended_at, prior=prior)
     writer.start()
+    frames = yield from writer.events.draining()
     item: Json = {}
     for cut in how["cuts"]:
         if cut == HEARTBEAT:
@@ -67,7 +69,7 @@ def replaying_events(response: Json, cuts: bytes) -> Slices[list[Frame]]:
         else:
             yield from _call(writer, item, cut)
     _end(writer, response, how["error"], item)
-    return writer.events.drain()
+    return frames + (yield from writer.events.draining())
 
 
 def _parts(output: Sequence[Json]) -> Iterator[tuple[Json, Json | None]]:

@@ -14,13 +14,12 @@ illegal order cannot be expressed:
 - the terminal's ``output`` is the list of the items that were closed or left, and by
   then all are.
 
-A delta costs no more than its own length.  From the response and its `Writer.cuts` the same
-events can be made again: `event_replay`.
+A delta costs no more than its own length.  From the response and its `Writer.writing_cuts` the
+same events can be made again: `event_replay`.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -28,10 +27,11 @@ from ...wire.chat_end import IncompleteReason
 from ...wire.error_codes import official_code
 from ...wire.errors import UpstreamError
 from ...wire.json_codec import Json, dumps, quoted
+from ...wire.json_slices import LONG_STRING, writing
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
 from ...wire.sse import DONE, Frame
-from ..envelope import seal
+from ..envelope import MAX_SEALED, seal
 from ..turn_context import Tool
 from . import output_items as items
 from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS
@@ -77,14 +77,12 @@ class Writer:
         self.events = EventQueue()
         self.characters = 0
         """How much text has been written, for an estimate of its tokens."""
-        self._snapshot_size = 0
-        """Bytes of the event that opened the response."""
+        self.unsealed = False
+        """Whether a reasoning was too long for that."""
         self._open: OpenPart | None = None
         self._cuts: list[Any] = []
-        """Of each text; a structured call's name and arguments; heartbeats in between."""
+        """Of each text, with it; a structured call's name and arguments; heartbeats in between."""
         self._error: Json | None = None
-        self.end_frames = 0
-        """How many frames are the end: a client that has any of them may ask for the response."""
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
         self._prose: dict[ProseKind, StreamedPart] = {
@@ -98,11 +96,15 @@ class Writer:
         """The response object; its ``output`` holds the items that have ended."""
         return self._response | {"output": list(self._output)}
 
-    @property
-    def cuts(self) -> bytes:
+    def writing_cuts(self) -> Slices[bytes]:
         """What `event_replay` needs beside the `response`, once that has ended: JSON."""
         how = {"dialect": self._dialect.name, "prior": self._prior, "error": self._error}
-        return dumps(how | {"cuts": [[*x] if isinstance(x, array) else x for x in self._cuts]})
+        written = []
+        for cut in self._cuts:
+            of_text = isinstance(cut, tuple)
+            written.append((yield from cut[0].writing(cut[1]) if of_text else writing(cut)))
+            yield
+        return b"".join((dumps(how)[:-1], b',"cuts":[', b",".join(written), b"]}"))
 
     @property
     def in_text(self) -> bool:
@@ -123,9 +125,9 @@ class Writer:
         """`response.created` and `response.in_progress`, the first time."""
         if not self.started:
             self.started = True
-            created = self.events.add("response.created", response=self._response)
-            self._snapshot_size = len(created.raw)
-            self.events.add("response.in_progress", response=self._response)
+            response = self.response
+            self.events.add_final("response.created", response=response)
+            self.events.add_final("response.in_progress", response=response)
 
     def heartbeat(self) -> None:
         """An event without news; none before the start or after the end.  Fields of the request
@@ -137,11 +139,11 @@ class Writer:
         if self._dialect.ping:
             self.events.add("ping")
         elif self._open is not None:
-            self._delta(self._open, "", [])
+            self.more("")
         else:
-            large = self._snapshot_size + self.characters > LARGE
+            large = self.events.first_size + self.characters > LARGE
             without: Json = {"tools": [], "instructions": None} if large else {}
-            self.events.add("response.in_progress", response=self._response | without)
+            self.events.add_final("response.in_progress", response=self.response | without)
 
     def complete(self, usage: Json) -> None:
         """The turn is whole; see `Dialect.required_action`."""
@@ -184,18 +186,18 @@ class Writer:
         self.events.add_final(event, response=self._response)
         if self._dialect.done_marker:
             self.events.frames.append(DONE)
-        self.end_frames = 1 + self._dialect.done_marker + ("required_action" in self._response)
+        # A client that has any of them may ask for the response.
+        self.events.hold_end(1 + self._dialect.done_marker + ("required_action" in self._response))
         self.ended = True
 
     # Text
 
-    def prose(self, kind: ProseKind, delta: str, logprobs: list[Json] | None = None) -> None:
+    def prose(self, kind: ProseKind, delta: str, logprobs: Sequence[Json] = ()) -> None:
         """Text for the reader, a refusal, or reasoning; `logprobs` only with text."""
         part = self._prose[kind]
-        opened = self._open
-        if opened is None or opened.part is not part:
-            opened = self._enter(part)
-        self._delta(opened, delta, logprobs or [])
+        if self._open is None or self._open.part is not part:
+            self._enter(part)
+        self.more(delta, logprobs)
 
     def annotate(self, annotation: Json) -> None:
         """An annotation of the text in the open text part."""
@@ -209,14 +211,15 @@ class Writer:
         self._open.annotations.append(annotation)
         self._open.cuts.add(ANNOTATION)
 
-    def _enter(self, part: StreamedPart) -> OpenPart:
+    def _enter(self, part: StreamedPart) -> None:
         """Open `part`: in the open item if that is of its kind, else in a new one."""
         if self._open is not None and self._open.part.item == part.item:
             self._close_part(self._open)
-            return self._open_part(self._open.item, part)
+            self._open_part(self._open.item, part)
+            return
         self.close_item()
         fields = items.reasoning(part) if part.item == "reasoning" else items.message()
-        return self._open_part(self._add_item(fields), part)
+        self._open_part(self._add_item(fields), part)
 
     # Calls
 
@@ -230,7 +233,7 @@ class Writer:
     def call_delta(self, delta: str) -> None:
         """More of the arguments, or of the custom input, of the open call."""
         assert self._open is not None and self._open.part.item == "call"
-        self._delta(self._open, delta, [])
+        self.more(delta)
 
     def whole_call(self, fields: Json, tool: Tool, wanted_id: str, arguments: str) -> None:
         """A call whose item carries a structure, and no text to stream.  It is completed unless
@@ -238,7 +241,8 @@ class Writer:
         self.close_item()
         call_id = self._call_id(wanted_id)
         status = fields.get("status", "completed")
-        item = self._add_item(fields | {"call_id": call_id, "status": "in_progress"})
+        fields = fields | {"call_id": call_id, "status": "in_progress"}
+        item = self._add_item(fields, whole=True)
         self.characters += len(arguments)
         self._cuts.append({"name": tool.name, "arguments": arguments})
         self._require(call_id, tool.name, arguments)
@@ -249,7 +253,8 @@ class Writer:
         self.close_item()
         self.characters += len(summary)
         self._cuts.append({"compaction": len(summary)})
-        item = self._add_item({"type": "compaction", "encrypted_content": seal(summary)})
+        fields = {"type": "compaction", "encrypted_content": seal(summary)}
+        item = self._add_item(fields, whole=True)
         self._item_done(item, "completed")
 
     def _call_id(self, wanted: str) -> str:
@@ -275,7 +280,10 @@ class Writer:
         if opened.part.item == "call":
             self._require_text_call(opened.item, text)
         elif opened.part.item == "reasoning" and self.seals:
-            opened.item["encrypted_content"] = seal(text)
+            if len(text) > MAX_SEALED:
+                self.unsealed = True
+            else:
+                opened.item["encrypted_content"] = seal(text)
         self._item_done(opened.item, status)
 
     def _leave_item(self) -> None:
@@ -286,12 +294,17 @@ class Writer:
             self._output.append(self._open.item)
             self._open = None
 
-    def _add_item(self, fields: Json) -> Json:
+    def _add_item(self, fields: Json, *, whole: bool = False) -> Json:
+        """`whole`: nothing in it changes any more but its status."""
         index = len(self._output)
         kind = fields["type"]
         own_id = fields["call_id"] if kind == "tool_call" else item_id(kind, f"{self._id}_{index}")
         item = {"id": own_id, "type": kind, "status": "in_progress", **fields}
-        self.events.add("response.output_item.added", output_index=index, item=item)
+        added = "response.output_item.added"
+        if whole:
+            self.events.add_final(added, output_index=index, item=dict(item))
+        else:
+            self.events.add(added, output_index=index, item=item)
         return item
 
     def _item_done(self, item: Json, status: ItemStatus) -> None:
@@ -301,7 +314,7 @@ class Writer:
         )
         self._output.append(item)
 
-    def _open_part(self, item: Json, part: StreamedPart) -> OpenPart:
+    def _open_part(self, item: Json, part: StreamedPart) -> None:
         opened = OpenPart(item, len(self._output), part)
         opened.where = {"item_id": item["id"], "output_index": opened.output_index}
         if part.holder:
@@ -309,9 +322,9 @@ class Writer:
             item[part.holder].append(part.empty())
             if part.added:
                 self.events.add(part.added, **opened.where, part=part.empty())
-        return self._begin(opened)
+        self._begin(opened)
 
-    def _begin(self, opened: OpenPart) -> OpenPart:
+    def _begin(self, opened: OpenPart) -> None:
         self._open = opened
         self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
         part = opened.part
@@ -319,24 +332,26 @@ class Writer:
         opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
         opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
         opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
-        return opened
 
-    def _delta(self, opened: OpenPart, delta: str, logprobs: list[Json]) -> None:
-        """The path of nearly every event: one frame from prepared bytes, nothing else."""
+    def more(self, delta: str, logprobs: Sequence[Json] = ()) -> None:
+        """More of the text that is open.  The path of nearly every event: one frame from prepared
+        bytes, nothing else."""
+        opened = self._open
+        assert opened is not None
         opened.text.write(delta)
         opened.cuts.add(len(delta))
         events, after = self.events, opened.after
         if logprobs:
             opened.logprobs += logprobs
             opened.cuts.add(LOGPROBS - len(logprobs))
-            if len(logprobs) > MANY:
-                event = opened.part.text.delta
-                events.add_final(event, **opened.where, delta=delta, logprobs=logprobs)
-                return
+        if len(delta) > LONG_STRING or len(logprobs) > MANY:
+            more: Json = {"logprobs": [*logprobs]} if opened.part is TEXT else {}
+            events.add_final(opened.part.text.delta, **opened.where, delta=delta, **more)
+            return
+        if logprobs:
             after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
-        number = b"%d" % events.number
+        raw = b"%b%d%b%b%b" % (opened.before, events.number, opened.between, quoted(delta), after)
         events.number += 1
-        raw = b"".join((opened.before, number, opened.between, quoted(delta), after))
         events.frames.append(Frame(raw))
 
     def _close_part(self, opened: OpenPart) -> str:
@@ -357,7 +372,7 @@ class Writer:
         """Put the text that was written into the item; returns it."""
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
-        self._cuts[-1] = opened.cuts.of(text)
+        self._cuts[-1] = opened.cuts, text
         self.events.long.add(text)
         if part.holder:
             whole = opened.item[part.holder][-1] | {part.text.field: text}

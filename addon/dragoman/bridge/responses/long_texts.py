@@ -1,7 +1,8 @@
 """Writes events with long texts, each text only once.
 
 The end of a reply repeats a text three times: by itself, in its item, and in the response.  To
-write a string takes several milliseconds a megabyte, to copy the result a fraction.
+write a string takes several milliseconds a megabyte.  What is written stays in pieces, which are
+never joined: even to copy sixteen megabytes takes its time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...wire.json_codec import quoted
-from ...wire.json_slices import writing
+from ...wire.json_slices import LONG_STRING, writing
 from ...wire.slices import Slices
 
 LONG = 64 * 1024
@@ -23,24 +24,34 @@ class LongTexts:
     object could get the same."""
 
     def __init__(self) -> None:
-        self._written: dict[int, tuple[str, bytes]] = {}
+        self._texts: dict[int, str] = {}
+        self._written: dict[int, list[bytes]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._written)
+        return bool(self._texts)
 
     def add(self, text: str) -> None:
         """Remember a text, if it is long."""
         if len(text) > LONG:
-            self._written[id(text)] = text, quoted(text)
+            self._texts[id(text)] = text
 
-    def writing(self, value: Any) -> Slices[bytes]:
-        """What `dumps` writes for a value, in slices; but only the string with a lone surrogate is
-        escaped, where `dumps` escapes all that is not ASCII."""
+    def writing(self, value: Any) -> Slices[list[bytes]]:
+        """What `dumps` writes for a value, in slices and in pieces; but only a part of the string
+        with a lone surrogate is escaped, where `dumps` escapes all that is not ASCII."""
         if not self:
-            return (yield from writing(value))
+            return [(yield from writing(value))]
         out: list[bytes] = []
         yield from self._value(value, out, holds=True)
-        return b"".join(out)
+        return out
+
+    def _text(self, text: str) -> Slices[list[bytes]]:
+        if id(text) not in self._written:
+            pieces = [b'"']
+            for begin in range(0, len(text), LONG_STRING):
+                pieces.append(quoted(text[begin : begin + LONG_STRING])[1:-1])
+                yield
+            self._written[id(text)] = [*pieces, b'"']
+        return self._written[id(text)]
 
     def _object(self, fields: Mapping[str, Any], out: list[bytes]) -> Slices[None]:
         mark = b"{"
@@ -51,9 +62,8 @@ class LongTexts:
         out.append(b"}" if fields else b"{}")
 
     def _value(self, value: Any, out: list[bytes], *, holds: bool) -> Slices[None]:
-        written = self._written.get(id(value))
-        if written is not None:
-            out.append(written[1])
+        if id(value) in self._texts:
+            out += yield from self._text(value)
         elif holds and isinstance(value, dict):
             yield from self._object(value, out)
         elif holds and isinstance(value, list) and value:
@@ -72,7 +82,7 @@ class LongTexts:
         if not isinstance(member, dict):
             return False
         return any(
-            id(value) in self._written
+            id(value) in self._texts
             or (name in _HOLDERS and any(map(self._is_in, _members(value))))
             for name, value in member.items()
         )

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from ...wire import chat_delta
 from ...wire.chat_calls import elements, read_delta
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, string
 from ...wire.responses import DELTAS
-from ..parse.values import string
 from .page import clean, one_line
 
 MAX_LINE = 8_000

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from ...wire import chat_delta
 from ...wire.chat_calls import Call, CallAssembler, elements, read_delta
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, objects, string
 from ...wire.usage import Counts, counts
-from .values import ParsedCall, ParsedChoice, Prose, ProseKind, objects, string
+from .values import ParsedCall, ParsedChoice, Prose, ProseKind
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class ChatReader:
     """Reads chunks, or a whole ``chat.completion``."""
 
     def __init__(self) -> None:
-        self._said: dict[int, _ChoiceSoFar] = {}
+        self._choices: dict[int, _ChoiceSoFar] = {}
         self.model = self.id = ""
         self.usage: Counts | None = None
         self.ended = False
@@ -77,20 +77,13 @@ class ChatReader:
 
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:
-        return tuple(said.choice(index) for index, said in sorted(self._said.items()))
+        return tuple(so_far.choice(index) for index, so_far in sorted(self._choices.items()))
 
     def _choice(self, choice: chat_delta.ChoiceDelta) -> bool:
-        said = self._said.setdefault(choice.index, _ChoiceSoFar())
-        carried = _delta(said, choice.delta, whole=choice.whole)
-        said.finish = string(choice.fields.get("finish_reason")) or said.finish
-        return carried
-
-
-def _delta(said: _ChoiceSoFar, delta: Json, *, whole: bool) -> bool:
-    carried = False
-    for kind, text in chat_delta.texts(delta):
-        said.prose(kind, text)
-        carried = True
-    for element in objects(elements(delta)):
-        carried = said.call(element, whole=whole) or carried
-    return carried
+        so_far = self._choices.setdefault(choice.index, _ChoiceSoFar())
+        so_far.finish = string(choice.fields.get("finish_reason")) or so_far.finish
+        texts, calls = chat_delta.texts(choice.delta), objects(elements(choice.delta))
+        for kind, text in texts:
+            so_far.prose(kind, text)
+        called = [so_far.call(element, whole=choice.whole) for element in calls]
+        return bool(texts) or any(called)

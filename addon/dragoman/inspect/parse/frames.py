@@ -26,8 +26,6 @@ Side = Literal["upstream", "client"]
 
 @dataclass(frozen=True, slots=True)
 class NumberedFrame:
-    """A frame and its place."""
-
     number: int
     """From 1."""
     end: int

@@ -6,10 +6,8 @@ Raises nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import Json, NotJson, loads
@@ -17,7 +15,7 @@ from ...wire.responses import is_event
 from ...wire.sse import is_event_stream
 from ...wire.usage import Counts
 from .chat import ChatReader
-from .frames import MAX_FRAMES, NumberedFrame, frames, head_and_tail
+from .frames import MAX_FRAMES, frames, head_and_tail
 from .responses import ResponsesReader
 from .values import ParsedChoice, ParsedReply, Shape
 
@@ -84,12 +82,13 @@ def _stream(body: bytes) -> ParsedReply:
     looked = head_and_tail(body)
     unread = 0
     done = False
-    for placed, value in _values([*looked.head, *looked.tail]):
+    for placed in (*looked.head, *looked.tail):
+        value = unlisted(placed.value)
         if placed.frame.is_done:
             done = True
         elif isinstance(value, dict):
             reader.feed(value)
-        else:
+        elif placed.frame.data is not None:
             unread += 1
     reply = reader.parsed()
     return replace(
@@ -99,11 +98,6 @@ def _stream(body: bytes) -> ParsedReply:
         unread=unread,
         skipped=looked.skipped_bytes,
     )
-
-
-def _values(placed: list[NumberedFrame]) -> Iterable[tuple[NumberedFrame, Any]]:
-    """The frames with data, and their JSON."""
-    return ((each, unlisted(each.value)) for each in placed if each.frame.data is not None)
 
 
 def _whole(body: bytes) -> ParsedReply:

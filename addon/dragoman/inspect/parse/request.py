@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...wire.chat_text import reasoning
-from ...wire.json_codec import Json, NotJson, dumps, loads
-from .values import objects, string
+from ...wire.json_codec import Json, NotJson, array, dumps, loads, objects, string
 
 MAX_REQUEST = 24 * 1024 * 1024
 _CONVERSATIONS = ("messages", "input", "tool_outputs")
@@ -57,14 +56,10 @@ def parse_request(body: bytes) -> ParsedRequest | None:
         "chat" if chat else "Responses",
         string(value.get("model")),
         value.get("stream") is True,
-        _messages(value.get("messages")) if chat else _items(value),
+        list(map(_message, array(value["messages"]))) if chat else _items(value),
         [name for tool in objects(value.get("tools")) for name in _tool(tool)],
         {name: member for name, member in value.items() if name not in _NOT_SETTINGS},
     )
-
-
-def _messages(value: object) -> list[Entry]:
-    return [_message(message) for message in value] if isinstance(value, list) else []
 
 
 def _message(value: object) -> Entry:

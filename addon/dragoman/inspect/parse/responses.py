@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...wire.errors import ErrorObject, read_error
-from ...wire.json_codec import Json, dumps
+from ...wire.json_codec import Json, array, dumps, objects, string
 from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
 from ...wire.usage import Counts, counts
-from .values import ParsedCall, ParsedChoice, Prose, objects, string
+from .values import ParsedCall, ParsedChoice, Prose
 
 _NO_ARGUMENTS = frozenset(
     {
@@ -68,8 +68,7 @@ class ResponsesReader:
         self.usage = counts(response) or self.usage
         self.error = read_error(response) or self.error
         self.finish = _finish(response) or self.finish
-        output = response.get("output")
-        for index, item in enumerate(output if isinstance(output, list) else ()):
+        for index, item in enumerate(array(response.get("output"))):
             if isinstance(item, dict):
                 known = self._items.get(string(item.get("id")))
                 known = known or self._items.setdefault(index, _Item())

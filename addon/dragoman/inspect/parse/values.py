@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...wire.errors import ErrorObject
-from ...wire.json_codec import Json
 from ...wire.usage import Counts
 
 ProseKind = Literal["reasoning", "text", "refusal"]
@@ -78,13 +77,3 @@ class ParsedReply:
     @property
     def calls(self) -> tuple[ParsedCall, ...]:
         return tuple(call for choice in self.choices for call in choice.calls)
-
-
-def string(value: object) -> str:
-    """The value if it is a string, else ""."""
-    return value if isinstance(value, str) else ""
-
-
-def objects(value: object) -> list[Json]:
-    """The objects in the value if it is a list."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

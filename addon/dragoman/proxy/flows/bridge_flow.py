@@ -98,7 +98,7 @@ class BridgeFlow:
         except (NotJson, Refused, StoreError) as error:
             flow.response, reason = refusal(error), str(error)
         except Exception:
-            logger.exception("%s: the request could not be converted", flow.request.pretty_host)
+            logger.exception("%s: the request could not be converted", name_of(flow))
             reason, message = "it could not be converted", "Dragoman could not convert the request."
             flow.response = error_response(500, message)
         else:
@@ -194,7 +194,8 @@ class BridgeFlow:
         stream = flow.response.stream if flow.response else None
         bridged = _bridged.get(flow)
         if bridged is not None and bridged.keeping is not None and isinstance(stream, BridgeStream):
-            kept = bridged.keeping.kept(stream.reply.response, stream.reply.writer.cuts)
+            cuts = await in_slices(stream.reply.writer.writing_cuts(), None)
+            kept = bridged.keeping.kept(stream.reply.response, cuts)
             await self._keep(flow, bridged.keeping, kept)
             _running.ended(flow)  # before the client receives its end, and continues it
 
@@ -226,7 +227,8 @@ class BridgeFlow:
             answer = failed("Dragoman could not convert the upstream's reply.")
         _send(answer, response)
         if bridged.keeping is not None and reply.writer.ended and answer.status < 400:
-            cuts = reply.writer.cuts if answer.stream else b""
+            writing = reply.writer.writing_cuts()
+            cuts = await in_slices(writing, None) if answer.stream else b""
             kept = bridged.keeping.kept(reply.response, cuts)
             await self._keep(flow, bridged.keeping, kept)
             if kept is not None:

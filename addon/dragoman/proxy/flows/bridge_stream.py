@@ -23,6 +23,9 @@ from .live_stream import LiveStream, decoded
 
 logger = logging.getLogger(__name__)
 
+SENT_AT_ONCE = 1024 * 1024
+"""Bytes, about, after which other flows run: to pass on more takes mitmproxy its time."""
+_ENDED = object()
 UPSTREAM_END = 0.1
 """Seconds after its terminal event for which a reply waits for the end of the upstream's: of a
 connection on which that comes, another request can be sent.  Hosts that send it do so at once."""
@@ -48,14 +51,19 @@ class BridgeStream(LiveStream):
         waits: bool,
     ) -> None:
         """`labelled`: whether the upstream says that it sends an event stream.  `keeps`: the
-        reply has to be kept before the client receives its end.  `waits`: its end waits
-        until a document has been read (`LiveStream.reading`)."""
+        reply has to be kept before the client receives its end.  `waits`: what takes long
+        is done in `reading`."""
         super().__init__(name, record, heartbeat, decoder)
         self.reply = reply
-        self._keeps = keeps
+        self._events = reply.writer.events
+        self._events.waits, self._events.holds_end = waits, keeps
         self._waits = waits
+        self._reading: Slices[None] | None = None
+        """Of the document."""
         self._read: list[Frame] = []
-        """The frames made of the document."""
+        """Frames that are sent next."""
+        self._size = 0
+        """Bytes of these."""
         self._over = False
         self._pipeline = BridgePipeline(reply, repair, labelled=labelled, max_document=MAX_REPLY)
 
@@ -90,25 +98,56 @@ class BridgeStream(LiveStream):
     def cancel(self) -> None:
         """End the reply now; `http_stream` sends the end, and ends the upstream's part."""
         self.cancelled = self.cancelled or not self.reply.writer.ended
-        self._held += joined(self.reply.cancel())
+        self._take(self.reply.cancel())
+
+    @property
+    def unread(self) -> bool:
+        document = self._document is not None or self._reading is not None
+        return document or self._events.has_more or bool(self._read)
 
     def reading(self) -> Slices[None]:
-        document, self._document = self._document, None
+        if self._document is not None and not self.reply.writer.ended:
+            self._reading = self._pipeline.reading_document(self._document, self._take)
+        self._document = None
         try:
-            if document is not None and not self.reply.writer.ended:
-                yield from self._pipeline.reading_document(document, self._read.extend)
+            while self._step() and self._size < SENT_AT_ONCE:
+                yield
         except Exception:
             logger.exception("%s: the bridge failed", self._name)
+            self._reading = None
             self._fail(self._read, "Dragoman could not convert the upstream's reply.")
 
+    def _take(self, frames: list[Frame]) -> None:
+        self._read += frames
+        self._size += sum(len(frame.raw) for frame in frames)
+
+    def _step(self) -> bool:
+        """Read or write a little; returns whether there is more."""
+        if self._reading is None:
+            self._events.step()
+            self._take(self._events.written())
+        elif next(self._reading, _ENDED) is _ENDED:
+            self._reading = None
+        return self._reading is not None or self._events.has_more
+
     def what_was_read(self) -> bytes:
-        out, self._read = self._read, []
-        if self.cancelled:  # its end is in `_held` already, and has not been sent
-            self._held = joined(out) + self._held
-            return b""
-        sent = self._leaving(out)
+        sent = self._leaving([])
+        self._sent_at = time.monotonic()
         self._record.left(sent)
         return sent
+
+    def leave(self) -> None:
+        self._document = self._reading = None
+        self._read.clear()
+        self._events.clear()
+
+    @property
+    def unkept(self) -> bool:
+        return bool(self._events.end)
+
+    def end(self) -> bytes:
+        self._events.release_end()
+        return self._recorded(self._leaving(self._events.drain()))
 
     def opening(self) -> bytes:
         self.began = True
@@ -134,19 +173,12 @@ class BridgeStream(LiveStream):
         return self._recorded(self._leaving(out))
 
     def _leaving(self, out: list[Frame]) -> bytes:
-        """What is sent of `out`: not the end of a reply that is to be kept first."""
+        """`out`, after what is sent before it."""
         if self.reply.writer.ended and not self._over:
             self._over = True
             self.ends_at = time.monotonic() + UPSTREAM_END
-        if not self._keeps:
-            # The end of a cancelled reply, which nothing else sends then.
-            end, self._held = self._held, b""
-            return end + joined(out)
-        if out and self.reply.writer.end_frames:
-            begins = len(out) - self.reply.writer.end_frames
-            self._held += joined(out[begins:])
-            out = out[:begins]
-        return joined(out)
+        before, self._read, self._size = self._read, [], 0
+        return joined(before + out) if before else joined(out)
 
     def _written(self, write: Callable[[], list[Frame]]) -> bytes:
         out: list[Frame] = []
@@ -162,4 +194,4 @@ class BridgeStream(LiveStream):
             out += self._pipeline.fail(message)
         except Exception:
             logger.exception("%s: not even the failure could be sent", self._name)
-            out += self._pipeline.leaving()
+            out += self.reply.drain()

@@ -9,7 +9,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,7 +111,7 @@ class _ClientRequest:
     """The body as the client sent it, decoded."""
     body: object
     """What is converted."""
-    earlier: Sequence[dict[str, Any]] | None = None
+    earlier: list[dict[str, Any]] | None = None
     """The items before its own input; None if responses are not kept."""
     shown: Any = None
     """The request as the response echoes it, if that is another."""
@@ -142,13 +142,13 @@ async def _read_request(
         keeping = None
         if body.get("store") is not False and not is_replayed(flow):
             archive.warn_of_nobody(request)
-            keeping = SaveContext(asker, plain, earlier)
+            keeping = SaveContext(asker, plain, replace(earlier, items=[]))
         whole = await in_slices(with_references(body, earlier.references), flow)
         return _ClientRequest(plain, whole, earlier.items, body, keeping)
     *before, kept = await archive.chain(asker, address.response_id)
     outputs = await in_slices(submitted(body, kept), flow)
     stream = {"stream": body.get("stream") is True}
-    earlier = Continuation((), kept.before, kept.references, tuple(kept.inherited))
+    earlier = Continuation([], kept.before, kept.references, tuple(kept.inherited))
     said = await in_slices(continuing([], before, {}), flow)
     answered = await in_slices(kept.asking(), flow) | stream
     without_input = {name: value for name, value in answered.items() if name != "input"}
@@ -207,7 +207,7 @@ async def replaying(
     whoever has edited it; the reply is converted as `client` asked, and not kept.  Raises
     `Refused`, `NotJson`, `ClientLeft`."""
     body = without_stored(await in_slices(_formed(client.resumes or client.body, evidence), flow))
-    asked = _ClientRequest(client.body, body, (), body)
+    asked = _ClientRequest(client.body, body, [], body)
     sent = await in_slices(_converted(asked, settings, evidence), flow)
     tools = declared((await in_slices(asking(flow), flow)).tools)
     chosen = _dialect(client.dialect, flow.request)
@@ -244,6 +244,7 @@ def _converted(
     body = yield from writing(chat)
     tools = yield from DeclaredTools.reading(conversion.declaring)
     yield from emptied(chat["messages"])
+    yield from emptied(asked.earlier or [])
     for request in (asked.body, asked.shown):
         if isinstance(request, dict) and isinstance(items := request.get("input"), list):
             yield from emptied(items)

@@ -41,8 +41,7 @@ class LiveStream(ABC):
         self._heartbeat = heartbeat
         self._decoder = decoder
         self._document: bytes | None = None
-        self._held = b""
-        """The end of a reply that has to be kept before it is sent."""
+        """The whole reply, where that is no event stream: to be read."""
         self._sent_at = time.monotonic()
         self.timer: RequestWakeup | None = None
         """What wakes `http_stream` to look after this stream."""
@@ -81,22 +80,30 @@ class LiveStream(ABC):
         return b""
 
     @property
+    @abstractmethod
     def unread(self) -> bool:
-        """Whether the whole reply is a document, which has to be read: `reading`."""
-        return self._document is not None
+        """Whether there is work in slices before anything else can be sent: `reading`."""
 
     @abstractmethod
     def reading(self) -> Slices[None]:
-        """Read the document."""
+        """Read a document, or write what takes long: as much as is sent at once."""
 
     @abstractmethod
     def what_was_read(self) -> bytes:
-        """The reply made of the document."""
+        """What `reading` made, which is sent now."""
 
+    @abstractmethod
+    def leave(self) -> None:
+        """The client has left: what is `unread` is not wanted."""
+
+    @property
+    @abstractmethod
+    def unkept(self) -> bool:
+        """Whether there is an end of the reply that has to be kept before it is sent."""
+
+    @abstractmethod
     def end(self) -> bytes:
-        """The end of a reply that has to be kept before it is sent; returned once."""
-        held, self._held = self._held, b""
-        return self._recorded(held) if held else b""
+        """That end, or as much of it as is sent at once; the rest is `unread`."""
 
     @property
     def due(self) -> float | None:

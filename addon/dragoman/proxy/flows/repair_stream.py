@@ -61,6 +61,7 @@ class RepairStream(LiveStream):
         )
         self._whole = whole
         self._waits = waits
+        self._held = b""
         self._read = b""
         """The reply made of the document."""
         self._turns = turns
@@ -116,6 +117,21 @@ class RepairStream(LiveStream):
             logger.exception("%s: repair failed at the end of a broken stream", self._name)
             out = self._released(self._pipeline.fall_back_broken(message))
         return self._recorded(out)
+
+    @property
+    def unread(self) -> bool:
+        return self._document is not None
+
+    def leave(self) -> None:
+        self._document = None
+
+    @property
+    def unkept(self) -> bool:
+        return bool(self._held)
+
+    def end(self) -> bytes:
+        held, self._held = self._held, b""
+        return self._recorded(held)
 
     def reading(self) -> Slices[None]:
         document, self._document = self._document or b"", None

@@ -5,7 +5,8 @@ when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
 * it ends a reply that is complete, although its upstream's is not;
-* it has a document read, and a response kept, before the client receives its end;
+* it has a document read, what is long written, and a response kept, before the client
+  receives its end;
 * it ends a reply that is cancelled;
 * after the upstream's connection has broken, or been silent for too long, it sends the rest
   of the reply, and ends it or breaks it off;
@@ -110,7 +111,8 @@ class Interpreter(Protocol):
 
 @dataclass
 class DragomanReadHook(commands.StartHook):
-    """A document has come where a stream was expected: time to read it."""
+    """A document has come where a stream was expected, or what is sent next takes long to write:
+    time to do a part of it."""
 
     flow: http.HTTPFlow
 
@@ -196,8 +198,8 @@ class Stream(HttpStream):
             yield from self._end_upstream("The client has cancelled this response.")
             yield from self.send_response(already_streamed=True)
             return
-        if live is not None and (end := live.end()):
-            yield from self._keep_and_send(end)
+        if live is not None:
+            yield from self._rest(live)
         if live is not None and live.ends_at is not None and live.ends_at <= time.monotonic():
             yield from self._send(live.conclusion())
             yield from self._end_upstream("The reply is complete.")
@@ -258,8 +260,7 @@ class Stream(HttpStream):
             # Asked once: mitmproxy copies the value of an option each time.  Version 11 has none.
             self._stores = getattr(self.context.options, "store_streamed_bodies", False)
             yield from self._send(live.opening())
-            if end := live.end():
-                yield from self._keep_and_send(end)
+            yield from self._rest(live)
             yield from self._wait()
 
     def _piece(self, live: LiveStream, event: ResponseData) -> layer.CommandGenerator[None]:
@@ -269,26 +270,31 @@ class Stream(HttpStream):
                 self.response_body_buf += chunk
             yield SendHttp(ResponseData(self.stream_id, chunk), self.context.client)
         self._received_at = time.monotonic()
-        if end := live.end():
-            yield from self._keep_and_send(end)
+        if live.unread or live.unkept:
+            yield from self._rest(live)
         if live.broken:
             yield from self._end_upstream(live.broken)
             yield from self._break(live.broken)
         elif live.ends_at is not None:
             yield from self._wait()
 
-    def _keep_and_send(self, end: bytes) -> layer.CommandGenerator[None]:
-        yield DragomanKeepHook(self.flow)
-        yield from self._send(end)
+    def _rest(self, live: LiveStream) -> layer.CommandGenerator[None]:
+        """Send what is written in slices, and the end once it has been kept."""
+        while True:
+            if live.unread:
+                yield DragomanReadHook(self.flow)
+                yield from self._send(live.what_was_read())
+            elif live.unkept:
+                yield DragomanKeepHook(self.flow)
+                yield from self._send(live.end())
+            else:
+                return
 
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
         """As its parent does, after the end of the reply, unless that is to break off."""
         live = self.live if already_streamed else None
-        if live is not None and live.unread:
-            yield DragomanReadHook(self.flow)
-            yield from self._send(live.what_was_read())
-        if live is not None and (end := live.end()):
-            yield from self._keep_and_send(end)
+        if live is not None:
+            yield from self._rest(live)
         if live is not None and live.broken:
             yield from self._break(live.broken)
             return

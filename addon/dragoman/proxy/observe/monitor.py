@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import replace
 
 from mitmproxy import http
+from mitmproxy.net.http.url import hostport
 
 from ...inspect.exchange import Job
 from ...inspect.headline import headline
@@ -133,7 +134,7 @@ class FlowMonitor:
             logger.exception("%s: what was done could not be shown", name_of(flow))
         finally:
             if flow.response and isinstance(flow.response.stream, LiveStream | WatchedStream):
-                # mitmweb keeps flows; they need not keep all that worked on them.
+                # A flow that is kept need not keep the stages that worked on it.
                 flow.response.stream = True
 
     @staticmethod
@@ -181,7 +182,7 @@ class FlowMonitor:
         response = flow.response
         if flow.error or response is None or not 200 <= response.status_code < 300:
             return
-        host = flow.request.pretty_host
+        host = host_of(flow.request)
         if seen.parsed:
             self._unread.pop(host, None)
         elif record.is_cut:
@@ -228,7 +229,7 @@ def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> S
     turn = figures_of(record.tools, record.evidence, seen, record.outcome)
     return Summary(
         job=record.job,
-        host=flow.request.pretty_host,
+        host=host_of(flow.request),
         model=record.model,
         streamed=record.streamed,
         outcome=record.outcome,
@@ -244,7 +245,12 @@ def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> S
     )
 
 
+def host_of(request: http.Request) -> str:
+    """With its port, unless that is its scheme's own: one machine may run several engines."""
+    return hostport(request.scheme, request.pretty_host, request.port)
+
+
 def name_of(flow: http.HTTPFlow) -> str:
     """The flow in the log: in one line, without its query, which may hold a key."""
-    name = f"{flow.request.pretty_host}{flow.request.path[:MAX_NAME].partition('?')[0]}"
+    name = f"{host_of(flow.request)}{flow.request.path[:MAX_NAME].partition('?')[0]}"
     return printable(name, MAX_NAME)

@@ -233,9 +233,6 @@ class FlowRecorder:
         if (kept := self._client.kept) and flow.response is not None:
             # Not `content`, whose setter would change headers that have been sent.
             flow.response.data.content = kept
-        if self.streamed and flow.response is not None:
-            # A flow that is kept, or waits for the collector, need not keep the stages.
-            flow.response.stream = True
 
     @property
     def _asked(self) -> dict[str, Any]:

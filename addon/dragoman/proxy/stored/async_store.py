@@ -25,7 +25,7 @@ from ...stored.continuation import (
     referring,
     response_ids_of,
 )
-from ...stored.conversations import Conversation, Conversations
+from ...stored.conversations import MAX_BYTES, Conversation, Conversations
 from ...stored.save_context import owner
 from ...stored.store import Parts, Store, StoreError
 from ...stored.stored_response import StoredResponse, Unreadable, parts_of
@@ -33,6 +33,7 @@ from ...stored.turn_reasoning import Remembered, TurnNames
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ...wire.slices import Slices
+from ..observe.monitor import host_of
 from ..response_owner import is_anonymous
 from ..run_slices import in_slices
 from .open_store import open_store, place_of
@@ -113,7 +114,7 @@ class AsyncStore:
             logger.warning(
                 "%s: responses are kept for requests without any credential: whoever asks this "
                 "host without one can read them, go on from them and delete them.",
-                request.pretty_host,
+                host_of(request),
             )
 
     async def get(
@@ -158,40 +159,43 @@ class AsyncStore:
     async def earlier(self, asker: bytes, body: Json, flow: http.HTTPFlow) -> Continuation:
         """What the request of a flow continues. Raises `Refused`, `StoreError` and `ClientLeft`."""
         previous = previous_id(body)
-        chain, before = [], Conversation()
+        chain, before, said = [], None, list[Json]()
         if previous:
             chain = [await self.one(asker, previous, previous=True, whole=False)]
-            before = await self._before(asker, chain[0], flow)
+            before, said = await self._before(asker, chain[0], flow)
         references = await in_slices(referring(body), flow)
         ids = sorted({response_id for _, response_id, _, _ in references})
         found = await self.get(asker, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
-        earlier = await in_slices(continuing(references, chain, others, before.items), flow)
-        if previous:
-            said = Conversation(earlier.items, before.size + chain[0].size)
-            self._ready.add(asker, earlier.before, said)
+        earlier = await in_slices(continuing(references, chain, others, said), flow)
+        if before is not None:
+            added = earlier.items[len(said) :]
+            ready = await in_slices(before.continued(added), flow)
+            self._ready.add(asker, earlier.before, ready)
         return earlier
 
     async def _before(
         self, asker: bytes, kept: StoredResponse, flow: http.HTTPFlow
-    ) -> Conversation:
-        """The conversation before this response. Raises `Refused`, `StoreError` and
-        `ClientLeft`."""
+    ) -> tuple[Conversation | None, list[Json]]:
+        """The conversation before this response, unless it is too large to be kept ready, and its
+        items. Raises `Refused`, `StoreError` and `ClientLeft`."""
         ids, now = kept.before, time.time()
         if not ids:
-            return Conversation()
+            return Conversation(), []
         ready = self._ready.find(asker, ids)
         if ready is not None:
             there = await self._run(asker, lambda store, owner: store.count(owner, ids, now))
             if there == len(ids):
-                return ready
+                return ready, await in_slices(ready.listing(), flow)
 
         items: list[Json] = []
         size = 0
         async for found in self._each(asker, ids):
             items += await in_slices(found.listing(), flow)
             size += found.size
-        return Conversation(items, size)
+        if size > MAX_BYTES:
+            return None, items
+        return await in_slices(Conversation().continued(items), flow), items
 
     async def keep(self, asker: bytes, kept: StoredResponse) -> None:
         """Safe when this returns.  Raises `StoreError`."""

@@ -23,14 +23,12 @@ class _Entry:
     used: float
     blob: bytes
     parts: tuple[str, ...]
-    """The digests of its own."""
 
 
 @dataclass(slots=True)
 class _Part:
     blob: bytes
     uses: int = 0
-    """How many entries have it."""
 
 
 @dataclass(slots=True)
@@ -42,8 +40,6 @@ class _Owner:
 
 
 class Memory:
-    """A `Store` that ends with its process."""
-
     def __init__(self, bounds: Limits) -> None:
         self._bounds = bounds
         self._secret = secrets.token_bytes(32)

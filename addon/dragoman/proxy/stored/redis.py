@@ -33,8 +33,6 @@ return redis.call('DEL', KEYS[1], KEYS[2])
 
 
 class Redis:
-    """A `Store` in a Redis."""
-
     def __init__(self, url: str, bounds: Limits) -> None:
         """Does not connect. Raises `StoreError` without redis-py, or for an invalid URL."""
         try:
@@ -111,19 +109,16 @@ class Redis:
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
         del now
-        if not ids:
-            return []
-        with self._errors():
-            found: list[bytes | None] = self._client.mget([_key(owner, name) for name in ids])
-        return found
+        return self._values([_key(owner, name) for name in ids])
 
     def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
-        if not digests:
+        return self._values([_part_keys(owner, digest)[0] for digest in digests])
+
+    def _values(self, keys: list[bytes]) -> list[bytes | None]:
+        if not keys:
             return []
         with self._errors():
-            found: list[bytes | None] = self._client.mget(
-                [_part_keys(owner, digest)[0] for digest in digests]
-            )
+            found: list[bytes | None] = self._client.mget(keys)
         return found
 
     def count(self, owner: str, ids: Sequence[str], now: float) -> int:

@@ -36,8 +36,6 @@ SPARE_PAGES, VACUUMED_PAGES = 1024, 64
 
 
 class Sqlite:
-    """A `Store` in a file."""
-
     def __init__(self, path: Path, bounds: Limits) -> None:
         """Makes the file and its folder if needed, for the user alone. Raises `StoreError` if that
         fails, or if the file is something else."""

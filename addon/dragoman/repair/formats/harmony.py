@@ -8,9 +8,9 @@
     <|channel|>final<|message|>the answer<|return|>
 
 A header with a recipient is that of a call; one of the channel ``analysis`` that of thoughts.
-One of ``commentary`` before a JSON object is that of a call without a name.  Any other is
-dropped, and what follows is text.  The tokens that end a message are stop tokens, which hosts
-leave out; where they leak they are dropped.
+One of ``commentary`` before a JSON object is that of a call without a name, if one tool declares
+what is in it.  Any other is dropped, and what follows is text.  The tokens that end a message are
+stop tokens, which hosts leave out; where they leak they are dropped.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class HarmonyParser(LeakParser):
             if first is None and not self._ended:
                 return False
             if first is not None and first[0] == "{":
-                return self._begin_call(Header(None, "", form="no recipient"), end.end())
+                header = Header(None, "", form="no recipient", doubtful=True)
+                return self._begin_call(header, end.end())
         self._events.append(Dropped("header of a message"))
         self._in_head = False
         if found["channel"] != "analysis":

@@ -117,7 +117,7 @@ class JsonArguments(CallArguments):
             self._end_at(marker)
         return True
 
-    def finish(self) -> None:
+    def finish(self, *, whole: bool = True) -> None:  # noqa: ARG002
         if self._quoted_at is not None:
             self._quoted_marker_was_real()
             return
@@ -266,7 +266,7 @@ class StringArguments(CallArguments):
             return True
         return False
 
-    def finish(self) -> None:
+    def finish(self, *, whole: bool = True) -> None:  # noqa: ARG002
         self._at = len(self._buffer)
         self._end(cut=True)
 
@@ -299,6 +299,8 @@ class ControlCharacters:
 
     def escaped(self, text: str) -> str:
         """The next piece, with control characters in strings escaped."""
+        if not self._escaped and text.isprintable() and '"' not in text and "\\" not in text:
+            return text  # as nearly all are
         if self._escaped and text:
             self._escaped = False
             return text[0] + self.escaped(text[1:])

@@ -2,7 +2,8 @@
 
 The members come in any order, and the arguments leave as they arrive as soon as the name is
 known.  ``parameters`` are arguments, too, and some models write either as a JSON string.  The
-objects come one after the other or in a list; some models double their outer braces.
+objects come one after the other or in a list; some models double their outer braces, or write
+``{"type": "function", "function": {…}}`` as the API does.
 """
 
 from __future__ import annotations
@@ -71,6 +72,9 @@ class JsonCallsParser(LeakParser):
         value = self._buffer[self._at]
         if found["key"] == "name" and self._header is None:
             self._read = self._read_name
+        elif found["key"] == "function" and value == "{" and self._header is None:
+            self._doubled = True
+            self._at += 1
         elif found["key"] in ("arguments", "parameters") and not self._called and value in '{["':
             self._called = True
             self._read_arguments(value)
@@ -135,6 +139,10 @@ class JsonCallsParser(LeakParser):
         """What follows an object."""
         if found := _BETWEEN.match(self._buffer, self._at):
             what = found["what"]
+            if what == "," and self._doubled:
+                self._doubled = False
+                self._read = self._read_member
+                return True
             if (what == "{" and self.closer) or (what == "," and self._in_list):
                 self._at += 0 if what == "{" else found.end() - self._at
                 self._in_head = True

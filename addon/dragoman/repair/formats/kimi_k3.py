@@ -35,12 +35,12 @@ _CHANNELS = {
 _KINDS = _NAMED | _CHANNELS
 _WORDS = "|".join(_KINDS)
 _ATTRIBUTE = re.compile(r'([a-z]+)\s*=\s*"([^"]*)"')
-_ATTRIBUTES = r'(?:\s{1,9}[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}")'
+_ATTRIBUTES = r'(?:\s{1,9}[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}"){1,4}(?!\s{10})'
 _NEXT = r"(?=\s*<\|(?:open|close)\|>)"
 _SEP = rf"\s*(?:<\|sep\|>|{_NEXT}|(?=\s*call\s+[a-z]+\s*=))"
 """The end of a channel's marker; it may be lost before another marker, or a call's name."""
-_OPENS = rf"(?P<named>{'|'.join(_NAMED)})(?P<attributes>{_ATTRIBUTES}{{1,4}})\s*<\|sep\|>"
-_CHANNEL = rf"<\|open\|>\s*(?P<channel>{'|'.join(_CHANNELS)}){_ATTRIBUTES}{{0,4}}{_SEP}"
+_OPENS = rf"(?P<named>{'|'.join(_NAMED)})(?P<attributes>{_ATTRIBUTES})\s*<\|sep\|>"
+_CHANNEL = rf"<\|open\|>\s*(?P<channel>{'|'.join(_CHANNELS)})(?:{_ATTRIBUTES})?{_SEP}"
 _CLOSES = rf"(?P<closes>{_WORDS})(?:\s*(?:{_WORDS}))*\s*(?:<\|sep\|>|{_NEXT})"
 _IN_TEXT = re.compile(
     rf"<\|open\|>\s*{_OPENS}|{_CHANNEL}|<\|close\|>\s*{_CLOSES}|<\|(?P<other>end_of_msg|sep)\|>"

@@ -137,8 +137,8 @@ class CallArguments:
         """Decide as much as can be; False if more text is needed."""
         raise NotImplementedError
 
-    def finish(self) -> None:
-        """The text has ended: decide the rest."""
+    def finish(self, *, whole: bool = True) -> None:
+        """The text has ended, and if it is not `whole`, was cut: decide the rest."""
         raise NotImplementedError
 
     def take(self) -> Sequence[Arguments | NoJson | CallEnd | Dropped]:
@@ -175,7 +175,7 @@ class LeakParser:
         self._at = 0
         """Before this position in the buffer everything has become an event."""
         self._events: deque[ParseEvent] = deque()
-        self._ended = False
+        self._ended = self._whole = False
         self._is_over = False
         self._arguments: CallArguments | None = None
 
@@ -250,9 +250,15 @@ class LeakParser:
             self._finish()
         return self._events.popleft() if self._events else None
 
-    def end(self) -> None:
-        """The text has ended: `next` gives what was held back, and ends an open call."""
-        self._ended = True
+    def release(self) -> None:
+        """The reply has broken off: `next` gives all that was decided."""
+        if self._arguments is not None:
+            LeakParser._take_arguments(self, self._arguments)
+
+    def end(self, *, whole: bool = True) -> None:
+        """The text has ended, and if it is not `whole`, was cut: `next` gives what was held
+        back, and ends an open call."""
+        self._ended, self._whole = True, whole
 
     @property
     def _read(self) -> Callable[[], bool]:
@@ -274,11 +280,14 @@ class LeakParser:
     def _finish(self) -> None:
         """The text has ended, and what has come decides nothing more."""
         if self._arguments is not None:
-            self._arguments.finish()
+            self._arguments.finish(whole=self._whole)
             self._take_arguments(self._arguments)
         elif self._in_head:
             self._refuse()
         else:
+            if self.rest.lstrip().startswith("</"):
+                self._events.append(Dropped("unfinished marker"))
+                self._at = len(self._buffer)
             self._is_over = True
 
     def _take_arguments(self, arguments: CallArguments) -> None:

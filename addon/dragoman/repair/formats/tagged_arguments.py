@@ -5,9 +5,12 @@ well, and a call ends where anything but an argument follows a value.
 
 A value may also quote a call.  So a tag in a value that opens something, and does not end the
 value, is text, and so is the tag that closes it.  As closing tags may be missing, such a closing
-tag, and the tag of a call at the start of a line, are in doubt: the text from there on is held
-until a later tag decides.  If that is the value's own closing tag, all before it was text; if it
-can only end the call of the value, the first tag in doubt had ended the value.
+tag, and the tag of a call, or of an argument that the tool has not, at the start of a line, are
+in doubt: the text from there on is held until a later tag decides.  If that is the value's own
+closing tag, all before it was text; if it can only end the call of the value, the first tag in
+doubt had ended the value.  A value may also quote a closing tag alone.  So its own is in doubt if
+text follows, and that of its call or section without its own: unless the value's own follows, it
+was real.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class TaggedArguments(CallArguments):
 
     @property
     def complete(self) -> bool:
-        return self._typed.begun and not self._typed.in_value
+        return self._typed.begun and (self._quoted.closes or not self._typed.in_value)
 
     @property
     def held(self) -> Held:
@@ -78,7 +81,8 @@ class TaggedArguments(CallArguments):
         if self._syntax.may_begin_in(text):
             return None
         given = self._typed.takes(text)
-        self._quoted.before = text[-1:] if given is not None else self._quoted.before
+        if given is not None:
+            self._quoted.gave(text)
         return given
 
     def take(self) -> list[Arguments | Dropped | CallEnd]:
@@ -87,9 +91,9 @@ class TaggedArguments(CallArguments):
     def step(self) -> bool:
         return self._step_value() if self._typed.in_value else self._step_between()
 
-    def finish(self) -> None:
+    def finish(self, *, whole: bool = True) -> None:
         self._ended = True
-        while not self.over and (self.step() or self._ends_in_doubt()):
+        while not self.over and (self.step() or (whole and self._ends_in_doubt())):
             pass
         if self.over:
             return
@@ -102,7 +106,8 @@ class TaggedArguments(CallArguments):
             self._typed.drop("unfinished marker")
         self._at = len(self._buffer)
         more = half and not self._syntax.closing.match(half)
-        self._end(cut=bool(more) or not self.complete, unclosed=True)
+        cut = bool(more) or self._typed.in_value or not self._typed.begun
+        self._end(cut=cut, unclosed=True)
 
     def _end(self, *, cut: bool = False, unclosed: bool = False) -> None:
         self._typed.end(cut=cut, unclosed=unclosed)
@@ -116,11 +121,11 @@ class TaggedArguments(CallArguments):
 
     def _step_between(self) -> bool:
         found = NOT_BLANK.search(self._buffer, self._at)
-        if found is None:
-            if len(self._buffer) - self._at <= BLANK_LIMIT:
-                return False
+        if (found.start() if found else len(self._buffer)) - self._at > BLANK_LIMIT:
             self._end()
             return True
+        if found is None:
+            return False
         match = self._syntax.tag.match(self._buffer, found.start())
         if match is not None:
             self._on_tag(self._syntax.read(match))
@@ -148,10 +153,11 @@ class TaggedArguments(CallArguments):
     def _step_value(self) -> bool:
         start, syntax, quoted = self._at, self._syntax, self._quoted
         at = start + quoted.seen
-        while (match := syntax.in_value.search(self._buffer, at)) is not None:
+        quoted.waits = False
+        while not quoted.waits and (match := syntax.in_value.search(self._buffer, at)):
             quoted.holds(self._buffer, self._at, at, match.start())
             tag = syntax.read(match)
-            verdict = self._verdict(tag)
+            verdict = Verdict.ENDED if quoted.overdue else self._verdict(tag)
             if verdict is Verdict.ENDED:
                 self._end_value_in_doubt()
                 return True
@@ -162,15 +168,18 @@ class TaggedArguments(CallArguments):
             if verdict is Verdict.DOUBT and not quoted.in_doubt:
                 self._give(match.start())
                 quoted.in_doubt = True
-            at = match.end()
-        end = len(self._buffer) - syntax.unfinished(self._buffer[at:])
+            quoted.waits = verdict is Verdict.WAITS
+            at = match.start() if quoted.waits else match.end()
+        end = at if quoted.waits else len(self._buffer) - syntax.unfinished(self._buffer[at:])
         if not quoted.holds(self._buffer, self._at, at, end):
             self._give(end)
-        return self._at > start
+        if quoted.overdue:
+            self._end_value_in_doubt()
+        return self._at > start or quoted.overdue
 
     def _ends_in_doubt(self) -> bool:
         """Whether the value ended at the tag from which on text is held."""
-        if self._in_section or not self._quoted.ended:
+        if not self._quoted.ended or (self._in_section and not self._quoted.closing):
             return False
         self._end_value_in_doubt()
         return True
@@ -194,9 +203,10 @@ class TaggedArguments(CallArguments):
 
     def _give(self, end: int) -> None:
         if self._at < end:
-            self._typed.text(self._buffer[self._at : end])
+            text = self._buffer[self._at : end]
+            self._typed.text(text)
+            self._quoted.gave(text)
             self._at = end
-            self._quoted.before = self._buffer[end - 1]
 
     def _verdict(self, tag: Tag) -> Verdict:
         level = _LEVELS.get(tag.kind)
@@ -204,17 +214,45 @@ class TaggedArguments(CallArguments):
             return Verdict.TEXT
         if not self._syntax.plain:
             return Verdict.TEXT if tag.kind is TagKind.SECTION else Verdict.END
-        opens = tag.kind in _BEGINNINGS
-        return self._quoted.verdict(level, opens=opens, may_end=opens and self._may_end(tag))
+        follows = self._text_follows(tag.end) if tag.kind is TagKind.ARGUMENT_END else False
+        if follows is None:
+            return Verdict.WAITS
+        opening = self._opening(tag) if tag.kind in _BEGINNINGS else None
+        return self._quoted.verdict(level, opening, text_follows=follows)
 
-    def _may_end(self, tag: Tag) -> bool:
-        """Whether the value may end where this tag opens something."""
+    def _text_follows(self, at: int) -> bool | None:
+        """Whether anything but a tag, or the end, follows there; None if that is not known."""
+        found = NOT_BLANK.search(self._buffer, at)
+        end = found.start() if found else len(self._buffer)
+        if end - at > BLANK_LIMIT or (found and self._syntax.tag.match(self._buffer, end)):
+            return False
+        rest = self._buffer[end : end + TAG_LIMIT + 1]
+        if not rest or (len(rest) <= TAG_LIMIT and self._syntax.so_far.match(rest)):
+            return False if self._ended else None
+        return True
+
+    def _opening(self, tag: Tag) -> Verdict:
+        """What a tag that opens something means, but within a call that the value quotes."""
         if tag.kind is TagKind.ARGUMENT:
             declared = self._schema is None or declares(self._schema, tag.name or "")
-            return declared and not self._typed.has(tag.name or "")
-        if tag.name is not None and (tag.kind is TagKind.SECTION or not self._is_tool(tag.name)):
-            return False
-        return self._quoted.begins_line(self._buffer, self._at, tag.start)
+            if declared or self._typed.has(tag.name or ""):
+                return Verdict.TEXT if self._typed.has(tag.name or "") else Verdict.END
+            said = self._quoted.said or not _blank(self._buffer[self._at : tag.start])
+            by_line = self._syntax.trim and self._begins_line(tag)
+            doubt = said and (self._syntax.pairs or by_line)
+        else:
+            named = tag.kind is TagKind.CALL and self._is_tool(tag.name or "")
+            doubt = (tag.name is None or named) and self._begins_line(tag)
+        return Verdict.DOUBT if doubt else Verdict.TEXT
+
+    def _begins_line(self, tag: Tag) -> bool:
+        """Whether a line, or the value, begins with this tag."""
+        before = self._buffer[tag.start - 1] if tag.start > self._at else self._quoted.before
+        return before in ("", "\n")
+
+
+def _blank(text: str) -> bool:
+    return not text or text.isspace()
 
 
 class Verdict(enum.Enum):
@@ -226,6 +264,8 @@ class Verdict(enum.Enum):
     """The value ends here."""
     ENDED = enum.auto()
     """It ended at the first tag that was in doubt."""
+    WAITS = enum.auto()
+    """What follows decides."""
 
 
 class QuotedTags:
@@ -237,35 +277,51 @@ class QuotedTags:
         """Whether the last tag ended a call."""
         self.in_doubt = False
         """Whether text is held, from the first tag in doubt on."""
+        self.closing = False
+        """Whether that was real if no later tag decides."""
+        self.overdue = False
+        """Whether that has been held for too long."""
+        self.waits = False
+        """Whether the next tag waits for what follows it."""
         self.seen = 0
         """Characters of that which were searched."""
         self._tail = ""
         self.before = ""
-        """The last character before the text that is held."""
+        """The last character of the value before the text that is held."""
+        self.said = False
+        """Whether there is more than white space before that."""
 
-    def begins_line(self, text: str, start: int, at: int) -> bool:
-        """Whether a line, or the value, begins at `at`; the text before `start` was given."""
-        return (text[at - 1] if at > start else self.before) in ("", "\n")
+    def gave(self, text: str) -> None:
+        """More of the value, which is not empty, was certain."""
+        self.before = text[-1:]
+        self.said = self.said or not _blank(text)
 
-    def verdict(self, level: int, *, opens: bool, may_end: bool = False) -> Verdict:
-        """What the next tag means; `may_end`: whether the value may end where it opens."""
-        self._closed = not opens and level > ARGUMENT
-        self._tail = ""
-        if opens:
-            may_end = may_end and not any(self._open[CALL:])
-            if may_end and level == ARGUMENT:
+    def verdict(self, level: int, opening: Verdict | None, *, text_follows: bool) -> Verdict:
+        """What the next tag means; `opening`: what it does if it opens something and is not
+        within a call that is quoted."""
+        self._closed = opening is None and level > ARGUMENT
+        tail, self._tail = self._tail, ""
+        if opening is not None:
+            opening = Verdict.TEXT if any(self._open[CALL:]) else opening
+            if opening is Verdict.END:
                 return Verdict.ENDED if self.in_doubt else Verdict.END
             self._open[level] += 1
-            return Verdict.DOUBT if may_end else Verdict.TEXT
+            return opening
         if self._open[level]:
             self._open[level] -= 1
             self._open[:level] = [0] * level
             return Verdict.DOUBT
-        return Verdict.ENDED if self.in_doubt and level > ARGUMENT else Verdict.END
+        if level == ARGUMENT and (not text_follows or (self.in_doubt and not self.closing)):
+            return Verdict.END
+        if level > ARGUMENT and self.in_doubt and not (self.closing and tail):
+            return Verdict.ENDED
+        self.closing = self.closing or not self.in_doubt
+        return Verdict.DOUBT
 
     def holds(self, text: str, start: int, at: int, end: int) -> bool:
         """Whether the text from `start` to `end`, without a tag from `at` on, is held."""
-        self.in_doubt = self.in_doubt and end - start <= QUOTED_LIMIT
+        if end - start > QUOTED_LIMIT:
+            self.overdue = self.in_doubt = self.in_doubt and self.closing
         self.seen = end - start if self.in_doubt else 0
         self._tail += text[at:end].strip() if self.in_doubt else ""
         return self.in_doubt
@@ -273,4 +329,11 @@ class QuotedTags:
     @property
     def ended(self) -> bool:
         """Whether the first tag in doubt was real, if the text ends here."""
-        return self.in_doubt and self._closed and not self._tail
+        return self.in_doubt and (self.closing or (self._closed and not self._tail))
+
+    @property
+    def closes(self) -> bool:
+        """Whether the value has its end, or that of its call, unless text follows."""
+        if self.waits:
+            return not self._open[ARGUMENT]
+        return self.closing and self._closed and not self._tail

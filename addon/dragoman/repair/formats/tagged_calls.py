@@ -124,8 +124,10 @@ class TaggedCalls(LeakParser):
 
     def _read_tag(self) -> bool:
         found = NOT_BLANK.search(self._buffer, self._at)
+        if (found.start() if found else len(self._buffer)) - self._at > BLANK_LIMIT:
+            return self._text_follows()
         if found is None:
-            return len(self._buffer) - self._at > BLANK_LIMIT and self._text_follows()
+            return False
         match = self._syntax.tag.match(self._buffer, found.start())
         if match is not None:
             self._on_tag(self._syntax.read(match))

@@ -64,6 +64,8 @@ class TagSyntax:
     plain: bool = False
     """Whether values may quote such tags: then one that begins something ends a value only if
     its name is declared."""
+    pairs: bool = False
+    """Whether an argument begins with more than one tag, which nobody quotes without the end."""
     trim: bool = False
     """Whether a line end at each side of a value is formatting."""
     arguments: Callable[[object], TypedArguments] = TypedArguments
@@ -103,6 +105,7 @@ def plain_syntax(
         read=read,
         may_begin_in=lambda text: "<" in text,
         plain=True,
+        pairs=not trim,
         trim=trim,
     )
 

@@ -1,22 +1,26 @@
 """Arguments that a format writes one by one, as text: they leave as one JSON object.
 
 A string leaves as it arrives, escaped.  What may have another type is held until its end, or
-until it cannot be JSON any more and so is a string.  The invariant: what is
-given, joined, does not depend on how the text was cut, and is a JSON object, unless the reply
-was cut off inside a value.
+until it cannot be JSON any more and so is a string.  An object that is the only argument, and
+called ``arguments`` or ``input`` though its tool has none of that name, holds the arguments, as
+DeepSeek writes them now and then (and vLLM reads them).  The invariant: what is given, joined,
+does not depend on how the text was cut, and is a JSON object, unless the reply was cut off
+inside a value.
 """
 
 from __future__ import annotations
 
+from ...wire.json_codec import loads
 from ...wire.json_progress import JsonProgress
 from ..events import Arguments, CallEnd, Dropped
-from .protocol import NOTHING_HELD, Held
-from .value_types import PYTHON, STRING, ValueType, json_string, property_of, type_of
+from .protocol import Held
+from .value_types import JSON, PYTHON, STRING, ValueType, json_string, property_of, type_of
 
 VALUE_LIMIT = 1024 * 1024
 """Characters of a value that are held until its type is known; a longer one is a string."""
 _SHORT = 64
 """Characters, most of them blanks, that may be no more than a word such as ``null``."""
+_WRAPPERS = ("arguments", "input")
 MAX_ARGUMENTS = 10_000
 """Arguments of one call; their names are kept, as none may come twice."""
 
@@ -37,6 +41,10 @@ class TypedArguments:
         self._value: _Value | None = None
         self.in_value = False
         """Whether a value has begun that has not ended."""
+        self._wrapper = ""
+        """The name of an argument that may hold all, as JSON text, before its value leaves."""
+        self._wrapped = ""
+        """That value, whole."""
 
     @property
     def begun(self) -> bool:
@@ -48,7 +56,7 @@ class TypedArguments:
     @property
     def held(self) -> Held:
         """See `LeakParser.held`."""
-        return self._value.held if self._value else NOTHING_HELD
+        return self._value.held if self._value else (self._wrapped, [], 0)
 
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         """A value begins.  `kind` is its type if the format gives it (`STRING`; `JSON` for any
@@ -58,11 +66,13 @@ class TypedArguments:
             return
         if kind is None:
             kind = type_of(property_of(self._schema, key), self._schema)
+        if len(self._keys) == 1 and key in _WRAPPERS and self._lacks(key):
+            self._wrapper, kind = self._given.pop(), JSON
         self._value = _Value(kind, trim)
 
     def text(self, text: str) -> None:
         if self._value is not None:
-            self._given.append(self._value.text(text))
+            self._give(self._value.text(text))
 
     def takes(self, text: str) -> str | None:
         """What `text` gives at once, if the open value is a string of which all before has
@@ -74,7 +84,11 @@ class TypedArguments:
         """The open value ends; `implied`: without a tag that says so, so that a line end
         before the next one is formatting.  `name` is that in the tag, if it has one."""
         if self._value is not None:
-            self._given.append(self._value.end(implied=implied))
+            json = self._value.end(implied=implied)
+            if self._wrapper and json.startswith("{"):
+                self._wrapped = json
+            else:
+                self._give(json)
         self._value = None
         self.in_value = False
 
@@ -87,9 +101,10 @@ class TypedArguments:
         """The call ends; `cut`: in the middle of something.  `unclosed`: without its end, so
         that it is cut off if an argument is missing that its tool requires.  What is cut off
         stays without its end, so that nobody takes half a call for a whole."""
+        self._unwrap()
         cut = cut or (unclosed and self._lacks_required())
         if self.in_value:
-            self._given.append(self._value.cut() if self._value else "")
+            self._give(self._value.cut() if self._value else "")
         elif not cut:
             self._given.append("}")
         self._flush()
@@ -107,8 +122,29 @@ class TypedArguments:
         names = required if isinstance(required, list) else []
         return any(isinstance(name, str) and name not in self._keys for name in names)
 
+    def _give(self, json: str) -> None:
+        """More of the open value, or all of what may hold all."""
+        if json:
+            self._given += [self._wrapper, json]
+            self._wrapper = ""
+
+    def _lacks(self, key: str) -> bool:
+        """Whether the tool declares arguments, and none of this name."""
+        declared = self._schema.get("properties") if isinstance(self._schema, dict) else None
+        return isinstance(declared, dict) and bool(declared) and key not in declared
+
+    def _unwrap(self) -> None:
+        """The call has ended: what may hold all arguments does, if the tool declares them."""
+        json, self._wrapped = self._wrapped, ""
+        if json and not any(map(self._lacks, keys := loads(json))):
+            self._keys = set(keys)
+            self._wrapper, json = "", json[1:-1]
+        self._give(json)
+
     def _begin_key(self, key: str) -> bool:
         """Give the name of an argument, unless it is there already."""
+        json, self._wrapped = self._wrapped, ""
+        self._give(json)
         if key in self._keys or len(self._keys) >= MAX_ARGUMENTS:
             self.drop("a second value of an argument")
             return False

@@ -26,6 +26,7 @@ _NAMELESS = re.compile(
     r"(?:\d+|(?:call|chatcmpl|toolu|fc)[-_]?(?:tool[-_])?[0-9A-Za-z]*\d[-0-9A-Za-z_]*|call[-_]\w+"
     r"|[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})?:?\d*\Z"
 )
+_NO_NAMES = frozenset((_FUNCTIONS[:-1], "function"))
 _COLON = re.compile(r"\s*:\s*")
 _LETTER = re.compile(r"[A-Za-z0-9]")
 _AT_END = re.compile(r"[\w.\-()]+:\d+\s*\Z")
@@ -114,7 +115,7 @@ def resolve(header: str, tools: DeclaredTools) -> Resolution:
     if mangled:
         return Resolution(mangled, "mangled header")
     name = (named["name"] if named else header).removeprefix("functions.").strip(".:")
-    if not _LETTER.search(name) or _NAMELESS.match(header):
+    if not _LETTER.search(name) or name in _NO_NAMES or _NAMELESS.match(header):
         return Resolution(None, "header without a name")
     form = form if named else "plain name"
     return Resolution(name, f"{form}, tool not declared" if tools else form, bool(named))
