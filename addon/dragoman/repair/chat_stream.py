@@ -143,7 +143,11 @@ class ChatStreamRepair:
         any."""
         again = bool(self._unread)
         for frame in self._unread.take():
-            self._read(frame)
+            fitting = self._templates.match(frame)
+            if fitting is None:
+                self._read(frame)
+            else:
+                self._read_fitting(frame, *fitting)
         return again
 
     def _continuing(

@@ -16,8 +16,9 @@ from .formats.active import ActiveFormats
 
 LONGEST = 96
 """Characters of a refused text that is kept."""
-_MAX_KEPT = 256
-_MANY_HITS = 256
+_MAX_KEPT = 1024
+_SHORTEST = 4
+"""Characters with which every marker begins."""
 
 
 class RefusedMarkers:
@@ -28,10 +29,11 @@ class RefusedMarkers:
         self._beginnings = formats.beginnings
         self._taken: dict[str, int] = {}
         """Refused texts, each with how many of its characters are text for certain."""
-        self._sizes: list[int] = []
+        self._sizes: dict[str, list[int]] = {}
+        """Their lengths, by their first characters."""
         self._starts: set[str] = set()
         self._hits = 0
-        """How often one of these was found since the last was added."""
+        """How often one of these was found that `_run` does not match."""
         self._run = re.compile("(?!)").match
         """Matches many of them with what is between."""
         self.certain = 0
@@ -45,9 +47,10 @@ class RefusedMarkers:
         """`text` begins with a marker; so many of its first characters are text, whatever
         follows."""
         self._taken[text] = taken
-        self._sizes = sorted({len(each) for each in self._taken})
         self._starts.update(text[:size] for size in range(1, len(text)))
-        self._hits = 0
+        sizes = self._sizes.setdefault(text[:_SHORTEST], [])
+        if len(text) not in sizes:
+            sizes.append(len(text))
 
     def look(self, text: str, at: int = 0) -> tuple[int, bool]:
         """Up to where a text is text for certain, if it is so up to `at`; and whether what comes
@@ -56,7 +59,7 @@ class RefusedMarkers:
             if (run := self._run(text, at)) is not None:
                 at = run.end()
                 continue
-            for size in self._sizes:
+            for size in self._sizes.get(text[at : at + _SHORTEST], ()):
                 if taken := self._taken.get(text[at : at + size]):
                     at += taken
                     self._hit()
@@ -67,9 +70,10 @@ class RefusedMarkers:
         return at, False
 
     def _hit(self) -> None:
-        """After many, no more is likely to be added: then an expression is faster."""
+        """After many, an expression is faster."""
         self._hits += 1
-        if self._hits == _MANY_HITS:
+        if self._hits >= len(self._taken):
+            self._hits = 0
             follow: dict[str, list[str]] = {}
             for text, taken in self._taken.items():
                 follow.setdefault(re.escape(text[:taken]), []).append(re.escape(text[taken:]))

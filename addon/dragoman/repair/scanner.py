@@ -265,11 +265,12 @@ class Scanner:
         if self._look():
             return False
         marker = self._formats.find(self._buffer)
+        unfinished = 0 if marker else self._formats.unfinished(self._buffer)
+        end = marker.start if marker else len(self._buffer) - unfinished
+        if self._formats.begins(self._buffer, 0, end):
+            self._calls.in_vain += 1
+            self._learn(self._buffer)
         if marker is None:
-            end = len(self._buffer) - self._formats.unfinished(self._buffer)
-            if self._formats.begins(self._buffer, 0, end):
-                self._calls.in_vain += 1
-                self._learn(self._buffer)
             if not self._must_wait(self._buffer[:end]):
                 self._text(end)
             return False
