@@ -9,9 +9,10 @@ only what no text to come can make a call is known, so none is lost, however man
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..wire.sse import Frame
+from .events import LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 
 LONGEST = 96
@@ -43,9 +44,24 @@ class RefusedMarkers:
     def full(self) -> bool:
         return len(self._taken) >= _MAX_KEPT
 
-    def add(self, text: str, taken: int) -> None:
-        """`text` begins with a marker; so many of its first characters are text, whatever
-        follows."""
+    def learn(self, scan: Callable[[str], list[ScanEvent]], text: str, size: int) -> None:
+        """Find out how much of a text, which begins with a marker of this size, is needed to
+        refuse it: `scan` gives what becomes of it, piece by piece."""
+        begin = taken = 0
+        for more in (0, 1, 2, 4, 8, 16, LONGEST):
+            end = min(size + more, LONGEST)
+            for event in scan(text[begin:end]):
+                if not isinstance(event, Text | LeftAsText):
+                    return
+                taken += len(event.text) if isinstance(event, Text) else 0
+            if taken:
+                self._add(text[:end], taken)
+            if taken or end >= len(text):
+                return
+            begin = end
+
+    def _add(self, text: str, taken: int) -> None:
+        """So many of the first characters of `text` are text, whatever follows."""
         self._taken[text] = taken
         self._starts.update(text[:size] for size in range(1, len(text)))
         sizes = self._sizes.setdefault(text[:_SHORTEST], [])

@@ -24,7 +24,7 @@ from .events import Dropped, LeftAsText, ScanEvent, Text, joined
 from .formats.active import ActiveFormats
 from .formats.protocol import Held, MarkerMatch
 from .markdown import NOT_QUOTED, MarkdownCode
-from .refused_markers import LONGEST, RefusedMarkers
+from .refused_markers import RefusedMarkers
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
@@ -322,26 +322,14 @@ class Scanner:
             self._ended = False
 
     def _learn(self, text: str, size: int = 1) -> None:
-        """Find out how much of this, which begins with a marker of this size, was needed to
-        refuse it."""
+        """Keep how this goes on, which begins with a marker of this size that was refused."""
         if self._refused is None or self._refused.full:
             return
         probe = Scanner(self._tools, self._rules, self._formats)
         probe._is_probe, probe._fresh = True, False
         probe._calls.begin_is_text |= self._calls.begin_is_text
         probe._calls.in_vain = self._calls.in_vain
-        begin = taken = 0
-        for more in (0, 1, 2, 4, 8, 16, LONGEST):
-            end = min(size + more, LONGEST)
-            for piece in probe.feed(text[begin:end]):
-                if not isinstance(piece, Text | LeftAsText):
-                    return
-                taken += len(piece.text) if isinstance(piece, Text) else 0
-            if taken:
-                self._refused.add(text[:end], taken)
-            if taken or end >= len(text):
-                return
-            begin = end
+        self._refused.learn(probe.feed, text, size)
 
     def _text_before(self, marker: MarkerMatch) -> tuple[str, int]:
         """What is before a marker: the header of a call whose begin marker was stripped;
