@@ -37,12 +37,12 @@ def repaired(reply: bytes, request: object, evidence: Evidence, now: int) -> byt
     return drained(repairing_whole(reply, tools, Policy(), evidence, now))
 
 
-def main(arguments: list[str] | None = None) -> int | str:
+def main() -> int | str:
     """Returns the exit status, or what went wrong."""
     parser = argparse.ArgumentParser(prog="python -m dragoman", description=__doc__.split("\n")[0])
     parser.add_argument("reply", nargs="?", type=Path, help="a recorded reply to repair")
     parser.add_argument("--request", type=Path, help="the request (JSON) that it answers")
-    asked = parser.parse_args(arguments)
+    asked = parser.parse_args()
     if asked.reply is None:
         print(BESIDE if BESIDE.exists() else INSTALLED)
         return 0

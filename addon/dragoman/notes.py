@@ -16,8 +16,7 @@ MAX_KINDS = 200
 """Different notes, and names of calls, of one flow; further ones are counted together."""
 OTHERS = "others"
 REPAIRED = "repaired"
-"""What is noted of each call that was made of text: with its tool, its format, and how its name was
-found."""
+"""What is noted of each call that was made of text."""
 
 
 def printable(text: str, limit: int = MAX_DETAIL) -> str:
@@ -33,6 +32,8 @@ class Evidence:
 
     calls: Counter[str] = field(default_factory=Counter)
     """Tool calls that repair made, by tool name."""
+    forms: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The same by their format, and how their name was found."""
     refused: int = 0
     """Those whose arguments are no JSON, or such as the schema of their tool refuses."""
     notes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -47,8 +48,11 @@ class Evidence:
             key = key[0], OTHERS
         self.notes[key] += count
 
-    def call(self, name: str) -> None:
-        """Record a tool call that repair has made."""
+    def call(self, name: str, leaked_as: str, form: str) -> None:
+        """Record a tool call that repair has made of text of a format; `form` says how its name
+        was found."""
+        self.note(REPAIRED, f"{name} ({leaked_as}, {form})")
+        self.forms[leaked_as, form] += 1
         name = printable(name)
         if name not in self.calls and len(self.calls) >= MAX_KINDS:
             name = OTHERS

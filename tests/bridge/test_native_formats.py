@@ -16,7 +16,7 @@ from tests.repair.streams import read
 
 from .hosts import HOSTS, OPENAI
 from .native_grammar import check_native
-from .test_native_stream import cut, repaired
+from .test_stream_repair import cut, repaired
 
 Json = dict[str, Any]
 ELSEWHERE = (

@@ -23,7 +23,9 @@ from tests.repair.test_told_back import MODELS, cuts, every_document
 from tests.repair.turns import REQUEST
 
 from .grammar import check
-from .replying import feed_body, new_reply
+from .replying import call, calls, ended, feed_body, new_reply, text
+from .replying import chunk as chat_chunk
+from .replying import sse as chat_sse
 
 STREAMS = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exists()]
 LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")
@@ -44,6 +46,43 @@ def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path) -> None:
         for begin in range(0, len(stream), size):
             frames += pipeline.feed(stream[begin : begin + size])
         assert frames + pipeline.close() == whole, size
+
+
+def test_deltas_that_come_in_one_read_are_written_one_by_one() -> None:
+    words = [
+        "a",
+        " ",
+        '"',
+        "\\",
+        "",
+        "\U0001f600",
+        "\ud83d",
+        "\n",
+        "<b>",
+        "</think>",
+        "x" * 5000,
+        "z",
+    ]
+    head = calls(call(0, "", name="echo", call_id="c0"))
+    values = [
+        *(chat_chunk({"reasoning": word, "reasoning_content": word}) for word in words),
+        *map(text, words),
+        *(head, *(calls(call(0, part)) for part in ['{"', "q", '":"', *"some", "", '"}', " "])),
+        *(calls(call(1, part, name=name)) for part, name in [("{", "exec"), *[('"', None)] * 5]),
+        *map(text, words),
+        *ended("tool_calls"),
+    ]
+    one, many = (BridgePipeline(new_reply(Evidence()), None) for _ in range(2))
+    expected = [frame for value in values for frame in one.feed(chat_sse([value], done=False))]
+    assert many.feed(chat_sse(values, done=False)) + many.close() == expected + one.close()
+
+
+@pytest.mark.parametrize("blank", [b"\n\n\n", b"\n\n\n\n", b"\n\n\n\n\n"])
+def test_an_event_may_end_with_several_blank_lines(blank: bytes) -> None:
+    stream = (LEAK / "upstream.sse").read_bytes()
+    one, many = (BridgePipeline(new_reply(Evidence()), stage(LEAK)) for _ in range(2))
+    expected = one.feed(stream) + one.close()
+    assert many.feed(stream.replace(b"\n\n", blank)) + many.close() == expected
 
 
 @pytest.mark.parametrize("nth", [1, 2, 5, 9])

@@ -30,6 +30,10 @@ def only(reading: ParsedReply) -> ParsedChoice:
     return reading.choices[0]
 
 
+def prose(choice: ParsedChoice, kind: str = "text") -> str:
+    return "".join(p.text for p in choice.parts if isinstance(p, Prose) and p.kind == kind)
+
+
 def made(choice: ParsedChoice) -> list[tuple[str, Any]]:
     """The calls as the generator of turns names them: (upstream name, arguments)."""
     return [(_upstream_name(each), _arguments(each)) for each in choice.calls]
@@ -60,15 +64,15 @@ def test_a_generated_turn_reads_as_it_was_meant_on_both_sides_of_the_bridge(
     assert responses.shape == "Responses stream"
     wanted = [(each.name, each.arguments) for each in meant.called]
     assert made(only(responses)) == wanted
-    assert only(responses).text.strip() == meant.text.strip()
-    assert only(responses).reasoning.strip() == meant.reasoning.strip()
+    assert prose(only(responses)).strip() == meant.text.strip()
+    assert prose(only(responses), "reasoning").strip() == meant.reasoning.strip()
     assert chat.usage == responses.usage and chat.usage and chat.usage.total == 18
     choice = only(chat)
     assert [each.name for each in choice.calls] == [name for name, _ in wanted]
     assert [json.loads(each.arguments or "{}") for each in choice.calls] == [a for _, a in wanted]
-    thought = f"<think>{meant.reasoning}</think>" if "<think>" in choice.text else ""
-    assert choice.text == thought + meant.text
-    assert choice.reasoning == ("" if thought else meant.reasoning)
+    thought = f"<think>{meant.reasoning}</think>" if "<think>" in prose(choice) else ""
+    assert prose(choice) == thought + meant.text
+    assert prose(choice, "reasoning") == ("" if thought else meant.reasoning)
     assert choice.finish == meant.finish
 
 
@@ -84,7 +88,7 @@ def test_a_repaired_turn_reads_as_the_model_meant_it(
         (each.name, each.arguments) for each in turn.calls
     ]
     after = turn.after if turn.after.strip() or not turn.calls else ""
-    assert "".join((choice.reasoning + choice.text).split()) == "".join(
+    assert "".join((prose(choice, "reasoning") + prose(choice)).split()) == "".join(
         (turn.before + after).split()
     )
 
@@ -118,7 +122,7 @@ def test_deltas_alone_are_enough() -> None:
     frames = run([text("a"), text("b"), *ended()]).frames
     events = [frame.raw for frame in frames if b".done" not in frame.raw.split(b"\n")[0]]
     reading = parse_reply(b"".join(events[:-1]))
-    assert only(reading).text == "ab"
+    assert prose(only(reading)) == "ab"
     assert not reading.ended
 
 
@@ -138,7 +142,7 @@ def test_a_native_custom_call_of_chat_is_read() -> None:
 
 def test_choices_are_read_apart() -> None:
     values = [chunk(choice={"index": n, "delta": {"content": c}}) for n, c in ((1, "b"), (0, "a"))]
-    assert [(each.index, each.text) for each in parse_reply(sse(values)).choices] == [
+    assert [(each.index, prose(each)) for each in parse_reply(sse(values)).choices] == [
         (0, "a"),
         (1, "b"),
     ]
@@ -170,8 +174,8 @@ def test_every_beginning_of_a_stream_can_be_read(name: str) -> None:
         for end in range(0, len(body), 97):
             part = parse_reply(body[:end])
             for choice, all_of_it in zip(part.choices, whole.choices, strict=False):
-                assert all_of_it.text.startswith(choice.text)
-                assert all_of_it.reasoning.startswith(choice.reasoning)
+                assert prose(all_of_it).startswith(prose(choice))
+                assert prose(all_of_it, "reasoning").startswith(prose(choice, "reasoning"))
 
 
 def test_the_first_token_is_found_by_the_end_of_its_frame() -> None:

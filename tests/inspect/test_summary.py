@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from dragoman.inspect.exchange import Job
 from dragoman.inspect.headline import headline
 from dragoman.inspect.outcome import outcome_of
-from dragoman.inspect.summary import ReplySummary
-from dragoman.notes import REPAIRED, Evidence
+from dragoman.inspect.summary import ReplySummary, summarizing
+from dragoman.notes import Evidence
+from dragoman.wire.slices import drained
 from tests.repair.streams import chunk, sse, summarize
 
 NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": ""}}
@@ -175,8 +176,10 @@ def test_the_headline_tells_repaired_calls_from_others() -> None:
     seen = ReplySummary(parsed=True, model="m", calls=("bash", "bash", "read"))
     told = line("repair", seen, Evidence(calls=Counter({"bash": 1, "read": 1})))
     assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired"
-    notes = Counter({(REPAIRED, "read (dsml, plain name)"): 1, (REPAIRED, "bash (glm, a)"): 1})
-    told = line("repair", seen, Evidence(Counter({"bash": 1, "read": 1}), notes=notes))
+    evidence = Evidence()
+    evidence.call("read", "dsml", "plain name")
+    evidence.call("bash", "glm", "a")
+    told = line("repair", seen, evidence)
     assert told == "✓ 3 calls bash ×2, read · repair · m · 2 repaired from dsml, glm"
     # Calls of a reply that failed, or was cut, are among its figures.
     cut = replace(seen, finishes=("length",))
@@ -187,3 +190,13 @@ def test_a_headline_names_a_few_calls_only() -> None:
     seen = ReplySummary(calls=tuple(f"tool{n}" for n in range(9)))
     told = line("watch", seen, Evidence())
     assert told == "✓ 9 calls tool0, tool1, tool2, tool3, tool4, 4 more · passed"
+
+
+def test_a_long_reply_is_looked_at_in_slices() -> None:
+    text = stream(*[{"content": "word " * 20_000}] * 50)
+    calls = {"role": "assistant", "tool_calls": [NATIVE] * 10_000}
+    choice = {"index": 0, "message": calls, "finish_reason": "tool_calls"}
+    whole = json.dumps({"choices": [choice]}).encode()
+    for body, steps in ((text, 5), (whole, 40)):
+        assert sum(1 for _ in summarizing(body)) > steps
+    assert drained(summarizing(whole)).calls == ("bash",) * 10_000

@@ -73,7 +73,7 @@ def test_the_calls_of_a_stream_are_read(chunks: list[Any], wanted: list[tuple[st
 
 
 def test_what_would_take_too_long_is_not_known() -> None:
-    mixed = [more(at % 2, " ") for at in range(MAX_READ + 1)]
+    mixed = [head(at % 2, arguments=" ") for at in range(MAX_READ + 1)]
     assert drained(recorded_calls(sse([head(0), head(1), *mixed]))) == []
 
 

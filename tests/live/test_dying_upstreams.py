@@ -199,6 +199,7 @@ def test_a_bridged_stream_has_one_terminal(client: Client, job: str, options: st
     error = story.response["error"]
     assert error["code"] == "server_error"  # Codex tries again
     assert error["message"].startswith("The upstream broke off: ")
+    assert error["message"].endswith(" (connection error)")  # pi tries again
     if at == MOMENTS["within a frame"]:
         assert text_of(story.response) == HELD
     elif at == MOMENTS["within a call"]:
@@ -244,7 +245,7 @@ def test_a_reply_that_is_read_whole_becomes_an_http_error(
     check_unanswered(client, client.ask(job, options))
 
 
-EARLY = "The upstream closed the stream before it ended the turn."
+EARLY = "The upstream's stream ended without a finish reason."
 
 
 # An upstream that hangs.

@@ -24,7 +24,7 @@ from tests.live.mitmdump import ADDON, Mitmdump
 from tests.repair.streams import chunk, sse
 from tests.waiting import eventually
 
-CLIENTS = 200
+CLIENTS = 100
 STREAM = sse([chunk({"content": f"word{n} <|tool_"}) for n in range(50)])
 ENDLESS = sse([chunk({"content": f"word{n} <|tool_"}) for n in range(3000)])
 """At that pace it lasts a minute."""

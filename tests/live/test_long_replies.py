@@ -19,8 +19,10 @@ from tests.live.mitmdump import ADDON, ROOT, Mitmdump
 from tests.waiting import eventually
 
 BEGIN, END = (ROOT / "tests" / "live" / f"turns_{name}.py" for name in ("begin", "end"))
-MANY = 40_000
-"""Calls of a reply: seconds of work."""
+PAUSES = ROOT / "tests" / "live" / "pauses.py"
+WORDS, CHUNKS = "word " * 10_000, 60
+MANY = 20_000
+"""Calls of a reply: more than a second of work."""
 MANY_TURNS = 20
 CALL = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
 LEAK = (
@@ -109,6 +111,24 @@ def test_work_ends_when_its_client_has_left(chat: Chat, job: str) -> None:
     )
     assert "Traceback" not in log
     eventually(lambda: not any(held(chat)), "nothing of it stays behind")
+
+
+def test_others_run_between_the_pieces_of_a_long_stream_and_of_its_end(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
+    proxy = mitmdump(*arguments, scripts=(ADDON, PAUSES))
+    delta = json.dumps({"choices": [{"index": 0, "delta": {"content": WORDS}}]})
+    body = f"data: {delta}\n\n" * CHUNKS + "data: [DONE]\n\n"
+    plain_upstream.replies["words"] = Reply(body.encode())
+    for job in ("repair of a stream", "bridge of a stream"):
+        path, request = JOBS[job]
+        reply = wire.exchange(f"{proxy.url}/words{path}", json.dumps(request).encode())
+        deltas = re.findall(rb'"(?:content|delta)": ?"((?:word )+)"', reply.body)
+        assert (reply.complete, b"".join(deltas)) == (True, WORDS.encode() * CHUNKS)
+        assert proxy.log.count("others run now") > CHUNKS / 4, "a read has 64 kB at most"
+    last = re.findall(rb"data: (.*)", reply.body)[-1]
+    assert json.loads(last)["response"]["output"][0]["content"][0]["text"] == WORDS * CHUNKS
 
 
 def held(chat: Chat) -> list[int]:

@@ -116,7 +116,7 @@ STREAM_STAGES = [
     "proxy.flows.cure_flow:asker_of",
     "bridge.cure.tool_names:ToolNames.given_in",
     "stored.turn_reader:TurnReader.feed",
-    "stored.turn_reader:TurnReader._read_frame",
+    "stored.turn_reader:TurnReader._read",
     "proxy.observe.monitor:FlowRecorder",
     "proxy.observe.monitor:summarizing_both",
     "proxy.observe.monitor:headline",

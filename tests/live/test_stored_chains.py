@@ -16,7 +16,7 @@ from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.stored import Client, Item, said
 from tests.stored.redis_server import RedisServer
 
-TURNS = 300
+TURNS = 140
 TEXT = "".join(random.Random(1).choices("abcdefghij klmnop", k=60_000))
 TOOLS: list[Item] = [
     {
@@ -75,7 +75,7 @@ def test_the_last_of_many_turns_costs_what_the_first_ones_cost(client: Client) -
     assert (kept["instructions"], len(kept["tools"])) == (FIELDS["instructions"], len(TOOLS))
     assert client.get(str(previous), "?stream=true").reply.body == exchange.reply.body
     size = sum(path.stat().st_size for path in client.proxy.confdir.glob(f"{FILE}*"))
-    assert size < 16_000_000, "300 requests and streams are some hundred megabytes"
+    assert size < 8_000_000, "140 requests and streams are some fifty megabytes"
 
 
 def test_the_tools_of_a_turn_are_gone_with_the_last_that_has_them(client: Client) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.notes import MAX_KINDS, OTHERS, Evidence
+from dragoman.notes import MAX_KINDS, Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
@@ -95,11 +95,12 @@ def test_an_index_that_is_none_does_not_count(index: Any) -> None:
 def test_the_notes_of_a_flow_are_bounded() -> None:
     evidence = Evidence()
     for number in range(10 * MAX_KINDS):
-        evidence.call(f"name{number}")
         evidence.note("read", f"name{number}")
+        evidence.call(f"name{number}", "glm", "plain name")
     assert len(evidence.calls) == MAX_KINDS + 1
     assert evidence.calls.total() == 10 * MAX_KINDS
-    assert evidence.notes["read", OTHERS] == 9 * MAX_KINDS
+    assert len(evidence.notes) == MAX_KINDS + 2
+    assert evidence.notes.total() == 20 * MAX_KINDS
 
 
 SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"

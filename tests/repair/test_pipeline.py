@@ -41,6 +41,15 @@ def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path) -> None:
     assert repair_whole(stream, tools, Policy(), Evidence(), NOW) == expected
 
 
+@pytest.mark.parametrize("blank", [b"\n\n\n", b"\n\n\n\n", b"\n\n\n\n\n"])
+def test_an_event_may_end_with_several_blank_lines(blank: bytes) -> None:
+    stream = (LEAK / "upstream.sse").read_bytes().replace(b"\n\n", blank)
+    one, many = (RepairPipeline(stage(LEAK), Evidence()) for _ in range(2))
+    expected = fed(one, stream, 1) + one.close()
+    assert fed(many, stream, 1_000_000) + many.close() == expected
+    assert b'"tool_calls"' in expected
+
+
 @pytest.mark.parametrize("size", [100, 1000, 1_000_000])
 @pytest.mark.parametrize("nth", [1, 2, 5, 9])
 def test_after_a_fault_the_rest_passes_as_it_comes(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from fixtures.server import FOLDER
 from tests.live import wire
@@ -28,9 +28,12 @@ def finished(mitmweb: Mitmweb) -> Mitmweb:
     return mitmweb
 
 
-@pytest.fixture
-def screen(finished: Mitmweb, look: Callable[[Mitmweb], Screen]) -> Screen:
-    return look(finished)
+@pytest.fixture(scope="module")
+def screen(finished: Mitmweb, browser: Browser) -> Iterator[Screen]:
+    """One window for all: to open one takes longer than all that is done in it."""
+    screen = Screen(browser, finished.web_url)
+    yield screen
+    screen.page.close()
 
 
 def test_stats_counts_what_was_done(screen: Screen) -> None:

@@ -60,79 +60,49 @@ def named(view: str) -> re.Pattern[str]:
     return re.compile(re.escape(view), re.IGNORECASE)
 
 
-@pytest.mark.parametrize("kind", SENT)
-def test_the_stream_view_is_chosen_by_itself(finished: Mitmweb, look: Look, kind: str) -> None:
-    screen = look(finished)
-    screen.open(SENT[kind])
-    expect(screen.view).to_have_text(named("LLM stream"))
-    expect(screen.text).to_contain_text("The answer" if kind == "clean" else "I need to look")
-
-
 @pytest.mark.parametrize("kind", ["repair", "bridge"])
-def test_the_stream_view_shows_what_the_model_said(
-    finished: Mitmweb, look: Look, kind: str
-) -> None:
-    screen = look(finished)
-    screen.open(SENT[kind])
-    expect(screen.text).to_contain_text("I need to look at the headers first.")
-    text = screen.show_all()
-    assert "bash" in text
-    assert "ls -la /usr/include | grep asm" in text
-    assert "/usr/include/asm-generic/errno.h" in text
-    assert MARKER not in text
-
-
-@pytest.mark.parametrize("kind", ["repair", "bridge"])
-def test_the_upstream_view_shows_what_the_host_sent(
-    finished: Mitmweb, look: Look, kind: str
-) -> None:
-    screen = look(finished)
-    screen.open(SENT[kind])
-    screen.choose("LLM upstream")
-    expect(screen.text).to_contain_text("I need")
-    assert MARKER in screen.show_all()
-
-
-@pytest.mark.parametrize("kind", ["repair", "bridge"])
-def test_the_diff_shows_both_sides(finished: Mitmweb, look: Look, kind: str) -> None:
-    screen = look(finished)
-    screen.open(SENT[kind])
-    screen.choose("LLM diff")
-    expect(screen.text).to_contain_text("bash")
-    assert MARKER in screen.show_all()
-
-
-@pytest.mark.parametrize("kind", ["repair", "bridge"])
-def test_the_request_view_shows_the_conversation(finished: Mitmweb, look: Look, kind: str) -> None:
+def test_a_flow_is_shown_in_each_of_its_views(finished: Mitmweb, look: Look, kind: str) -> None:
     screen = look(finished)
     screen.open(SENT[kind], "Request")
     expect(screen.view).to_have_text(named("LLM request"))
     expect(screen.text).to_contain_text("headers")
-    text = screen.show_all()
-    assert "bash" in text
-    assert "read" in text
+    asked = screen.show_all()
+    assert "bash" in asked
+    assert "read" in asked
+    screen.tab("Response")
+    # Chosen by itself, as nobody has chosen another.
+    expect(screen.view).to_have_text(named("LLM stream"))
+    expect(screen.text).to_contain_text("I need to look at the headers first.")
+    said = screen.show_all()
+    for text in ("bash", "ls -la /usr/include | grep asm", "/usr/include/asm-generic/errno.h"):
+        assert text in said
+    assert MARKER not in said
+    screen.choose("LLM upstream")
+    expect(screen.text).to_contain_text("I need")
+    assert MARKER in screen.show_all()
+    screen.choose("LLM diff")
+    expect(screen.text).to_contain_text("bash")
+    assert MARKER in screen.show_all()
+    screen.tab("Comment")
+    expect(screen.page.locator(".flow-detail")).to_contain_text(f"✓ 2 calls bash, read · {kind}")
 
 
-def test_the_comment_tab_holds_the_headline(finished: Mitmweb, look: Look) -> None:
-    screen = look(finished)
-    screen.open(SENT["bridge"], "Comment")
-    expect(screen.page.locator(".flow-detail")).to_contain_text("✓ 2 calls bash, read · bridge")
-
-
-def test_a_clean_flow_is_not_marked(finished: Mitmweb, look: Look) -> None:
+def test_a_clean_flow_is_shown_and_not_marked(finished: Mitmweb, look: Look) -> None:
     screen = look(finished)
     expect(screen.marker(SENT["repair"])).to_have_text("🔧")
     expect(screen.marker(SENT["clean"])).to_have_text("")
+    screen.open(SENT["clean"])
+    expect(screen.view).to_have_text(named("LLM stream"))
+    expect(screen.text).to_contain_text("The answer")
 
 
-@pytest.mark.parametrize("kind", ["repair", "bridge"])
-def test_a_loaded_flow_shows_the_same(
-    finished: Mitmweb, loaded: Mitmweb, look: Look, kind: str
-) -> None:
-    seen = [everything(look(mitmweb), SENT[kind]) for mitmweb in (finished, loaded)]
-    for name, text in seen[0].items():
-        assert text, name
-        assert text == seen[1][name], name
+def test_a_loaded_flow_shows_the_same(finished: Mitmweb, loaded: Mitmweb, look: Look) -> None:
+    screens = [look(mitmweb) for mitmweb in (finished, loaded)]
+    for kind in ("repair", "bridge"):
+        seen = [everything(screen, SENT[kind]) for screen in screens]
+        for name, text in seen[0].items():
+            assert text, name
+            assert text == seen[1][name], name
 
 
 def test_the_pictures_of_the_readme_can_be_taken(

@@ -49,7 +49,8 @@ def test_all_who_read_reasoning_find_the_same(delta: dict[str, Any], thought: st
     got = run([value, *ended()])
     body = b"data: %b\n\n" % json.dumps(value).encode()
     assert reasoning(delta) == carried(value) == thought
-    assert "".join(choice.reasoning for choice in parse_reply(body).choices) == thought
+    parts = [part for choice in parse_reply(body).choices for part in choice.parts]
+    assert [getattr(part, "text", "") for part in parts] == [thought] * bool(thought)
     told = [item["summary"][0]["text"] for item in got.output if item["type"] == "reasoning"]
     assert "".join(told) == thought
     message = {"role": "assistant", "content": "c", **delta}

@@ -18,6 +18,7 @@ from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.chunk_templates import text_of
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
+from dragoman.repair.pipeline import RepairPipeline
 from dragoman.wire.frame_templates import (
     MAX_KNOWN,
     MAX_MISSES,
@@ -74,6 +75,7 @@ def test_a_frame_that_differs_in_its_text_alone_fits(
     assert pattern is not None
     raw = frame_of(fields, other, ensure_ascii=ascii_only).raw
     assert pattern.text_in(raw) == other
+    assert pattern.texts_in(raw * 2, 0) == ([other] * 2, [0, len(raw), 2 * len(raw)])
 
 
 @given(st.sampled_from(FIELDS), st.binary(max_size=12), st.binary(max_size=3), st.integers(0, 400))
@@ -88,6 +90,10 @@ def test_what_fits_is_what_json_reads(
         if text is not None:
             expected = chunk(dict.fromkeys(fields, text))
             assert json.loads(Frame(raw).data or b"") == expected
+        texts, ends = pattern.texts_in(good + raw + good, 0)
+        for text, begin, end in zip(texts, ends, ends[1:], strict=False):
+            read = json.loads(Frame((good + raw + good)[begin:end]).data or b"")
+            assert read == chunk(dict.fromkeys(fields, text))
 
 
 @pytest.mark.parametrize(
@@ -170,6 +176,13 @@ def through(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[byt
     return [*out, *(frame.raw for frame in repair.close()), *(map(str.encode, evidence.lines()))]
 
 
+def at_once(stream: bytes, policy: Policy) -> bytes:
+    """The same of a stream that comes in one piece, whose frames are not split one by one."""
+    repair = ChatStreamRepair(DeclaredTools.of_request(REQUEST), policy, Evidence(), 1)
+    pipeline = RepairPipeline(repair, Evidence())
+    return pipeline.feed(stream) + pipeline.close()
+
+
 def the_long_way(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[bytes]:
     with mock.patch.object(TemplateCache, "match", lambda *_: None):
         return through(stream, bridge=bridge, policy=policy)
@@ -204,6 +217,8 @@ def test_the_short_way_leads_where_the_long_way_does(
     stream = sse([*chunks, chunk({}, "stop")])
     short = through(stream, bridge=bridge, policy=policy)
     assert short == the_long_way(stream, bridge=bridge, policy=policy)
+    if not bridge:
+        assert at_once(stream, policy) == b"".join(short)
 
 
 @given(st.data(), turns(), turns())
@@ -249,7 +264,9 @@ def test_the_short_way_is_the_usual_one() -> None:
 
 def _with(number: int, delta: dict[str, Any], ignored: str) -> dict[str, Any]:
     counts = {"prompt_tokens": 5, "total_tokens": 5 + number, "details": {"cached_tokens": number}}
-    value = {"created": number, "obfuscation": "xY3" * (number % 5), "usage": counts}[ignored]
+    padding = "xY3" * (number % 5)
+    values = {"created": number, "obfuscation": padding, "sequence_number": number, "usage": counts}
+    value = values[ignored]
     return {**chunk(delta), ignored: value}
 
 

@@ -71,17 +71,12 @@ class Summary:
 
 
 def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
-    """The repaired calls by the form of their header, and all other notes by what they say."""
-    forms: Counter[str] = Counter()
+    """The repaired calls by their format and form, and all other notes by what they say."""
     notes: Counter[str] = Counter()
-    for (what, detail), count in evidence.notes.items():
-        if what == REPAIRED:
-            # "name (form)"; a long name leaves no room for its form.
-            form = detail.rpartition(" (")[2].removesuffix(")") if detail.endswith(")") else OTHER
-            forms[form] += count
-        else:
+    for (what, _), count in evidence.notes.items():
+        if what != REPAIRED:
             notes[what.rstrip(":")] += count
-    return dict(forms), dict(notes)
+    return {", ".join(form): count for form, count in evidence.forms.items()}, dict(notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .outcome import UNNAMED
-from .parse.reply import MAX_WHOLE, ObjectReader, parse_whole
+from .parse.reply import MAX_WHOLE, ObjectReader, parsing_whole
 from .parse.values import ParsedChoice, ParsedReply, Prose
 
 MAX_FIRST_LINES = 64
@@ -32,13 +32,15 @@ MAX_CALLS = 1000
 MAX_ANSWERS = 256
 """Lines that are read for an answer that is not blank; further or too long ones count as such."""
 MAX_LINE = 1024 * 1024
+_WINDOW, _OVERLAP = 1024 * 1024, 256
+"""Bytes that are searched by one call, and what a match in them may be longer."""
 _NAME = re.compile(rb'"name"\s*:\s*"[^"]')
 _ANSWER = re.compile(
     rb'"(?:content|refusal)"\s*:\s*(?:"[^"]|\[)|"response\.(?:output_text|refusal)\.delta"'
 )
 _TERMINAL = re.compile(rb"event: ?response\.(completed|incomplete|failed|cancelled)")
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
-_DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*(?=[\r\n])")
+_DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*+")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 _AT_THE_HOST = frozenset(
     {"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}
@@ -108,9 +110,12 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
         if reader.feed(value):
             first = end
             break
-    for start, value in _naming(body, max(fed, default=-1)):
+    yield
+    names = yield from _matches(_NAME, body, MAX_CALLS)
+    for start, value in _naming(body, names, max(fed, default=-1)):
         fed.add(start)
         reader.feed(value)
+        yield
     error: ErrorObject | None = None
     counted = reader.usage
     for number, (start, value) in enumerate(_last_lines(tail or body, len(body) if tail else 0)):
@@ -122,10 +127,13 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
             reader.feed(value)
         if reader.usage is not counted and any(choice.finish for choice in reader.choices):
             break
+        yield
     seen = _glance(reader.parsed(), error, parsed=parsed, first_token=first)
     finishes = seen.finishes or _last_event(tail or body)
     early = parsed and not (finishes or is_done((tail or body)[-TAIL:]))
-    answered = seen.answered or _holds_answer(body) or _holds_answer(tail)
+    answered = seen.answered
+    for part in (body, tail):
+        answered = answered or (yield from _holding_answer(part))
     return replace(seen, finishes=finishes, early=early, answered=answered)
 
 
@@ -142,8 +150,7 @@ def _glance(
     parsed: bool,
     first_token: int | None,
 ) -> ReplySummary:
-    every = (call for choice in seen.choices for call in choice.calls)
-    calls = (call.name for call in every if call.kind not in _AT_THE_HOST)
+    calls = (call.name for call in seen.calls if call.kind not in _AT_THE_HOST)
     usage = seen.usage
     return ReplySummary(
         parsed=parsed,
@@ -163,18 +170,33 @@ def _answers(choice: ParsedChoice) -> bool:
     return any(prose.text.strip() for prose in said)
 
 
-def _holds_answer(body: bytes) -> bool:
+def _holding_answer(body: bytes) -> Slices[bool]:
     end = -1
-    for number, match in enumerate(_ANSWER.finditer(body)):
-        if match.start() < end:
+    found = yield from _matches(_ANSWER, body, MAX_ANSWERS + 2)
+    for number, at in enumerate(found):
+        if at < end:
             continue
-        start, end = _line_at(body, match.start())
+        start, end = _line_at(body, at)
         value, line = _value(body[start:end]), ObjectReader()
         if value is not None and line.feed(value) and any(map(_answers, line.choices)):
             return True
         if number > MAX_ANSWERS or end - start > MAX_LINE:
             return True
+        yield
     return False
+
+
+def _matches(pattern: re.Pattern[bytes], body: bytes, most: int) -> Slices[list[int]]:
+    """Where the first matches of a pattern begin."""
+    found: list[int] = []
+    for begin in range(0, len(body), _WINDOW):
+        end = begin + _WINDOW
+        in_window = pattern.finditer(body, begin, end + _OVERLAP)
+        found += (match.start() for match in in_window if match.start() < end)
+        if len(found) >= most:
+            break
+        yield
+    return found[:most]
 
 
 def _last_event(body: bytes) -> tuple[str, ...]:
@@ -188,7 +210,7 @@ def _whole(body: bytes) -> Slices[ReplySummary]:
         value = (yield from reading(body)) if len(body) <= MAX_WHOLE else None
     except NotJson:
         value = None
-    reply = parse_whole(value)
+    reply = yield from parsing_whole(value)
     yield from emptied_completion(value)
     return _glance(
         reply,
@@ -205,11 +227,12 @@ def _code(error: ErrorObject) -> str:
 
 
 def _first_lines(body: bytes) -> Iterator[tuple[int, int, Json]]:
-    """The JSON objects of the first ``data`` lines, with their offsets."""
+    """The JSON objects of the first ``data`` lines that have an end, with their offsets."""
     for line in islice(_DATA.finditer(body), MAX_FIRST_LINES):
-        value = _value(line[0][:MAX_LINE])
+        start, end = line.span()
+        value = _value(body[start:end]) if end - start <= MAX_LINE and end < len(body) else None
         if value is not None:
-            yield line.start(), line.end(), value
+            yield start, end, value
 
 
 def _last_lines(body: bytes, offset: int) -> Iterator[tuple[int, Json]]:
@@ -229,13 +252,13 @@ def _last_lines(body: bytes, offset: int) -> Iterator[tuple[int, Json]]:
             yield offset + start, value
 
 
-def _naming(body: bytes, fed: int) -> Iterator[tuple[int, Json]]:
+def _naming(body: bytes, names: list[int], fed: int) -> Iterator[tuple[int, Json]]:
     """The JSON objects of lines that may name a call after `fed`, and their offsets."""
     end = -1
-    for match in islice(_NAME.finditer(body), MAX_CALLS):
-        if match.start() < end:
+    for at in names:
+        if at < end:
             continue
-        start, end = _line_at(body, match.start())
+        start, end = _line_at(body, at)
         value = _value(body[start:end]) if start > fed else None
         if value is not None:
             yield start, value

@@ -6,20 +6,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..notes import REPAIRED, Evidence
+from ..notes import Evidence
 from ..repair.declared_tools import DeclaredTools
-from ..repair.formats import NAMES
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
 from .outcome import Outcome
-from .parse.reply import parse_whole
+from .parse.reply import parsing_whole
 from .recorded_calls import recorded_calls
 from .summary import ReplySummary
 
-OTHER = "other"
-"""Where the note of a call is too long for its format."""
 MAX_BODY = 1024 * 1024
 """Bytes of a reply whose calls are read once more at its end."""
 
@@ -76,10 +73,8 @@ def counting_refused(
 def leaked_calls(evidence: Evidence) -> Counter[str]:
     """Repaired calls by their format."""
     leaked: Counter[str] = Counter()
-    for (what, detail), count in evidence.notes.items():
-        if what == REPAIRED:
-            name = detail.rpartition(" (")[2].partition(",")[0]
-            leaked[name if name in NAMES else OTHER] += count
+    for (name, _), count in evidence.forms.items():
+        leaked[name] += count
     return leaked
 
 
@@ -88,8 +83,7 @@ def _native(body: bytes) -> Slices[list[tuple[str, str]]]:
     if is_event_stream(body):
         return (yield from recorded_calls(body))
     try:
-        reply = parse_whole((yield from reading(body)))
+        reply = yield from parsing_whole((yield from reading(body)))
     except NotJson:
         return []
-    calls = [call for choice in reply.choices for call in choice.calls]
-    return [(call.name, call.arguments) for call in calls if call.kind == "function"]
+    return [(call.name, call.arguments) for call in reply.calls if call.kind == "function"]

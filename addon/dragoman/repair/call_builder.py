@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..notes import REPAIRED, Evidence
+from ..notes import Evidence
 from .call_namer import LITERAL
 from .declared_tools import DeclaredTools
 from .events import CallEnd, CallStart
@@ -89,8 +89,7 @@ class CallBuilder:
         self._name, self._arguments, self._size = call.name, [], 0
         self._index = self._next_index
         self._next_index += 1
-        self._evidence.call(call.name)
-        self._evidence.note(REPAIRED, f"{call.name} ({call.format}, {call.form})")
+        self._evidence.call(call.name, call.format, call.form)
         if call.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
         function = {"name": call.name, "arguments": ""}

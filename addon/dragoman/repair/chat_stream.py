@@ -17,7 +17,7 @@ from typing import Any
 from ..notes import Evidence
 from ..wire.chat_text import CONTENT, Passage, passages
 from ..wire.errors import read_error
-from ..wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache
+from ..wire.frame_templates import MAX_RUN, FrameTemplate, KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
 from ..wire.sse import BLANK_LINE_ENDS, Frame
 from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
@@ -32,6 +32,8 @@ from .refused_markers import UnreadFrames
 from .scanner import Scanner
 from .text_channel import Channels
 
+_AHEAD = 8
+"""Frames that are matched at once after one that only continued; twice as many after them."""
 MAX_LIKE = 64 * 1024
 """Bytes of a frame that serves as the pattern of chunks that are added."""
 _MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,256})')
@@ -59,6 +61,8 @@ class ChatStreamRepair:
         self._templates: TemplateCache[ChunkTemplate] = TemplateCache()
         self._waiting = PendingFrames(policy)
         self._unread = UnreadFrames()
+        self._ahead = 0
+        """How many frames in a row may only continue what the one before them said."""
         self._gave_up = False
         self._open_ended = False
 
@@ -159,6 +163,7 @@ class ChatStreamRepair:
             return None
         if like.call:
             like.channel.calls.passed(given)
+            self._ahead = self._ahead or _AHEAD
         return written_as(known, frame, quoted(given))
 
     def _may_continue(self, like: ChunkTemplate) -> bool:
@@ -173,17 +178,18 @@ class ChatStreamRepair:
     def continues(self, frames: bytes, begin: int) -> tuple[bytes, int]:
         """See `StreamRepair`: frames with arguments of a call that leaks."""
         known = self._templates.latest
-        if known is None or not known.meaning.call or self._passed or self._gave_up:
+        if not self._ahead or known is None or not known.meaning.call:
             return b"", begin
         like, written = known.meaning, known.meaning.written
         if not (self._may_continue(like) and isinstance(written, FrameTemplate)):
             return b"", begin
-        texts, ends = known.pattern.texts_in(frames, begin)
+        texts, ends = known.pattern.texts_in(frames, begin, self._ahead)
         given: list[str] = []
         for text in texts:
             if not text or (more := like.channel.takes(text)) is None:
                 break
             given.append(more)
+        self._ahead = min(2 * self._ahead, MAX_RUN) if len(given) == len(texts) else 0
         if not given:
             return b"", begin
         last, end = ends[len(given) - 1 : len(given) + 1]
@@ -260,7 +266,7 @@ class ChatStreamRepair:
         self._evidence.note("gave up repair", "too much to hold back")
         self._waiting.append(self.release())
         self._channels.clear()
-        self._gave_up = True
+        self._gave_up, self._ahead = True, 0
 
     # Taking a frame in
 

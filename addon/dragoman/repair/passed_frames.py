@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from ..wire.chat_text import Passage, passages
 from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, loads
-from ..wire.sse import Frame, FrameSplitter
+from ..wire.sse import Frame
 from .chunk_templates import only_text, text_of
 from .pending import delta_of
 from .prefilter import holds_text
@@ -65,10 +65,6 @@ class PassedFrames:
         self._pieces = []
         self._size = 0
         self.skipped = False
-        if b"\r" in passed:
-            for frame in FrameSplitter().feed(passed):
-                yield from self._said(frame, channel_of)
-            return
         for text, said, raw in self._templates.runs(passed):
             if said is not None:
                 yield *said, text

@@ -15,7 +15,7 @@ from ..notes import Evidence
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
 from ..wire.slices import Slices
-from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
+from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, is_plain, joined
 from ..wire.stream_tail import Tail
 
 MAX_REJOINED = 64 * 1024
@@ -212,7 +212,7 @@ class RepairPipeline:
         return 0
 
     def _split(self, asked: int) -> None:
-        if asked and self._unsplit.find(b"\r", 0, asked) < 0:
+        if asked and is_plain(self._unsplit, asked):
             self._repair_whole(asked)
             if not self._unsplit:
                 return
@@ -231,13 +231,14 @@ class RepairPipeline:
         repaired: list[bytes] = []
         try:
             while at < end:
-                begin, at = at, frames.find(b"\n\n", at) + 2
-                if at < end:
-                    sent, after = self._repair.continues(frames, begin)
-                    if after > begin:
+                frame_end = frames.find(b"\n\n", at) + 2
+                if frame_end < end:
+                    sent, after = self._repair.continues(frames, at)
+                    if after > at:
                         repaired.append(sent)
                         at = after
                         continue
+                begin, at = at, frame_end
                 frame = Frame(frames[begin:at])
                 self._unrepaired = [frame]
                 asked = at - begin == end

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..bridge.reply.message_runs import completion_in_runs
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from ..wire.chat_delta import ChoiceDelta, DeltaText, choices, only_text, text_of
 from ..wire.chat_end import turn_end
@@ -19,7 +20,7 @@ from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
-from ..wire.sse import Frame, FrameSplitter, is_event_stream
+from ..wire.sse import CR, Frame, FrameSplitter, is_event_stream
 
 MAX_UNREAD = 256 * 1024
 """Bytes that are kept until they are read: a thousand frames, in some milliseconds."""
@@ -86,7 +87,7 @@ class TurnReader:
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
         kept before this is sent; the length of it if none does."""
-        if self._has_read_all and sent.endswith(b"\n\n") and not _counts(sent):
+        if self._has_read_all and sent[-2:] in (b"", b"\n\n") and not _counts(sent):
             return len(sent)
         self._unread.append(sent)
         self._size += len(sent)
@@ -123,19 +124,23 @@ class TurnReader:
                 yield
         elif b'"tool_calls"' in body:
             try:
-                self._take_in((yield from reading(body)))
+                value = yield from reading(body)
             except NotJson:
                 return
+            for part in completion_in_runs(value) if isinstance(value, dict) else ():
+                self._take_in(part)
+                yield
 
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""
         unread, self._unread, self._size = b"".join(self._unread), [], 0
-        if not self._turns and b"reasoning" not in unread and unread.endswith(b"\n\n"):
+        whole = self._splitter.empty and unread.endswith(b"\n\n")
+        if whole and not self._turns and b"reasoning" not in unread:
             # Nothing was thought up to here: a turn whose calls come first is not kept.
             self._called_first = self._called_first or _CALLED.search(unread) is not None
             return
         end = 0
-        if self._splitter.empty and b"\r" not in unread:
+        if self._splitter.empty and CR not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
             for text, said, raw in self._templates.runs(unread[:end]):
                 if said is not None:

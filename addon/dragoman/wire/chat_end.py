@@ -16,7 +16,8 @@ from .sse import Frame, encode, split
 
 TAIL = 8192
 """Bytes of the end of what was sent that have to be searched: some last events."""
-EARLY = "The upstream closed the stream before it ended the turn."
+# Some clients see no code, and ask again after words such as "connection error", "ended without".
+EARLY = "The upstream's stream ended without a finish reason."
 # JSON escapes the quotes of text; ``[DONE]`` may be in any.
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -54,7 +55,7 @@ def is_whole(finish: object) -> bool:
 
 def broken_off(error: str) -> str:
     """The message for people; `error` is mitmproxy's."""
-    return f"The upstream broke off: {error}"
+    return f"The upstream broke off: {error} (connection error)"
 
 
 def turn_ended(sent: bytes) -> bool:

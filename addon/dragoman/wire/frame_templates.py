@@ -16,7 +16,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
 
 from .json_codec import NotJson, loads, quoted
-from .sse import Frame
+from .sse import Frame, FrameSplitter
 
 MAX_FRAME = 4096
 MAX_FITTING = 64 * 1024
@@ -54,8 +54,10 @@ class FrameTemplate:
             literal = half
         return _string(literal) if literal[:1] == b'"' else None
 
-    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], list[int]]:
-        """What `text_in` gives for some of these whole frames in a row, from `begin` on, in a
+    def texts_in(
+        self, frames: bytes, begin: int, limit: int = MAX_RUN
+    ) -> tuple[list[str], list[int]]:
+        """What `text_in` gives for at most `limit` whole frames in a row, from `begin` on, in a
         fourth of the time; no text if the first does not match, or has a long one.  And `begin`,
         and where each ends."""
         head, tail = self.head + b'"', b'"' + self.tail
@@ -63,7 +65,7 @@ class FrameTemplate:
         literals: list[bytes] = []
         ends, end = [begin], begin
         whole = tail.endswith(b"\n\n")
-        while whole and frames.startswith(head, end) and len(literals) < MAX_RUN:
+        while whole and frames.startswith(head, end) and len(literals) < limit:
             start = end + len(head)
             stop = frames.find(again or tail, start, start + MAX_FRAME)
             literal = frames[start:stop]
@@ -76,13 +78,9 @@ class FrameTemplate:
             end = stop + len(tail)
             literals.append(literal)
             ends.append(end)
-        try:
-            texts = loads(b'["%b"]' % b'","'.join(literals)) if literals else []
-        except NotJson:
-            texts = []
-        if len(texts) != len(literals) or set(map(type, texts)) - {str}:
-            text = self.text_in(frames[begin : ends[1]])
-            texts = [] if text is None else [text]
+        texts = _strings(b'["%b"]' % b'","'.join(literals), len(literals))
+        if literals and not texts:
+            texts = _strings(b'["%b"]' % literals[0], 1)
         return texts, ends
 
     def around(self, literal: bytes) -> bytes:
@@ -95,7 +93,7 @@ class FrameTemplate:
         return b"".join((self.head, (self.tail + self.head).join(literals), self.tail))
 
 
-VARIED = ("created", "obfuscation", "usage")
+VARIED = ("created", "obfuscation", "sequence_number", "usage")
 """Members that some hosts change in every chunk, and that mean nothing, or count."""
 _INTEGER = rb"(?:0|[1-9][0-9]{0,15})"
 _SCALAR = rb'(?:0|[1-9][0-9]{0,15}|"[A-Za-z0-9+/=_-]*")'
@@ -141,16 +139,20 @@ class LooseTemplate:
         found = self.whole.fullmatch(raw)
         return _string(found["text"]) if found else None
 
-    def texts_in(self, frames: bytes, begin: int) -> tuple[list[str], list[int]]:
+    def texts_in(
+        self, frames: bytes, begin: int, limit: int = MAX_RUN
+    ) -> tuple[list[str], list[int]]:
         """As `FrameTemplate.texts_in`."""
-        texts: list[str] = []
-        ends = [begin]
-        while found := self.whole.match(frames, begin):
-            text = _string(found["text"])
-            if text is None or not frames.endswith(b"\n\n", begin, found.end()):
+        literals: list[bytes] = []
+        ends, match = [begin], self.whole.match
+        while len(literals) < limit and (found := match(frames, begin)):
+            if not frames.endswith(b"\n\n", begin, found.end()):
                 break
-            texts.append(text)
+            literals.append(found["text"])
             ends.append(begin := found.end())
+        texts = _strings(b"[%b]" % b",".join(literals), len(literals))
+        if literals and not texts:
+            texts = _strings(b"[%b]" % literals[0], 1)
         return texts, ends
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
@@ -201,6 +203,15 @@ def _string(literal: bytes) -> str | None:
     except ValueError:  # of either
         return None
     return text if end == len(string) else None
+
+
+def _strings(array: bytes, count: int) -> list[str]:
+    """The members of a JSON array, if it has so many and all are strings."""
+    try:
+        texts: list[Any] = loads(array) if count else []
+    except NotJson:
+        return []
+    return texts if len(texts) == count and set(map(type, texts)) <= {str} else []
 
 
 def _members(names: list[str]) -> re.Pattern[bytes] | None:
@@ -308,19 +319,25 @@ class TemplateCache(Generic[Meaning]):
         return None
 
     def runs(self, frames: bytes) -> Iterator[tuple[str, Meaning | None, bytes]]:
-        """Whole frames with LF line ends: the texts, joined, of some in a row that match a
-        template, and its meaning; or else a frame that matches none."""
+        """Of whole frames: the texts, joined, of some in a row that match a template, its meaning,
+        and these frames; or else a frame that matches none."""
+        if b"\r" in frames:
+            yield from (("", None, frame.raw) for frame in FrameSplitter().feed(frames))
+            return
         at = 0
         while at < len(frames):
+            begin = at
             for place, known in enumerate(self._known):
-                texts, ends = known.pattern.texts_in(frames, at)
+                texts, ends = known.pattern.texts_in(frames, begin)
                 if texts:
-                    self._misses, at = 0, ends[len(texts)]
+                    at = ends[len(texts)]
+                    if len(texts) > 1:  # else learning it cost more than it saved
+                        self._misses = 0
                     self._known.insert(0, self._known.pop(place))
-                    yield "".join(texts), known.meaning, b""
+                    yield "".join(texts), known.meaning, frames[begin:at]
                     break
             else:
-                begin, at = at, frames.find(b"\n\n", at) + 2
+                at = frames.find(b"\n\n", begin) + 2
                 at = at if at > begin else len(frames)
                 yield "", None, frames[begin:at]
 

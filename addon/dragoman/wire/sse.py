@@ -21,7 +21,7 @@ MAX_FRAME = 32 * 1024 * 1024
 marked ``whole=False``."""
 
 _STEP = 64 * 1024
-_AT_ONCE = 16 * 1024
+CR = ord("\r")  # a number is found in bytes several times faster than bytes are
 _BOM = b"\xef\xbb\xbf"
 _EOL = re.compile(rb"\r\n|\n|\r")
 # The groups are atomic: the CR of a CRLF must never count as a line end of its own.
@@ -82,7 +82,7 @@ class Frame:
     def _plain(self) -> bool:
         """Whether this is one line ``data: …``, as nearly all frames are."""
         raw = self.raw
-        return raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and b"\r" not in raw
+        return raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and CR not in raw
 
     @property
     def other_lines(self) -> bytes:
@@ -133,20 +133,16 @@ def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
     yield from splitter.close()
 
 
-def raws_in(frames: bytes) -> Iterator[list[bytes]]:
-    """Whole frames with LF line ends, without the two LF that end each, as many at a time as take
-    memory that is in the processor's cache."""
-    begin = 0
-    while begin < len(frames):
-        end = frames.find(b"\n\n", begin + _AT_ONCE) + 2
-        end = end if end >= 2 else len(frames)
-        yield frames[begin:end].split(b"\n\n")
-        begin = end
+def is_plain(data: bytes, end: int | None = None) -> bool:
+    """Whether each LF LF, wherever it is looked for, ends a frame: there is no CR up to `end`, and
+    no third LF, with which the second would seem to be a blank line."""
+    # `in` takes several times longer for bytes.
+    return data.find(CR, 0, end) < 0 and data.find(b"\n\n\n", 0, end) < 0
 
 
 def _ends(data: bytes) -> Iterator[int]:
     """The offsets after all blank lines."""
-    if b"\r" in data:
+    if CR in data:
         yield from (blank.end() for blank in _BLANK_LINE.finditer(data))
         return
     # Hardly any host sends a CR, and `find` is much faster than an expression.

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.repair import formats
 from dragoman.repair.events import CallStart, LeftAsText, ScanEvent
-from dragoman.repair.formats import ALL, NAMES
+from dragoman.repair.formats import ALL, NAMES, at_markers
 from tests.repair.formats.turns import DECLARED, gist, scanned, streamed
 from tests.repair.streams import scanner_of
 from tests.repair.turns import cut
@@ -168,7 +169,7 @@ def test_a_value_that_is_held_is_not_lost_where_a_reply_breaks_off(name: str) ->
 def test_a_value_that_has_just_ended_is_not_lost_where_a_reply_breaks_off() -> None:
     for name in TYPED:
         call = CALLS[name].replace("¦", "")
-        at = call.index("ls") + 2
+        at = call.index("ls", call.index("command")) + 2
         for end in range(at, len(call)):
             scanner = scanner_of(DECLARED, "declared", ALL)
             events = scanner.feed(call[:end]) + scanner.abandon()
@@ -181,6 +182,21 @@ def test_an_opener_that_is_known_by_what_follows_is_recorded_where_it_is_text(te
     events = scanner.feed(text) + scanner.close()
     assert gist(events) == text
     assert [event.why for event in events if isinstance(event, LeftAsText)] == ["without a header"]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_half_of_the_last_marker_is_no_text(name: str) -> None:
+    call = CALLS[name].replace("¦", "")
+    events = at_cuts(call if name == "mistral" else call[:-2], 5)
+    assert gist(events).replace(": ", ":") == MEANT
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_a_call_without_its_end_is_cut_off_where_the_reply_is(name: str) -> None:
+    head, value, end = CALLS[name].partition("¦ls¦")
+    text = (head + value + end.partition("¦")[0]).replace("¦", "")
+    ends = {finish: streamed([text], *ALL, finish=finish).calls for finish in ("length", "stop")}
+    assert [ends[finish][0]["arguments"] for finish in ("length", "stop")] == [LS[:-1], LS]
 
 
 @pytest.mark.parametrize(
@@ -212,3 +228,14 @@ def test_a_soup_of_all_formats_loses_nothing_and_reads_the_same_at_any_cut(
         for word in ("alpha", "beta", "gamma"):
             assert whole.count(word) == soup.count(word)
     assert scanned(data.draw(cut(soup)), ALL) == whole
+
+
+def test_a_long_text_is_cut_at_markers_and_where_there_are_none() -> None:
+    marker = "<|tool_calls_section_begin|>"
+    for before in (0, 1, 199_990, 200_000):
+        text = "x" * before + marker + "y" * 200_000 + marker
+        pieces = [*at_markers(text)]
+        assert "".join(pieces) == text
+        assert [piece for piece in pieces if piece.startswith(marker)][1:] == [marker]
+        assert sum(marker in piece for piece in pieces) == 2
+        assert max(map(len, pieces)) <= formats._WINDOW + 100

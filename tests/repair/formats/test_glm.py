@@ -43,6 +43,9 @@ TABLE = {
         '[bash {"command":"ls","x":1}]',
     ),
     "no arguments": ("<tool_call>finish</tool_call>.", "[finish {}]."),
+    "no arguments, but their end": ("<tool_call>finish</arg_value>", "[finish ]"),
+    "the same, with all ends": ("<tool_call>finish</arg_value>\n</tool_call>.", "[finish ]."),
+    "an end before the arguments": (SHORTEST.replace("bash", "bash</arg_value>"), SHORT),
     "JSON": ('<tool_call>bash>{"command":"ls"}</tool_call>.', f"{SHORT}."),
     "JSON, blanks": ('<tool_call>\nbash\n{"command":"ls"}\n</tool_call>', SHORT),
     "nothing is trimmed": (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dragoman.repair.formats.glm import GLM
 from dragoman.repair.formats.hermes import HERMES
 from dragoman.repair.formats.qwen import QWEN
-from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, turns
+from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, repaired, turns
 from tests.repair.turns import cut
 
 LS = '{"command": "ls"}'
@@ -66,6 +66,13 @@ TABLE = {
 @pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
 def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
     assert read_at_any_cut(text, GLM, HERMES, QWEN) == (text if wanted == "=" else wanted)
+
+
+def test_a_call_goes_on_where_its_field_changes() -> None:
+    text = f"<tool_call>{OBJECT}</tool_call>"
+    for at in range(len("<tool_call>{"), len(text)):
+        out = repaired([{"reasoning_content": text[:at]}, {"content": text[at:]}], (HERMES,))
+        assert [call["arguments"] for call in out.calls] == [LS]
 
 
 @given(st.data(), turns(), st.sampled_from(["", "{", "["]), st.booleans())

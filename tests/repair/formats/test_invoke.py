@@ -56,6 +56,11 @@ HEAD = f'<{D}tool_calls>\n<{D}invoke name="write">\n'
             f'<{D}parameter name="lines">["a"]</{D}parameter></{D}invoke></{D}tool_calls>',
             '[write {"path":"a","mode":7,"text":"{no","lines":["a"]}]',
         ),
+        "a value of Python's": (
+            f'<{D}invoke name="write"><{D}parameter name="x" string="false">True</{D}parameter>'
+            f"</{D}invoke>",
+            '[write {"x":true}]',
+        ),
         "no end of parameters, nor of calls": (
             f'{HEAD}{PATH}\n<{D}parameter name="text" string="true">b\n<{D}invoke name="bash">\n'
             f'<{D}parameter name="command" string="true">ls\n</{D}tool_calls>',

@@ -28,6 +28,7 @@ TABLE = {
     ),
     "an id before it": (f"[TOOL_CALLS]bash[CALL_ID]VvvODy9mT[ARGS]{LS}", MEANT),
     "a name alone": (f"[TOOL_CALLS]bash{LS}", MEANT),
+    "end markers": (f"[TOOL_CALLS][{OBJECT}][/TOOL_CALLS]So.[/TOOL_CALLS]", f"{MEANT}So."),
     "brackets": ('[TOOL_CALLS]bash[ARGS]{"command": "[[ -f [TOOL_"}', None),
     "a quoted marker": ('[TOOL_CALLS]bash[ARGS]{"command": "[TOOL_CALLS]"}', None),
     "ended by the next": (

@@ -48,6 +48,10 @@ TABLE = {
     "no end of the function, text": (f"<function=bash>{LS}\nDone.", f"{SHORT}\nDone."),
     "a call after one without its end": (f"<tool_call><function=bash>{LS}\n" * 2, SHORT * 2),
     "no arguments": ("<tool_call>\n<function=finish>\n</function>\n</tool_call>", "[finish {}]"),
+    "JSON": (
+        '<tool_call><function=bash>\n{"command":"</function>"}\n</function>\n</tool_call>.',
+        '[bash {"command":"</function>"}].',
+    ),
     "only two line ends are trimmed": (
         "<function=bash><parameter=command>\n\n ls </p>\n\n</parameter></function>",
         r'[bash {"command":"\n ls </p>\n"}]',
@@ -70,6 +74,11 @@ TABLE = {
     "text after a value without its end": (
         f"<function=bash>{LS.partition('</')[0]}</function>\nDone.",
         f"{SHORT}\nDone.",
+    ),
+    "a call and a closing tag that a value quotes": (
+        f"<tool_call>\n<function=bash>\n{LS.replace('ls', f'{QUOTED} </parameter> x')}"
+        "\n</function>\n</tool_call>",
+        f'[bash {{"command":{json.dumps(f"{QUOTED} </parameter> x")}}}]',
     ),
     "calls of which a value and the call have no end": (
         f"<tool_call>\n{OPENED}\n<tool_call>\n{OPENED}\n</parameter></function></tool_call>",

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.repair.candidate import CANDIDATE_LIMIT
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Dropped
+from dragoman.repair.events import Arguments, CallEnd, CallStart, Dropped
 from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.glm import GLM
 from dragoman.repair.formats.invoke import DSML, MINIMAX_M2
 from dragoman.repair.formats.kimi_k3 import KIMI_K3
 from dragoman.repair.formats.minimax_m3 import MINIMAX_M3
 from dragoman.repair.formats.protocol import LeakFormat
+from dragoman.repair.formats.qwen import QWEN
 from tests.repair.streams import scanner_of
 from tests.repair.test_scanner import gist
+from tests.repair.turns import cut
 
-from .leaks import REQUEST, at_any_cut, scan
+from .leaks import REQUEST
+from .turns import events_of
 
 OP, CL, SEP = "<|open|>", "<|close|>", "<|sep|>"
 D = "｜DSML｜"
@@ -29,6 +35,8 @@ OPENED: dict[LeakFormat, str] = {
     DSML: f'<{D}tool_calls><{D}invoke name="bash"><{D}parameter name="command" string="true">',
     MINIMAX_M2: '<minimax:tool_call><invoke name="bash"><parameter name="command">',
     MINIMAX_M3: f'{P}<tool_call>{P}<invoke name="bash">{P}<command>',
+    QWEN: "<tool_call>\n<function=bash>\n<parameter=command>\n",
+    GLM: "<tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>",
 }
 PIECES: dict[LeakFormat, list[str]] = {
     KIMI_K3: [
@@ -53,21 +61,43 @@ PIECES: dict[LeakFormat, list[str]] = {
         *(f"{P}<command>", f"{P}<x>", f"{P}<item>", f"{P}</command>", f"{P}</x>", f"{P}</item>"),
         *(f"{P}</invoke>", f"{P}</tool_call>"),
     ],
+    QWEN: [
+        *("<tool_call>", "</tool_call>", "<function=bash>", "<function=rm>", "</function>"),
+        *("<parameter=command>", "<parameter=timeout>", "<parameter=x>", "</parameter>", "</para"),
+    ],
+    GLM: [
+        *("<tool_call>bash", "<tool_call>rm", "</tool_call>", "</arg_value>", "<arg_key>"),
+        *(f"<arg_key>{key}</arg_key><arg_value>" for key in ("command", "timeout", "x")),
+    ],
 }
-COMMON = ["\n", " ", "word ", "word", "12", "true", '"', "{", "}", "`", "```\n"]
+COMMON = ["\n", " ", "word ", "word", "12", "true", '"', "{", "}", "`", "```\n", '{"a":1}']
 
 
 @pytest.mark.parametrize("leak", PIECES, ids=lambda leak: leak.name)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_cutting_reads_the_same_and_no_text_is_lost(
     leak: LeakFormat, data: st.DataObject
 ) -> None:
     pieces = data.draw(st.lists(st.sampled_from([*PIECES[leak], *COMMON]), max_size=12))
-    text = "".join(pieces)
-    out = at_any_cut(leak, text)
-    taken = [event.what for event in scan(leak, [text]) if isinstance(event, Dropped)]
-    if not any("value" in what or "text" in what for what in taken):
+    text = "".join([data.draw(st.sampled_from(["", OPENED[leak]])), *pieces])
+    whole = data.draw(st.booleans())
+    active = ActiveFormats([leak])
+    events = events_of([text], active, REQUEST, whole=whole)
+    out = gist(events)
+    for pieces in (list(text), data.draw(cut(text)), data.draw(cut(text))):
+        assert gist(events_of(pieces, active, REQUEST, whole=whole)) == out
+    arguments = ""
+    for event in events:
+        match event:
+            case CallStart():
+                arguments = ""
+            case Arguments():
+                arguments += event.text
+            case CallEnd(valid=True):
+                json.loads(arguments or "{}")
+    taken = [event.what for event in events if isinstance(event, Dropped)]
+    if not any("value" in what or "text" in what or "marker" in what for what in taken):
         assert out.count("word") == text.count("word")
 
 

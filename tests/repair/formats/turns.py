@@ -59,7 +59,12 @@ def cuts_of(text: str) -> list[list[str]]:
 
 
 def events_of(
-    pieces: list[str], formats: ActiveFormats, request: object = REQUEST, rule: str = "declared"
+    pieces: list[str],
+    formats: ActiveFormats,
+    request: object = REQUEST,
+    rule: str = "declared",
+    *,
+    whole: bool = True,
 ) -> list[ScanEvent]:
     """What a scanner makes of a text that comes in these pieces."""
     # What is inferred from arguments is bounded for each request.
@@ -70,7 +75,7 @@ def events_of(
             events.append(Arguments(given) if scanner.in_call else Text(0, given))
         else:
             events += scanner.feed(piece)
-    return events + scanner.close()
+    return events + scanner.close(whole=whole)
 
 
 def scanned(pieces: list[str], formats: ActiveFormats) -> str:

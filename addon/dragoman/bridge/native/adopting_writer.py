@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...wire.errors import UpstreamError
 from ...wire.json_codec import Json, dumps
-from ...wire.sse import Frame, encode
+from ...wire.sse import encode
 from ..responses.dialects import OPENAI
 from ..responses.event_writer import Writer
 from ..responses.output_items import TEXT, OpenPart, StreamedPart
@@ -75,7 +75,3 @@ class AdoptingWriter(Writer):
             event = {**event, "sequence_number": self.events.number}
             self.events.number += 1
         self.events.frames.append(encode(dumps(event), other_lines=other_lines))
-
-    def pass_frame(self, frame: Frame) -> None:
-        """What is no event of the API."""
-        self.events.frames.append(frame)

@@ -114,7 +114,7 @@ class ChangedResponse:
     def pass_on(self, frame: Frame, event: Json | None, place: int | None) -> None:
         """Any other frame of the host's, and its event, if it is one of the API."""
         if event is None:
-            self._writer.pass_frame(frame)
+            self._writer.events.frames.append(frame)
             return
         kind, item, other_lines = event["type"], event.get("item"), frame.other_lines
         if place is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...notes import REPAIRED, Evidence
+from ...notes import Evidence
 from ...repair.call_namer import LITERAL
 from ...repair.events import Arguments, CallEnd, CallStart, Dropped, LeftAsText, ScanEvent, Text
 from ...repair.pending import Policy, fields_of, note_piece
@@ -57,8 +57,7 @@ class ItemRepair:
         self._writer.prose("text" if fields == CONTENT else "reasoning", piece.text)
 
     def _start(self, start: CallStart) -> None:
-        self._evidence.call(start.name)
-        self._evidence.note(REPAIRED, f"{start.name} ({start.format}, {start.form})")
+        self._evidence.call(start.name, start.format, start.form)
         if start.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
         tool = self._names.exactly(start.name) or self._names.meant_by(start.name)

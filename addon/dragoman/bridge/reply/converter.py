@@ -39,7 +39,7 @@ from .delta_reader import DeltaReader
 from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer, Target
 
-_NOTHING = "The upstream's answer held no part of a turn."
+_NOTHING = "The upstream's answer ended without any part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
 _HALF_INPUT = "The upstream ended the turn within the input of a tool."
 
@@ -127,6 +127,31 @@ class ReplyConverter:
             self._reader.only_text(target, text)
         if sequencer.size > MAX_TEXT or sequencer.entries > MAX_ENTRIES:
             self._end_too_long()
+
+    def take_frames(self, frames: bytes) -> None:
+        """Whole frames in a row, `sse.is_plain`.  Those that only continue a text are read many at
+        a time."""
+        at = 0
+        while at < len(frames):
+            begin, at = at, frames.find(b"\n\n", at) + 2
+            end = self._continued(frames, begin) if at < len(frames) else begin
+            if end > begin:
+                at = end
+            else:
+                self.take(Frame(frames[begin:at]))
+
+    def _continued(self, frames: bytes, begin: int) -> int:
+        """Where those end that only continue the text before them, which is written."""
+        known = self._templates.latest
+        if known is None or self._sequencer.size + len(frames) > MAX_TEXT:
+            return begin
+        target, counts = known.meaning
+        if counts or not self._sequencer.continues(target):
+            return begin
+        texts, ends = known.pattern.texts_in(frames, begin)
+        if "" in texts:
+            texts = texts[: texts.index("")]
+        return ends[len(texts)] if texts and self._reader.more(target, texts) else begin
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""

@@ -5,6 +5,7 @@ Only the start of the text is held back, until it is known whether it is ``<thin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...notes import Evidence
@@ -31,9 +32,7 @@ class DeltaReader:
 
     def only_text(self, target: Target, text: str) -> None:
         """All of a delta that has nothing but one text."""
-        splitter = self._splitter
-        plain = splitter is None or (target == "text" and splitter.is_plain(text))
-        if plain and self._sequencer.more(target, text):
+        if self._sequencer.continues(target) and self.more(target, (text,)):
             return
         if target == "text":
             self._content(text)
@@ -42,6 +41,14 @@ class DeltaReader:
         elif isinstance(target, int):
             self.end_content()
             self._sequencer.call(CallDelta(target, "", "", text), whole=False)
+
+    def more(self, target: Target, texts: Sequence[str]) -> bool:
+        """Texts that continue what is open; False, and nothing is done, if one may have a tag."""
+        splitter = self._splitter
+        if splitter is not None and not (target == "text" and splitter.is_plain("".join(texts))):
+            return False
+        self._sequencer.more(texts)
+        return True
 
     def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
         if thought := reasoning(delta):

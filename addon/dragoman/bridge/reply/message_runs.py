@@ -70,3 +70,15 @@ def choice_in_runs(choice: Json) -> Iterator[Json]:
             yield where | {name: some}
         choice = choice | {name: last}
     yield choice
+
+
+def completion_in_runs(value: Json) -> Iterator[Json]:
+    """A whole reply as several, which say the same one after the other."""
+    choices = value.get("choices")
+    if not isinstance(choices, list):
+        yield value
+        return
+    yield value | {"choices": []}
+    for position, choice in enumerate(choices):
+        for run in choice_in_runs(choice) if isinstance(choice, dict) else ():
+            yield {"choices": [{"index": position} | run]}

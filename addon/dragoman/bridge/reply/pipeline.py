@@ -11,19 +11,22 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.formats import AUTO
+from ...repair.pipeline import MAX_REJOINED
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import broken_off, error_frame
 from ...wire.chat_text import emptied_completion
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading
 from ...wire.slices import Slices, drained
-from ...wire.sse import Frame, FrameSplitter, is_event_stream, split
+from ...wire.sse import Frame, FrameSplitter, is_event_stream, is_plain, split
 from .converter import ReplyConverter
 from .whole_body import as_stream, is_completion
 
 Send = Callable[[list[Frame]], object] | None
 """Takes the frames of a reply as they are written; None where they are not wanted."""
 _ENDED = object()
+AT_ONCE = 4 * 1024
+"""Bytes of frames about which repair is asked at once; if one needs it, each is read."""
 
 
 class BridgePipeline:
@@ -49,9 +52,9 @@ class BridgePipeline:
     def feed(self, data: bytes) -> list[Frame]:
         """A piece of the upstream's body."""
         if self._form.streams:
-            self._take(self._splitter.feed(data))
+            self._take(data)
         else:
-            self._take(self._splitter.feed(self._form.feed(data)))
+            self._take(self._form.feed(data))
             if self._form.too_large:
                 self._form.document()
                 return self.fail("The upstream's answer is too large.")
@@ -61,7 +64,9 @@ class BridgePipeline:
         """The upstream's body has ended."""
         self.document = self._form.document()
         if self.document is None:
-            self._take(self._splitter.feed(self._form.close()) + self._splitter.close())
+            self._take(self._form.close())
+            for frame in self._splitter.close():
+                self._repair_frame(frame)
             return self.reply.close(self._held())
         return []
 
@@ -81,14 +86,40 @@ class BridgePipeline:
     def _held(self) -> Sequence[Frame]:
         return self._repair.close() if self._repair else ()
 
-    def _take(self, frames: list[Frame]) -> None:
-        reply, repair = self.reply, self._repair
-        for frame in frames:
-            repaired = [frame] if repair is None else repair.feed(frame)
-            if len(repaired) == 1:
-                reply.take(repaired[0])
+    def _take(self, data: bytes) -> None:
+        rejoined = self._splitter.with_held(data, MAX_REJOINED)
+        if rejoined is not None:
+            data, at = rejoined, 0
+            end = data.rfind(b"\n\n") if is_plain(data) else -1
+            while at < end:
+                begin, at = at, data.find(b"\n\n", min(at + AT_ONCE, end)) + 2
+                self._take_frames(data[begin:at])
+            data = data[at:]
+        for frame in self._splitter.feed(data):
+            self._repair_frame(frame)
+
+    def _take_frames(self, frames: bytes) -> None:
+        """Whole frames, `is_plain`."""
+        repair = self._repair
+        if repair is None or repair.ignores(frames):
+            self.reply.take_frames(frames)
+            return
+        at = 0
+        while at < len(frames):
+            begin, at = at, frames.find(b"\n\n", at) + 2
+            repaired, end = repair.continues(frames, begin) if at < len(frames) else (b"", begin)
+            if end > begin:
+                at = end
+                self.reply.take_frames(repaired)
             else:
-                drained(self._taking(repaired, frame))
+                self._repair_frame(Frame(frames[begin:at]), asked=at - begin == len(frames))
+
+    def _repair_frame(self, frame: Frame, *, asked: bool = False) -> None:
+        repaired = [frame] if self._repair is None else self._repair.feed(frame, asked=asked)
+        if len(repaired) == 1:
+            self.reply.take(repaired[0])
+        else:
+            drained(self._taking(repaired, frame))
 
     def _taking(self, repaired: Sequence[Frame], frame: Frame) -> Slices[None]:
         """The frames that repair made of one of the upstream's."""

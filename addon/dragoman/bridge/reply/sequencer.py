@@ -9,6 +9,7 @@ is cut off, and nothing waits without an open call.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,17 +170,18 @@ class OutputSequencer:
         alone = self._emitter is not None and [*self._waiting] == [call]
         self._target = delta.index if alone and call is self._calls[0].at(delta.index) else None
 
-    def more(self, target: Target, text: str) -> bool:
-        """The short way of `prose` and `call` for more of the text that was written last; False if
-        this is none, and nothing is done."""
-        if target != self._target:
-            return False
-        self.size += len(text)
-        if self._emitter is not None:
-            self._emitter.more(text)
-        else:
-            self._writer.more(text)
-        return True
+    def continues(self, target: Target) -> bool:
+        """Whether `more` of it may come now."""
+        return target == self._target
+
+    def more(self, texts: Sequence[str]) -> None:
+        """The short way of `prose` and `call` for deltas that continue what was written last."""
+        for text in texts:
+            self.size += len(text)
+            if self._emitter is not None:
+                self._emitter.more(text)
+            else:
+                self._writer.more(text)
 
     def hold(self) -> None:
         """From now on nothing but the end of the turn ends a call."""
@@ -215,6 +217,7 @@ class OutputSequencer:
         opened = 1 if self._emitter is not None and self._emitter.opened else 0
         if len(self._waiting) > opened:
             self._evidence.note("dropped", "what waited in line", len(self._waiting) - opened)
+        self._target = None
         self._waiting.clear()
         self._blank.clear()
         self._logprobs.clear()

@@ -299,7 +299,8 @@ class _Thread:
             else:
                 text = answer.text or (_SEE_BELOW if answer.media else "")
                 if answer.media:
-                    media += [_remark(f"Returned by {call.called.name}:"), *answer.media]
+                    remark = f"[Returned by {call.called.name}:]"
+                    media += [{"type": "text", "text": remark}, *answer.media]
             self._messages.append(
                 {"role": "tool", "tool_call_id": tool_call["id"], "content": text}
             )
@@ -322,7 +323,3 @@ def _as_user_message(name: str, answer: ToolOutput) -> str | list[ContentPart]:
     if answer.text:
         parts.append({"type": "text", "text": answer.text})
     return merged(parts + answer.media)
-
-
-def _remark(text: str) -> ContentPart:
-    return {"type": "text", "text": f"[{text}]"}

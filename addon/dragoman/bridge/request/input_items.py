@@ -171,12 +171,12 @@ def _custom_tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
 
 
 def _local_shell_call(_: Reader, item: RequestObject) -> ConversationItem:
-    text = _without_type(item, "action")
+    text = _action(item)
     return ToolCall(_call_id(item), "local_shell", text, item.string("id") or "")
 
 
 def _shell_call(_: Reader, item: RequestObject) -> ConversationItem:
-    return ToolCall(_call_id(item), "shell", _without_type(item, "action"))
+    return ToolCall(_call_id(item), "shell", _action(item))
 
 
 def _apply_patch_call(_: Reader, item: RequestObject) -> ConversationItem:
@@ -302,9 +302,9 @@ def _call_id(item: RequestObject) -> str:
     return item.string("call_id") or ""
 
 
-def _without_type(item: RequestObject, name: str) -> str:
-    """An object's fields as arguments; its type is the tool's, and null says nothing."""
-    values: Mapping[str, Any] = item.plain_object(name) or {}
+def _action(item: RequestObject) -> str:
+    """Its fields as arguments; its type is the tool's, and null is an absent field."""
+    values: Mapping[str, Any] = item.plain_object("action") or {}
     fields = {key: value for key, value in values.items() if key != "type" and value is not None}
     return dumps(fields).decode()
 

@@ -108,25 +108,22 @@ def _parameters(tool: RequestObject, default: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_encrypted(schema: Any) -> Any:
-    """A schema without the key by which Codex wants an argument encrypted, which only OpenAI does;
-    the same object if it has none."""
+    """A schema without the key by which Codex wants an argument encrypted, which only OpenAI
+    does."""
     if isinstance(schema, list):
-        made: Any = [without_encrypted(each) for each in schema]
-        return schema if all(new is old for new, old in zip(made, schema, strict=True)) else made
+        return [without_encrypted(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     made = {}
     for key, value in schema.items():
         if key == "properties" and isinstance(value, dict):
-            named = {name: without_encrypted(each) for name, each in value.items()}
-            made[key] = named if any(named[name] is not value[name] for name in value) else value
+            made[key] = {name: without_encrypted(each) for name, each in value.items()}
         elif key != "encrypted" or not isinstance(value, bool):
             made[key] = value if key in _VALUES else without_encrypted(value)
-    return schema if all(made.get(key, _NONE) is schema[key] for key in schema) else made
+    return made
 
 
 _VALUES = ("default", "enum", "const", "examples")
-_NONE = object()
 
 FUNCTIONS: Mapping[ToolKind, Callable[[RequestObject], Function]] = {
     "function": _function,

@@ -135,7 +135,7 @@ class Toolbox:
             return []
         function = FUNCTIONS[known](tool)
         parameters = without_encrypted(function["parameters"])
-        encrypted = parameters is not function["parameters"]
+        encrypted = parameters != function["parameters"]
         function = {**function, "parameters": parameters}
         if about:
             remark = f"(About all {namespace} tools: {about})"

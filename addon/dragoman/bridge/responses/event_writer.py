@@ -118,6 +118,7 @@ class Writer:
                 yield from emptied(part.get("logprobs", []))
         yield from emptied(self._output)
         yield from emptied(self._required)
+        yield from emptied(self._cuts)
 
     # The response
 

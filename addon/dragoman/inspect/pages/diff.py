@@ -101,7 +101,8 @@ class _FrameDiff:
                 page += [self._frame("-", x) for x in left[a:b]]
                 came += [self._frame("+", x) for x in right[c:d]]
                 continue
-            for same, run in groupby(zip(left[a:b], right[c:d], strict=True), _are_identical):
+            equals = zip(left[a:b], right[c:d], strict=True)
+            for same, run in groupby(equals, lambda pair: pair[0].frame.raw == pair[1].frame.raw):
                 pairs = list(run)
                 if same or not self._reworded:
                     page += [*came, *_same(len(pairs), "identical" if same else "reworded")]
@@ -143,10 +144,6 @@ def _not_compared(number: int, what: str, side: str) -> Page:
 
 def _key(placed: NumberedFrame) -> bytes | str:
     return carried(placed.value) or placed.frame.raw
-
-
-def _are_identical(pair: tuple[NumberedFrame, NumberedFrame]) -> bool:
-    return pair[0].frame.raw == pair[1].frame.raw
 
 
 # What is not streamed, or only on one side.

@@ -80,10 +80,10 @@ def nothing(missing: int, whose: str) -> Line:
     return Line(f"Nothing of {whose} is here.", "key")
 
 
-def block(text: str, limit: int = MAX_TEXT, *, mark: str = "  ", style: Style = "text") -> Page:
+def block(text: str, limit: int = MAX_TEXT, *, mark: str = "  ") -> Page:
     """The lines of a text, each after a mark that sets it off from the page's own."""
     lines = clean(cut(text, limit)).rstrip("\n").split("\n")
-    return [Line(f"{mark}{line}".rstrip(), style) for line in lines]
+    return [Line(f"{mark}{line}".rstrip()) for line in lines]
 
 
 def prose(text: str, mark: str, limit: int = MAX_TEXT) -> Page:
@@ -106,7 +106,7 @@ def pretty(text: str, limit: int = MAX_TEXT) -> Page:
     return block(text, limit)
 
 
-def pretty_value(value: Any, limit: int = MAX_TEXT) -> Page:
+def pretty_value(value: Any, limit: int) -> Page:
     try:
         return list(_laid_out(value, limit))
     except (RecursionError, ValueError):

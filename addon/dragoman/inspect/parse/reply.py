@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
+from ...bridge.reply.message_runs import completion_in_runs
 from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import is_event
+from ...wire.slices import Slices, drained
 from ...wire.sse import is_event_stream
 from ...wire.usage import Counts
 from .chat import ChatReader
@@ -102,12 +104,12 @@ def _stream(body: bytes) -> ParsedReply:
 
 def _whole(body: bytes) -> ParsedReply:
     try:
-        return parse_whole(loads(body) if len(body) <= MAX_WHOLE else None)
+        return drained(parsing_whole(loads(body) if len(body) <= MAX_WHOLE else None))
     except NotJson:
         return ParsedReply()
 
 
-def parse_whole(value: object) -> ParsedReply:
+def parsing_whole(value: object) -> Slices[ParsedReply]:
     """Parses a reply that is not streamed, from its JSON value."""
     value = unlisted(value)
     if not isinstance(value, dict):
@@ -118,6 +120,8 @@ def parse_whole(value: object) -> ParsedReply:
         reply = _parsed(responses, "Responses reply", responses.error)
     else:
         chat, error = ChatReader(), read_error(value)
-        chat.feed(value)
+        for part in completion_in_runs(value):
+            chat.feed(part)
+            yield
         reply = _parsed(chat, "chat reply" if chat.choices or error else "", error)
     return replace(reply, ended=True)

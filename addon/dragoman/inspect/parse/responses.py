@@ -57,8 +57,8 @@ class ResponsesReader:
         elif isinstance(response := event.get("response"), dict):
             self.snapshot(response)
             self.ended = self.ended or kind in TERMINALS
-        else:
-            self._done(event)
+        elif (done := DONES.get(kind)) and (text_done := string(event.get(done.field))):
+            self._fragments(event, done)[:] = [text_done]
         return False
 
     def snapshot(self, response: Json) -> None:
@@ -106,11 +106,6 @@ class ResponsesReader:
         if type(index) is int:
             self._keys[string(latest.get("id"))] = index
         return string(latest.get("type")).endswith("call")
-
-    def _done(self, event: Json) -> None:
-        done = DONES.get(string(event.get("type")))
-        if done and (text := string(event.get(done.field))):
-            self._fragments(event, done)[:] = [text]
 
 
 def _finish(response: Json) -> str:

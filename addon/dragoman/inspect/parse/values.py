@@ -39,18 +39,6 @@ class ParsedChoice:
     finish: str = ""
     """The finish reason, or the status of a response."""
 
-    def prose(self, kind: ProseKind) -> str:
-        """All of one kind."""
-        return "".join(p.text for p in self.parts if isinstance(p, Prose) and p.kind == kind)
-
-    @property
-    def reasoning(self) -> str:
-        return self.prose("reasoning")
-
-    @property
-    def text(self) -> str:
-        return self.prose("text")
-
     @property
     def calls(self) -> tuple[ParsedCall, ...]:
         return tuple(part for part in self.parts if isinstance(part, ParsedCall))

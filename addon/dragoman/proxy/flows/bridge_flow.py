@@ -206,6 +206,8 @@ class BridgeFlow:
             await self._give_whole(flow, response, bridged)
         elif not self._holds:
             await self.keep_stream(flow)
+        if isinstance(response.stream, BridgeStream):
+            await in_slices(response.stream.reply.freeing(), None)
         self.forget(flow)
 
     async def _give_whole(

@@ -5,7 +5,6 @@ That is kept beside the flow, never in it: flows are saved to files and shown to
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 import uuid
@@ -48,8 +47,6 @@ from ..run_slices import in_slices
 from ..stored.async_store import AsyncStore
 from ..stored.running_responses import Running
 from .repair_flow import asking
-
-logger = logging.getLogger(__name__)
 
 OWN_HEADERS = "x-dragoman-"
 """How the names of our own headers begin, which are never sent upstream."""

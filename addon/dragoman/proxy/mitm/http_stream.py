@@ -46,6 +46,8 @@ from ..content_decoding import MAX_REPLY
 from ..flows.live_stream import LiveStream
 from .lazy_connect import OptionsOverlay
 
+LONG = 0.01
+"""Seconds of work on a piece of a reply after which other flows run."""
 LOOK_AGAIN = 5.0
 """Seconds after which a stream without heartbeats is looked at: mitmproxy's timers cannot be
 cancelled, so they are short. The one for an answer then serves for the first heartbeat, too, at the
@@ -113,6 +115,14 @@ class Interpreter(Protocol):
 class DragomanReadHook(commands.StartHook):
     """A document has come where a stream was expected, or what is sent next takes long to write:
     time to do a part of it."""
+
+    flow: http.HTTPFlow
+
+
+@dataclass
+class DragomanPauseHook(commands.StartHook):
+    """Nothing is to be done: whatever follows it waits until other flows have run.  Of what one
+    read of a socket has brought, mitmproxy has all parts handled before that."""
 
     flow: http.HTTPFlow
 
@@ -265,6 +275,7 @@ class Stream(HttpStream):
 
     def _piece(self, live: LiveStream, event: ResponseData) -> layer.CommandGenerator[None]:
         """The path of nearly every event: as the parent's, without its detours."""
+        began = time.monotonic()
         for chunk in live(event.data):
             if self._stores:
                 self.response_body_buf += chunk
@@ -272,6 +283,8 @@ class Stream(HttpStream):
         self._received_at = time.monotonic()
         if live.unread or live.unkept:
             yield from self._rest(live)
+        elif self._received_at - began > LONG:
+            yield DragomanPauseHook(self.flow)
         if live.broken:
             yield from self._end_upstream(live.broken)
             yield from self._break(live.broken)

@@ -120,12 +120,7 @@ class FlowRecorder:
 
     def left_in_silence(self, data: bytes) -> None:
         """This was sent although nothing had come: the upstream's silence continues."""
-        self._noted(self._leave_in_silence, data)
-
-    def _leave_in_silence(self, data: bytes) -> None:
-        self._client.add(data)
-        if self.growth:
-            self.growth.passed()
+        self._noted(self._add_left, data)
 
     def _noted(self, note: Callable[[bytes], None], data: bytes) -> None:
         """A fault of the record must not end the stream."""
@@ -137,8 +132,13 @@ class FlowRecorder:
             self._broken = True
             logger.exception("A stream continues without being recorded")
 
-    def _leave(self, data: bytes) -> None:
+    def _add_left(self, data: bytes) -> None:
         self._client.add(data)
+        if self.growth:
+            self.growth.passed()
+
+    def _leave(self, data: bytes) -> None:
+        self._add_left(data)
         now = time.time()
         self._silence = max(self._silence, now - self._last)
         self._last = now
@@ -147,8 +147,6 @@ class FlowRecorder:
             self._steps.extend((now - self.began, self._upstream.total, self._client.total))
             if len(self._steps) > 3 * MAX_STEPS:
                 self._thin_out()
-        if self.growth:
-            self.growth.passed()
 
     def so_far(self, exchange: Exchange) -> Exchange:
         """`exchange` with the sides of the reply as they are now."""

@@ -47,6 +47,8 @@ BEGINNINGS = "|".join(re.escape(text) for each in FORMATS for text in each.begin
 """An expression of what markers begin with."""
 
 _STARTS = re.compile(f"(?={BEGINNINGS})")
+_LONGEST = max(len(text) for each in FORMATS for text in each.beginnings)
+_WINDOW = 64 * 1024
 _ALWAYS = frozenset({"kimi"})
 """Families whose formats are looked for whatever the model: routers rename it."""
 _OWN = frozenset().union(*REGISTRY.values())
@@ -116,11 +118,15 @@ def begins_with_marker(text: str) -> bool:
 
 
 def at_markers(text: str, at_least: int = 1) -> Iterator[str]:
-    """A text in pieces of so many characters or more, each marker at the start of one."""
-    begin = 0
-    for found in _STARTS.finditer(text, 1):
-        if found.start() - begin >= at_least:
-            yield text[begin : found.start()]
-            begin = found.start()
+    """A text in pieces of so many characters or more, each marker at the start of one; where there
+    is none, pieces that take a millisecond to search."""
+    begin, at = 0, 1
+    while at < len(text):
+        found = _STARTS.search(text, at, at + _WINDOW + _LONGEST)
+        cut = found.start() if found else at + _WINDOW
+        if cut - begin >= at_least and cut < len(text):
+            yield text[begin:cut]
+            begin = cut
+        at = cut + 1 if found else cut
     if begin < len(text):
         yield text[begin:]

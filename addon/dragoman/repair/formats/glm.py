@@ -5,7 +5,8 @@
     <arg_value>value</arg_value>
     </tool_call>
 
-GLM-5.3 also writes ``<tool_call>NAME>{…}</tool_call>``.
+GLM-5.3 also writes ``<tool_call>NAME>{…}</tool_call>``, and GLM-5.2 ``<tool_call>NAME</arg_value>``
+for a call without arguments.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class GlmParser(LeakParser):
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
-        self._is_json = False
-        """Whether the arguments are JSON, after which the closing tag is still to be read."""
+        self._closes = False
+        """Whether the closing tag is still to be read after the arguments."""
 
     @property
     def in_header(self) -> bool:
@@ -51,10 +52,17 @@ class GlmParser(LeakParser):
             return self._refuse()
         if found.end() == len(self._buffer):
             return False
-        follows = tag_at(self._buffer, found.end(), (KEY, CLOSE, ">", "{"))
+        follows = tag_at(self._buffer, found.end(), (KEY, CLOSE, _VALUE_END, ">", "{"))
         if follows is None:
             return self._refuse()
         tag, end = follows
+        header = Header(found["name"], found[0].strip())
+        if tag == _VALUE_END:
+            after = None if self._ended else tag_at(self._buffer, end, (KEY,))
+            if after is None:
+                self._closes = True
+                return self._call_without_arguments(header, end)
+            tag, end = after
         if tag == ">":
             object_follows = tag_at(self._buffer, end, ("{",))
             if object_follows is None:
@@ -64,16 +72,17 @@ class GlmParser(LeakParser):
             end = found.end()
         if not tag:
             return False
-        header = Header(found["name"], found[0].strip())
         if tag == "{":
-            self._is_json = True
+            self._closes = True
             return self._start_call(header, JsonArguments(TAGS), end)
         arguments = TaggedArguments(_SYNTAX, schema_for(found["name"], self._tools))
         return self._start_call(header, arguments, end)
 
     def _read_after(self) -> bool:
-        closes = self._is_json and self._buffer.startswith(CLOSE, self._at)
-        return self._leave(self._at + (len(CLOSE) if closes else 0))
+        follows = tag_at(self._buffer, self._at, (CLOSE,)) if self._closes else None
+        if follows == ("", self._at) and not self._ended:
+            return False
+        return self._leave(follows[1] if follows else self._at)
 
 
 def arguments_of(tags: str, schema: object) -> str:

@@ -21,14 +21,14 @@ import re
 from .protocol import MarkerMatch
 from .tagged_calls import TaggedFormat
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
-from .value_types import JSON, STRING
+from .value_types import OTHER, STRING
 
 _VALUE = r"""(?:"[^"<>]{0,200}"|'[^'<>]{0,200}'|[^\s"'<>]{1,200})"""
 _ATTRIBUTES = rf"(?:\s{{0,9}}[a-z]{{1,20}}\s{{0,9}}=\s{{0,9}}{_VALUE}){{0,4}}"
 _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))""")
 _ATTRIBUTES_SO_FAR = r"\s*(?:[a-z]*\s*|[a-z]+\s*=[^<>]*|</?[^<>a-z]{0,16})"
 """Or, after a section's word without its ``>``, the next tag."""
-_TYPES = {"true": STRING, "false": JSON}
+_TYPES = {"true": STRING, "false": OTHER}
 _WORDS = {
     "invoke": (TagKind.CALL, TagKind.CALL_END),
     "parameter": (TagKind.ARGUMENT, TagKind.ARGUMENT_END),

@@ -46,6 +46,10 @@ class JsonCallsParser(LeakParser):
         self._skipped = JsonProgress()
         """Follows a value that means nothing."""
 
+    @property
+    def whole(self) -> bool:
+        return super().whole and self._called
+
     def _read_header(self) -> bool:
         """A call begins where an object does."""
         found = _OBJECT.match(self._buffer, self._at)

@@ -21,7 +21,7 @@ from typing import Literal
 from .protocol import MarkerMatch
 from .tagged_calls import TaggedFormat
 from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
-from .value_types import JSON, STRING
+from .value_types import OTHER, STRING
 
 _NAMED = {
     "call": (TagKind.CALL, TagKind.CALL_END),
@@ -79,7 +79,7 @@ def _read(match: re.Match[str]) -> Tag:
         match.start(),
         match.end(),
         name.replace("&quot;", '"').replace("&amp;", "&"),
-        (STRING if kind == "string" else JSON) if kind else None,
+        (STRING if kind == "string" else OTHER) if kind else None,
     )
 
 

@@ -1,6 +1,7 @@
 """Mistral's format: ``[TOOL_CALLS][{"name": NAME, "arguments": {…}}, …]``, and from v11 on
 ``[TOOL_CALLS]NAME[ARGS]{…}`` for each call, where ``[CALL_ID]ID`` may precede ``[ARGS]``,
-which some hosts leave out.  Only the next call, or text, ends one.
+which some hosts leave out.  Only the next call, or text, ends one; hosts write a
+``[/TOOL_CALLS]`` as well.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .protocol import WORD, MarkerMatch
 from .tool_call_tag import begun
 
 _BEGIN = "[TOOL_CALLS]"
-_MARKERS = MarkerSet((_BEGIN,))
+_MARKERS = MarkerSet((_BEGIN, "[/TOOL_CALLS]"))
 _HEADER = re.compile(rf"\s*(?P<name>{WORD})\s*(?:\[CALL_ID\]\s*(?P<id>{WORD})\s*)?(?:\[ARGS\]\s*)?")
 _HEADER_SO_FAR = re.compile(
     rf"\s*{WORD}\s*(?:{begun('[CALL_ID]')}|\[CALL_ID\]\s*{WORD}\s*)?(?:{begun('[ARGS]')})?\s*"

@@ -285,7 +285,7 @@ class LeakParser:
         elif self._in_head:
             self._refuse()
         else:
-            if self.rest.lstrip().startswith("</"):
+            if self.rest.lstrip().startswith(("</", "<｜")):  # half an end marker
                 self._events.append(Dropped("unfinished marker"))
                 self._at = len(self._buffer)
             self._is_over = True

@@ -7,6 +7,8 @@ value
 </parameter>
 </function>
 </tool_call>
+
+They also write all arguments as one JSON object after ``<function=NAME>``.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import re
 
 from ..events import Header
 from ..tool_fit import schema_for
+from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, tag_at
 from .protocol import WORD, LeakParser
 from .tagged_arguments import TaggedArguments
@@ -52,17 +55,19 @@ class QwenParser(LeakParser):
         if found is None or found.end() - self._at > HEADER_LIMIT:
             waits = _NAME_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
             return False if waits else self._refuse()
-        follows = tag_at(self._buffer, found.end(), (_PARAMETER, _FUNCTION_END, CLOSE))
+        follows = tag_at(self._buffer, found.end(), (_PARAMETER, _FUNCTION_END, CLOSE, "{"))
         if follows is None:
             return self._refuse()
         if not follows[0]:
             return False
         schema = schema_for(found["name"], self._tools)
         header = Header(found["name"], found[0].strip())
-        return self._start_call(header, TaggedArguments(_SYNTAX, schema), found.end())
+        is_json = follows[0] == "{"
+        arguments = JsonArguments(_SYNTAX) if is_json else TaggedArguments(_SYNTAX, schema)
+        return self._start_call(header, arguments, found.end())
 
     def _read_after(self) -> bool:
-        follows = tag_at(self._buffer, self._at, (CLOSE, _FUNCTION))
+        follows = tag_at(self._buffer, self._at, (CLOSE, _FUNCTION, _FUNCTION_END))
         if follows is None:
             return self._leave(self._at)
         tag, end = follows
@@ -70,6 +75,7 @@ class QwenParser(LeakParser):
             return self._leave(end)
         if tag:
             self._at = end
+        if tag == _FUNCTION:
             self._in_head = True
             self._read = self._read_header
         return bool(tag)

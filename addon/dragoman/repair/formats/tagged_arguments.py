@@ -10,7 +10,7 @@ in doubt: the text from there on is held until a later tag decides.  If that is 
 closing tag, all before it was text; if it can only end the call of the value, the first tag in
 doubt had ended the value.  A value may also quote a closing tag alone.  So its own is in doubt if
 text follows, and that of its call or section without its own: unless the value's own follows, it
-was real.
+was real, at least if the text ends within `QUOTED_LIMIT`.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class TaggedArguments(CallArguments):
         if half:
             self._typed.drop("unfinished marker")
         self._at = len(self._buffer)
-        more = half and not self._syntax.closing.match(half)
-        cut = bool(more) or self._typed.in_value or not self._typed.begun
+        closes = self._syntax.closing.match(half) if half else whole
+        cut = not closes or self._typed.in_value or not self._typed.begun
         self._end(cut=cut, unclosed=True)
 
     def _end(self, *, cut: bool = False, unclosed: bool = False) -> None:
@@ -157,7 +157,7 @@ class TaggedArguments(CallArguments):
         while not quoted.waits and (match := syntax.in_value.search(self._buffer, at)):
             quoted.holds(self._buffer, self._at, at, match.start())
             tag = syntax.read(match)
-            verdict = Verdict.ENDED if quoted.overdue else self._verdict(tag)
+            verdict = self._verdict(tag)
             if verdict is Verdict.ENDED:
                 self._end_value_in_doubt()
                 return True
@@ -173,9 +173,7 @@ class TaggedArguments(CallArguments):
         end = at if quoted.waits else len(self._buffer) - syntax.unfinished(self._buffer[at:])
         if not quoted.holds(self._buffer, self._at, at, end):
             self._give(end)
-        if quoted.overdue:
-            self._end_value_in_doubt()
-        return self._at > start or quoted.overdue
+        return self._at > start
 
     def _ends_in_doubt(self) -> bool:
         """Whether the value ended at the tag from which on text is held."""
@@ -279,8 +277,6 @@ class QuotedTags:
         """Whether text is held, from the first tag in doubt on."""
         self.closing = False
         """Whether that was real if no later tag decides."""
-        self.overdue = False
-        """Whether that has been held for too long."""
         self.waits = False
         """Whether the next tag waits for what follows it."""
         self.seen = 0
@@ -311,9 +307,11 @@ class QuotedTags:
             self._open[level] -= 1
             self._open[:level] = [0] * level
             return Verdict.DOUBT
-        if level == ARGUMENT and (not text_follows or (self.in_doubt and not self.closing)):
-            return Verdict.END
-        if level > ARGUMENT and self.in_doubt and not (self.closing and tail):
+        if level == ARGUMENT:
+            if not text_follows:
+                return Verdict.END
+            self.in_doubt = False  # all before was text
+        elif self.in_doubt and not (self.closing and tail):
             return Verdict.ENDED
         self.closing = self.closing or not self.in_doubt
         return Verdict.DOUBT
@@ -321,7 +319,7 @@ class QuotedTags:
     def holds(self, text: str, start: int, at: int, end: int) -> bool:
         """Whether the text from `start` to `end`, without a tag from `at` on, is held."""
         if end - start > QUOTED_LIMIT:
-            self.overdue = self.in_doubt = self.in_doubt and self.closing
+            self.in_doubt = self.closing = False
         self.seen = end - start if self.in_doubt else 0
         self._tail += text[at:end].strip() if self.in_doubt else ""
         return self.in_doubt

@@ -59,7 +59,7 @@ class TypedArguments:
         return self._value.held if self._value else (self._wrapped, [], 0)
 
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
-        """A value begins.  `kind` is its type if the format gives it (`STRING`; `JSON` for any
+        """A value begins.  `kind` is its type if the format gives it (`STRING`; `OTHER` for any
         other), else the schema does.  `trim`: a line end at each side of it is formatting."""
         self.in_value = True
         if not self._begin_key(key):

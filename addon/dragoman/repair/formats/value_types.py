@@ -79,6 +79,8 @@ class ValueType:
 JSON = ValueType()
 """If nothing is declared: JSON, or else a string."""
 STRING = ValueType((("string", {}),))
+OTHER = ValueType(tuple((name, {}) for name in ("object", "array", "number", "boolean", "null")))
+"""If the format says that it is no string."""
 
 
 def declares(schema: object, key: str) -> bool:

@@ -57,7 +57,11 @@ class KimiParser(LeakParser):
         if self._in_head:
             self._in_head = False
             self._events.append(Dropped(f"stray {Marker.CALL_BEGIN.value}"))
-        self._text(len(self._buffer))
+        half = MARKER_SET.unfinished(self.rest) if self._calls else 0
+        self._text(len(self._buffer) - (half if half > 1 else 0))
+        if self._at < len(self._buffer):
+            self._events.append(Dropped("unfinished marker"))
+            self._at = len(self._buffer)
         self._end_section()
 
     def _end_section(self) -> None:

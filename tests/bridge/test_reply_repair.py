@@ -19,7 +19,7 @@ from dragoman.repair.pending import Policy
 from dragoman.wire.slices import drained
 
 from .hosts import HOSTS, OPENAI, VLLM, Host, Said
-from .test_native_stream import CALLED, CLEAN, DSML, REQUEST, SECTION, shown, text
+from .test_stream_repair import CALLED, CLEAN, DSML, REQUEST, SECTION, shown, text
 
 Json = dict[str, Any]
 
