@@ -47,9 +47,6 @@ def sent(bridge: Bridge, body: Item, **fields: Any) -> Any:
     return exchange.chat
 
 
-# Chat shapes.
-
-
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_chat_request_is_bridged_as_the_conversation_it_means(
     bridge: Bridge, stream: bool

@@ -138,7 +138,7 @@ STAGES = [
     "dragoman.bridge.responses.event_writer:Writer.prose 1",
     "dragoman.bridge.request.chat_messages:messages 1",
     "dragoman.proxy.observe.recorder:FlowRecorder.end 1",
-    "dragoman.inspect.summary:summarize 1",
+    "dragoman.inspect.summary:summarizing 1",
     "dragoman.wire.json_codec:loads 3",
 ]
 BAD_REQUESTS = [

@@ -89,8 +89,6 @@ def test_each_address_answers_without_the_upstream(any_client: Client) -> None:
     assert len(client.sent) == asked
 
 
-# Input items
-
 EVERYTHING: list[Item] = [
     {"role": "user", "content": "plain text"},
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "in parts"}]},

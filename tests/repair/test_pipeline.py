@@ -15,7 +15,8 @@ from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import split
 from fixtures.regenerate import NOW, chat_fixtures, request
-from tests.repair.streams import repair_whole
+from tests.repair.streams import chunk, repair_whole, sse
+from tests.repair.turns import REQUEST
 
 STREAMS = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exists()]
 LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")
@@ -48,6 +49,24 @@ def test_an_event_may_end_with_several_blank_lines(blank: bytes) -> None:
     expected = fed(one, stream, 1) + one.close()
     assert fed(many, stream, 1_000_000) + many.close() == expected
     assert b'"tool_calls"' in expected
+
+
+def test_arguments_that_only_continue_are_the_same_in_one_piece() -> None:
+    """Their frames are then not split one by one."""
+    head = "<|tool_calls_section_begin|><|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
+    arguments = ("a b", "\t", "é", "\\n", "x <", "y", '\\"', "", "z") * 9
+    texts = [head, '{"command": "', *arguments, '"}', "<|tool_call_end|><|tool_calls_section_end|>"]
+    chunks = [chunk({"reasoning": text, "reasoning_content": text}) for text in texts]
+    outcomes = []
+    for pieces in ([sse([each], done=False) for each in chunks], [sse(chunks, done=False)]):
+        evidence = Evidence()
+        repair = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW)
+        pipeline = RepairPipeline(repair, evidence)
+        sent = b"".join(map(pipeline.feed, pieces)) + pipeline.close()
+        outcomes.append((sent, evidence.lines(), evidence.refused))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0].count(b'"arguments":"a b"') == 9
+    assert evidence.refused == 0
 
 
 @pytest.mark.parametrize("size", [100, 1000, 1_000_000])

@@ -226,7 +226,7 @@ def _written(value: Any, write: Callable[[Any], bytes], out: BytesIO) -> Slices[
     if isinstance(value, str) and len(value) > LONG_STRING:
         yield from _string(value, write, out)
         return
-    if not _is_much(value):
+    if not is_much(value):
         out.write(write(value))
         return
     opening, closing = (b"{", b"}") if isinstance(value, dict) else (b"[", b"]")
@@ -250,7 +250,7 @@ def _string(text: str, write: Callable[[Any], bytes], out: BytesIO) -> Slices[No
     out.write(b'"')
 
 
-def _is_much(value: Any) -> bool:
+def is_much(value: Any) -> bool:
     """Whether a value and all that it holds are too much to be written by one call."""
     values, characters = [value], 0
     for one in values:  # which grows

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ...wire import sse
 from ...wire.json_codec import Json, dumps
-from ...wire.json_slices import LONG_STRING
+from ...wire.json_slices import LONG_STRING, is_much
 from ...wire.slices import Slices
 from ...wire.sse import Frame
 from .long_texts import LongTexts
@@ -121,7 +121,10 @@ class EventQueue:
             self._work, self.has_more = None, bool(self.frames)
 
     def _event(self, body: Json) -> Slices[None]:
-        pieces = yield from self.long.writing(body)
+        if self.long or is_much(body):
+            pieces = yield from self.long.writing(body)
+        else:
+            pieces = [dumps(body)]
         if not body["sequence_number"]:
             self.first_size = sum(map(len, pieces))
         if not self.waits or sum(map(len, pieces)) <= LONG_STRING:
