@@ -32,7 +32,7 @@ from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter, split
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
-from tests.bench.streams import LEAKS, TOOLS, frames
+from tests.bench.streams import LEAKS, OPENERS, TOOLS, frames
 from tests.bridge.converting import convert, cured
 from tests.bridge.hosts import VLLM
 from tests.bridge.replying import feed
@@ -82,6 +82,7 @@ _STAGES: tuple[tuple[str, Callable[[Iterable[bytes]], list[Frame]], tuple[str, .
     ("sse", _splitting, ("clean",)),
     ("sse, kimi", _repairing, ("clean", "calls", "long_call", "native")),
     ("sse, repair", _repairing, tuple(f"calls_{leak}" for leak in LEAKS)),
+    ("sse, repair", _repairing, tuple(f"openers_{opener}" for opener in OPENERS)),
     ("sse, kimi, reasoning", _remembering, ("clean", "thinking", "native")),
     ("sse, kimi, bridge", _bridging, ("thinking", "calls", "native")),
 )

@@ -138,6 +138,16 @@ LEAKS = {
     "mistral": ("devstral-small", '[TOOL_CALLS]bash[ARGS]{"command": "…"}'),
 }
 """By a format, the model that writes it, and a call whose argument is to be filled in."""
+OPENERS = {
+    "words": " words of the same size",
+    "tool_call": "<tool_call>",
+    "section": "<|tool_calls_section_begin|>",
+    "channel": "<|channel|>",
+    "mistral": "[TOOL_CALLS]",
+    "half": "x <|",
+}
+"""What a hostile text repeats, and what a clean one would."""
+_UNKNOWN = "some-model"
 _TOKEN = re.compile(r"<[|｜][\w▁]+[|｜]>|\s?\w+|[^\w\s]+|\s+")
 
 
@@ -146,6 +156,11 @@ def _calls_of(leak: str, _: int) -> Iterator[Group]:
     head, end = (_TOKEN.findall(text) for text in LEAKS[leak][1].split("…"))
     texts = (" Now", " this", ":\n", *head, *_argument(_ARGUMENT_TOKENS), *end)
     return itertools.repeat([*map(_content, texts)])
+
+
+def _openers(text: str, _: int) -> Iterator[Group]:
+    """Markers with which no call begins, from a model that may write any."""
+    return itertools.repeat([_content(text)])
 
 
 def _long_call(events: int) -> Iterator[Group]:
@@ -210,6 +225,7 @@ _KINDS: dict[str, Callable[[int], Iterator[Group]]] = {
     "native": _native,
     "stamped": _stamped,
     **{f"calls_{leak}": partial(_calls_of, leak) for leak in LEAKS},
+    **{f"openers_{name}": partial(_openers, text) for name, text in OPENERS.items()},
 }
 USAGE = {"prompt_tokens": 11, "completion_tokens": 99, "total_tokens": 110}
 
@@ -231,7 +247,8 @@ def frames(name: str) -> tuple[bytes, ...]:
     said += itertools.islice(itertools.chain.from_iterable(_clean(count)), count - len(said))
     end = (_chunk({}, "stop"), _chunk({}, usage=USAGE), b"data: [DONE]\n\n")
     whole = (_chunk({"role": "assistant", "content": ""}), *said, *end)
-    model, _ = LEAKS.get(kind.removeprefix("calls_"), (_MODEL, ""))
+    unknown = _UNKNOWN if kind.startswith("openers_") else _MODEL
+    model, _ = LEAKS.get(kind.removeprefix("calls_"), (unknown, ""))
     return tuple(frame.replace(_MODEL.encode(), model.encode()) for frame in whole)
 
 

@@ -7,19 +7,16 @@ import time
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.call_reader import MAX_IN_VAIN, TOO_MANY
 from dragoman.repair.candidate import CANDIDATE_LIMIT
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Arguments, CallStart, LeftAsText, ScanEvent, Text
-from dragoman.repair.formats import ALL
+from dragoman.repair.events import Arguments, Text
 from dragoman.repair.formats.json_arguments import QUOTED_LIMIT
 from dragoman.repair.formats.marker_set import HEADER_LIMIT
 from dragoman.repair.pending import Policy
 from dragoman.repair.scanner import BLANK_LIMIT
 from dragoman.wire.sse import Frame
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
-from tests.repair.turns import REQUEST
 
 BEGIN = "<|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
 CLEARLY_LINEAR = 15
@@ -56,47 +53,6 @@ def test_ten_megabytes_in_one_delta_cost_about_ten_times_one() -> None:
         return time.process_time() - started
 
     assert any(seconds(10) / seconds(1) <= CLEARLY_LINEAR for _ in range(3))
-
-
-IN_VAIN = [
-    *("<tool_call>", "<tool_call>bash", "x <|", "<function=x> "),
-    *("<|tool_call_end|>", "<|tool_calls_section_begin|> hm. ", "<｜DSML｜tool_calls>"),
-]
-
-
-def _scanned(texts: list[str]) -> tuple[list[ScanEvent], float]:
-    """What comes of a text in a reply of an unknown model, and in how many seconds."""
-    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", ALL)
-    started = time.process_time()
-    events = [event for text in texts for event in scanner.feed(text)] + scanner.close()
-    return events, time.process_time() - started
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("piece", IN_VAIN)
-def test_ten_times_the_markers_in_vain_cost_no_more_than_ten_times_the_text(piece: str) -> None:
-    def ratio() -> float:
-        markers = [piece] * 30_000
-        return _scanned(markers)[1] / _scanned(["x" * len(piece)] * 30_000)[1]
-
-    assert any(ratio() <= CLEARLY_LINEAR / 4 for _ in range(3))
-
-
-@pytest.mark.parametrize("piece", [each for each in IN_VAIN if "tool_calls_" not in each])
-def test_after_many_markers_without_a_call_all_is_text(piece: str) -> None:
-    call = f"{BEGIN}{{}}<|tool_call_end|>"
-    few, _ = _scanned([piece] * (MAX_IN_VAIN // 4) + ["\n" + call])
-    assert sum(isinstance(event, CallStart) for event in few) == 1
-    many, _ = _scanned([piece] * 2 * MAX_IN_VAIN + ["\n" + call])
-    text = "".join(event.text for event in many if isinstance(event, Text))
-    assert text.endswith(f"{piece}\n{call}")
-    assert any(isinstance(each, LeftAsText) and TOO_MANY in each.why for each in many)
-
-
-def test_what_a_channel_says_is_no_marker_in_vain() -> None:
-    call = '<|open|>call tool="bash"<|sep|>{}'
-    events, _ = _scanned(["<|open|>think<|sep|>", *["so "] * 2 * MAX_IN_VAIN, call])
-    assert any(isinstance(event, CallStart) for event in events)
 
 
 def _held(texts: list[str]) -> int:

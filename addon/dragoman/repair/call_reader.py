@@ -41,9 +41,9 @@ from .markdown import AFTER_LIMIT, NOT_QUOTED, Quotation
 
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
-MAX_IN_VAIN = 1000
-"""Markers, and what looked like one, in a row without a call; after so many all that comes is
-text, as each of them costs many times what text does."""
+MAX_IN_VAIN = 256
+"""Markers, and what looked like one, in a row without a call; after so many those that begin none
+are text, as each that is taken out costs many times what text does."""
 LINES_SEEN = 1024
 """Characters of a candidate up to which each new one may show that it is not quoted by lines;
 later that is asked once its section is over."""
@@ -94,6 +94,11 @@ class CallReader:
         return self.parser is not None and self.parser.in_call
 
     @property
+    def too_many(self) -> bool:
+        """See `MAX_IN_VAIN`."""
+        return self.in_vain > MAX_IN_VAIN
+
+    @property
     def held_call(self) -> Held:
         """See `Scanner.held_call`."""
         if self.candidate is not None or self.parser is None:
@@ -133,20 +138,11 @@ class CallReader:
         if candidate is not None and candidate.too_long and not self._be_no_quotation():
             self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
             return Outcome.REFUSED
-        if self.in_vain > MAX_IN_VAIN and not (parser.in_call or parser.over):
-            return self._leave_in_vain(parser)
         if not parser.over:
             return Outcome.WAITS
         self.rest, self.parser = parser.rest, None
         if candidate is not None and not candidate.waits:
             self.commit()
-        return Outcome.LEFT
-
-    def _leave_in_vain(self, parser: LeakParser) -> Outcome:
-        self.refusal = TOO_MANY
-        if self.candidate is not None:
-            return Outcome.REFUSED
-        self.rest, self.parser = parser.rest, None
         return Outcome.LEFT
 
     def take(self) -> list[ScanEvent]:
@@ -175,7 +171,7 @@ class CallReader:
         assert candidate is not None
         if candidate.quotation:
             return self._after_quotation(candidate, buffer, formats)
-        marker, _ = formats.find(buffer)
+        marker = formats.find(buffer)
         end = marker.start if marker else len(buffer) - formats.unfinished(buffer)
         if buffer[:end].strip() or candidate.too_long or not candidate.calls:
             return Outcome.REFUSED
@@ -193,10 +189,10 @@ class CallReader:
         if not candidate.quotation:
             return Outcome.LEFT
         near, at = buffer[:AFTER_LIMIT], 0
-        marker, _ = formats.find(near)
+        marker = formats.find(near)
         while marker and not (marker.begins_call or near[at : marker.start].strip()):
             at = marker.end
-            marker, _ = formats.find(near, at)
+            marker = formats.find(near, at)
         if marker and marker.begins_call and not near[: marker.start].strip():
             return marker
         after = near[at:]
@@ -283,6 +279,8 @@ class CallReader:
             return "" if self._take_call(event) else "of no declared tool"
         if isinstance(event, NoHeader):
             return "without a header"
+        if self.too_many and self._is_in_vain(event):
+            return TOO_MANY
         if isinstance(event, Text):  # inside a section, before, between or after its calls
             trailing = self.called or (self.candidate is not None and self.candidate.calls)
             if self.candidate is not None and not self.candidate.waits:
@@ -293,6 +291,15 @@ class CallReader:
             self.in_vain += 1
             self._add(event)
         return ""
+
+    def _is_in_vain(self, event: ParseEvent) -> bool:
+        """Whether this belongs to a section without any call."""
+        if self.candidate is None or self.candidate.calls or self.parser is None:
+            return False
+        if isinstance(event, Text):
+            return bool(event.text.strip())
+        stray = isinstance(event, Dropped) and event.what.startswith("stray")
+        return stray or self.parser.over
 
     def _take_call(self, event: Header | Arguments | CallEnd) -> bool:
         """Part of a call; False where it is none."""

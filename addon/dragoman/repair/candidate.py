@@ -23,6 +23,8 @@ class Candidate:
     """That text."""
     before: str = ""
     """The header before its marker; of a call, `markdown` is fed nothing else."""
+    marker: int = 1
+    """Characters of its marker."""
     raw: list[str] = field(default_factory=list)
     """All of it as it came, and what came after it."""
     size: int = 0

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..notes import Evidence
-from ..wire.chat_text import Passage, passages
+from ..wire.chat_text import CONTENT, Passage, passages
 from ..wire.errors import read_error
 from ..wire.frame_templates import MAX_RUN, FrameTemplate, KnownTemplate, TemplateCache
 from ..wire.json_codec import NotJson, loads, quoted
@@ -24,11 +24,11 @@ from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
 from .chunk_writer import chunk_like
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
-from .formats.active import NO_FORMATS
 from .passed_frames import PassedFrames
 from .pending import PendingFrame, PendingPart, Policy, delta_of
 from .pending_frames import PendingFrames
 from .prefilter import Prefilter
+from .refused_markers import UnreadFrames
 from .scanner import Scanner
 from .text_channel import Channels
 
@@ -60,6 +60,7 @@ class ChatStreamRepair:
         self._passed = PassedFrames()
         self._templates: TemplateCache[ChunkTemplate] = TemplateCache()
         self._waiting = PendingFrames(policy)
+        self._unread = UnreadFrames()
         self._ahead = 0
         """How many frames in a row may only continue what the one before them said."""
         self._gave_up = False
@@ -76,11 +77,14 @@ class ChatStreamRepair:
             self._take_name(raw)
         if not (self._prefilter.resting and self._prefilter.passes(raw)):
             return False
+        self._pass(raw)
+        return True
+
+    def _pass(self, raw: bytes) -> None:
         if self._passed.add(raw):
             may_skip = all(channel.scanner.may_skip for channel in self._channels)
             if not (may_skip and self._passed.shortened()):
                 self._read_passed()
-        return True
 
     def _take_name(self, raw: bytes) -> None:
         """The model that the reply names: which may add formats to those looked for."""
@@ -96,19 +100,59 @@ class ChatStreamRepair:
             self._gave_up or not (frame.whole or self._waiting) or self.ignores(frame.raw)
         ):
             return [frame]
+        fitting = self._templates.match(frame)
+        if fitting and (out := self._leave_unread(frame, *fitting)) is not None:
+            return out
         if self._passed:
             self._read_passed()
-        fitting = self._templates.match(frame)
+        again = self._read_unread()
         if fitting is None:
             self._read(frame)
         else:
             text, known = fitting
             known.meaning.channel.latest = frame
-            if (more := self._continuing(frame, text, known)) is not None:
+            more = None if again else self._continuing(frame, text, known)
+            if more is not None:
                 return [more]
             self._read_fitting(frame, text, known)
         self._settle()
         return self._waiting.take()
+
+    def _leave_unread(
+        self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
+    ) -> list[Frame] | None:
+        """The short way for a frame whose markers were refused before, all of them."""
+        channel = known.meaning.channel
+        refused = channel.scanner.refused
+        if refused is None or known.meaning.fields != channel.fields:
+            return None
+        if channel.calls.repaired and self._policy.moves and channel.fields != CONTENT:
+            return None
+        if self._waiting:
+            if (texts := self._waiting.unchanged(channel)) is None:
+                return None
+            channel.give_back()
+            self._unread.add_held(texts, refused)
+            self._waiting.clear()
+        held = bool(self._unread)
+        out = self._unread.add(frame, text, refused)
+        for each in out or ():
+            self._pass(each.raw)
+        if held != bool(self._unread):
+            self._settle()
+        return out
+
+    def _read_unread(self) -> bool:
+        """Read the frames that wait for what comes, as it has to be read.  Whether there were
+        any."""
+        again = bool(self._unread)
+        for frame in self._unread.take():
+            fitting = self._templates.match(frame)
+            if fitting is None:
+                self._read(frame)
+            else:
+                self._read_fitting(frame, *fitting)
+        return again
 
     def _continuing(
         self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
@@ -173,7 +217,7 @@ class ChatStreamRepair:
         taken = self._take_in(frame)
         said = one_text(taken) if taken and self._templates.wanted else None
         self._let_out()
-        if taken and said and not self._waiting:
+        if taken and said:
             channel = taken.parts[0].channel
             like = ChunkTemplate(channel, said.fields, taken.chunk)
             self._templates.learn(frame, said.text, len(said.fields), text_of, like)
@@ -189,18 +233,17 @@ class ChatStreamRepair:
     def _settle(self) -> None:
         if self._waiting.too_many:
             self._give_up()
-        looks = not self._channels
-        resting = quiet = not self._waiting
+        resting = quiet = not (self._waiting or self._unread)
         for channel in self._channels:
-            looks = looks or channel.scanner.looks
             resting = resting and channel.resting
             quiet = quiet and resting and channel.quiet
-        if not looks:
-            self._prefilter.look_for(NO_FORMATS)
         self._prefilter.resting, self._prefilter.quiet = resting, resting and quiet
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
+        if self._unread:
+            self._read_passed()
+        self._read_unread()
         self._end()
         return self._waiting.take()
 
@@ -216,7 +259,7 @@ class ChatStreamRepair:
         frames = [chunk_like(like, {"content": text}) for like, text in held if text]
         natives = [(channel.last_chunk, channel.natives.flush()) for channel in self._channels]
         frames += [chunk_like(like, {"tool_calls": calls}) for like, calls in natives if calls]
-        return self._waiting.flush(frames)
+        return [*self._waiting.flush(frames), *self._unread.take()]
 
     def _give_up(self) -> None:
         """Let everything out as it came, and all that comes after it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..wire.sse import Frame
 from .chunk_writer import release, render
 from .pending import PendingFrame, Policy
+from .text_channel import TextChannel
 
 MAX_BEHIND = 256
 """Frames that wait for an undecided one of another choice."""
@@ -98,6 +99,20 @@ class PendingFrames:
         if several and left > MAX_BEHIND and left % MAX_BEHIND == 1:
             return [waiting for waiting in self._frames if waiting.decided]
         return self._frames[:count]
+
+    def unchanged(self, channel: TextChannel) -> list[tuple[Frame, str]] | None:
+        """Those that wait with their texts, if they have nothing but a text of this channel, of
+        which nothing is decided."""
+        frames, size = [], 0
+        for waiting in self._frames:
+            part = waiting.parts[0] if len(waiting.parts) == 1 else None
+            if part is None or part.channel is not channel or part.changed or part.has_kinds:
+                return None
+            if part.natives is not None or part.finish:
+                return None
+            frames.append((waiting.frame, "".join(each.text for each in part.passages)))
+            size += part.text_size
+        return frames if size == channel.scanner.undecided else None
 
     def remove(self, gone: list[PendingFrame]) -> None:
         if len(gone) == len(self._frames):

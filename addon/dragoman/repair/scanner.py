@@ -16,17 +16,21 @@ text before its argument marker came.
 
 from __future__ import annotations
 
-from .call_reader import IN_CODE, MAX_IN_VAIN, TOO_MANY, CallReader, Outcome
+from .call_reader import IN_CODE, TOO_MANY, CallReader, Outcome
 from .call_rule import Rules
 from .candidate import CANDIDATE_LIMIT, Candidate
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text, joined
-from .formats.active import NO_FORMATS, ActiveFormats
+from .formats.active import ActiveFormats
 from .formats.protocol import Held, MarkerMatch
 from .markdown import NOT_QUOTED, MarkdownCode
+from .refused_markers import RefusedMarkers
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
+MANY_IN_VAIN = 32
+"""Markers, and what looked like one, in a row without a call; after so many, what refuses them
+is kept (`RefusedMarkers`)."""
 MAX_QUOTED = 4 * CANDIDATE_LIMIT
 """Characters of candidates in code that turned out to be text; after so many, markers in
 code are text at once, as each of them is read twice."""
@@ -55,6 +59,8 @@ class Scanner:
         self._calls = CallReader(tools)
         self._buffer = ""
         """What is held of the text outside of sections."""
+        self._latest = 0
+        """Characters of the text that came last, unless they are very many."""
         self._fed = 0
         """Characters of the choice so far."""
         self._before = ""
@@ -64,6 +70,11 @@ class Scanner:
         self._channel: MarkerMatch | None = None
         """The marker that gives the kind of the text that comes."""
         self._quoted = 0
+        self._refused: RefusedMarkers | None = None
+        self._ended = False
+        """Whether no more of this text comes."""
+        self._is_probe = False
+        """Whether this only finds out what would become of a text."""
         self._pieces: list[ScanEvent] = []
         self.cut_in_header = False
         """Whether the text has ended in the header of a call, after its marker."""
@@ -81,9 +92,10 @@ class Scanner:
         return not (self._calls.parser or self._calls.candidate or self._buffer)
 
     @property
-    def looks(self) -> bool:
-        """Whether markers are looked for; see `MAX_IN_VAIN`."""
-        return self._formats is not NO_FORMATS
+    def refused(self) -> RefusedMarkers | None:
+        """What is known of markers, if nothing else than them matters in the text that comes."""
+        plain = self._channel is None and not (self._fresh or self._calls.candidate)
+        return self._refused if plain and self._calls.parser is None else None
 
     @property
     def in_call(self) -> bool:
@@ -113,6 +125,7 @@ class Scanner:
     def feed(self, text: str) -> list[ScanEvent]:
         """The pieces that `text` completes."""
         calls, held = self._calls, self._buffer
+        self._latest = len(text) if len(text) <= 8 * _STEP else 0
         for at in range(0, len(text), _STEP):
             step = text[at : at + _STEP]
             self._fed += len(step)
@@ -141,6 +154,10 @@ class Scanner:
         self._fed += len(text) if given is not None else 0
         return given
 
+    def give_back(self) -> None:
+        """What is held of the text, where there are but `refused` markers, comes once more."""
+        self._buffer = ""
+
     def passed(self, text: str) -> None:
         """`text` went by without being fed: there is no marker in it, nor part of one."""
         self._read(text)
@@ -159,6 +176,7 @@ class Scanner:
         code = self._fields.setdefault(name, MarkdownCode())
         if code is self._code:
             return []
+        self._read_held()
         self._end_quoted(whole=True)
         if (parser := self._calls.parser) is not None and parser.whole:
             parser.end()
@@ -174,6 +192,7 @@ class Scanner:
     def close(self, *, whole: bool = True) -> list[ScanEvent]:
         """The text has ended: what was held back, and the end of an open call.  `whole`:
         not by a limit, and not by a break."""
+        self._read_held()
         self._end_quoted(whole=whole)
         while (parser := self._calls.parser) is not None:
             lone = self._calls.candidate is not None and not parser.rest.strip()
@@ -243,14 +262,15 @@ class Scanner:
         """Decide as much as can be; False when more input is needed."""
         if self._calls.candidate is not None:
             return self._after_candidate()
-        marker, in_vain = self._formats.find(self._buffer)
-        self._calls.in_vain += in_vain
-        if self._calls.in_vain > MAX_IN_VAIN and self.looks:
-            self._formats, self._headers = NO_FORMATS, []
-            self._pieces.append(LeftAsText("marker", f"as all after it, {TOO_MANY}"))
-            return True
+        if self._look():
+            return False
+        marker = self._formats.find(self._buffer)
+        unfinished = 0 if marker else self._formats.unfinished(self._buffer)
+        end = marker.start if marker else len(self._buffer) - unfinished
+        if self._formats.begins(self._buffer, 0, end):
+            self._calls.in_vain += 1
+            self._learn(self._buffer)
         if marker is None:
-            end = len(self._buffer) - self._formats.unfinished(self._buffer)
             if not self._must_wait(self._buffer[:end]):
                 self._text(end)
             return False
@@ -258,8 +278,7 @@ class Scanner:
         if text:
             self._text(text)
         elif why := self._why_text(marker):
-            self._text(marker.end)
-            self._pieces.append(LeftAsText(marker.name, why))
+            self._leave(marker, why)
             if marker.begins_call:
                 self._calls.begin_is_text.add(marker.format)
         else:
@@ -268,13 +287,49 @@ class Scanner:
                 return False
             if self._channel is not None and self._channel.format is marker.format:
                 self._channel = None
-            if marker.kind:
+            if marker.kind and not self._calls.too_many:
                 self._begin_channel(marker)
-            elif begins:
+            elif begins and not marker.kind:
                 self._begin(marker, header)
             else:
                 self._stray(marker)
         return True
+
+    def _look(self) -> bool:
+        """Whether nothing in the buffer has to be read, as far as it has come: then what is text
+        is given out, but for that which came with what waits."""
+        if self._is_probe or self._calls.in_vain <= MANY_IN_VAIN:
+            self._refused = None
+            return False
+        if self._refused is None:
+            self._refused = RefusedMarkers(self._formats)
+            self._pieces.append(LeftAsText("marker", f"as others like it, {TOO_MANY}"))
+        certain, self._refused.certain = self._refused.certain, 0
+        unknown = self._fresh or self._ended
+        if not unknown:
+            certain, unknown = self._refused.look(self._buffer, certain)
+        size = len(self._buffer)
+        given = certain if unknown or certain == size else min(certain, max(0, size - self._latest))
+        self._text(given)
+        self._refused.certain = certain - given
+        return not unknown
+
+    def _read_held(self) -> None:
+        """The text has ended: nothing more can refuse what is held because of `_look`."""
+        if self._refused is not None:
+            self._ended = True
+            self._run()
+            self._ended = False
+
+    def _learn(self, text: str, size: int = 1) -> None:
+        """Keep how this goes on, which begins with a marker of this size that was refused."""
+        if self._refused is None or self._refused.full:
+            return
+        probe = Scanner(self._tools, self._rules, self._formats)
+        probe._is_probe, probe._fresh = True, False
+        probe._calls.begin_is_text |= self._calls.begin_is_text
+        probe._calls.in_vain = self._calls.in_vain
+        self._refused.learn(probe.feed, text, size)
 
     def _text_before(self, marker: MarkerMatch) -> tuple[str, int]:
         """What is before a marker: the header of a call whose begin marker was stripped;
@@ -326,6 +381,13 @@ class Scanner:
             formats = not self._calls.called or size <= BLANK_LIMIT
             self._fresh = self._fresh and formats and not run.strip()
 
+    def _leave(self, marker: MarkerMatch, why: str) -> None:
+        """The marker is text."""
+        self._calls.in_vain += 1
+        self._learn(self._buffer[marker.start :], marker.end - marker.start)
+        self._text(marker.end)
+        self._pieces.append(LeftAsText(marker.name, why))
+
     def _begin_channel(self, marker: MarkerMatch) -> None:
         """The text that comes is of a kind of its own."""
         self._calls.in_vain += 1
@@ -335,18 +397,18 @@ class Scanner:
         self._pieces.append(Dropped(f"channel marker {marker.name}"))
 
     def _stray(self, marker: MarkerMatch) -> None:
-        self._calls.in_vain += 1
-        if not (self._rules(marker.format).strays or marker.format in self._calls.seen):
-            self._text(marker.end)
-            self._pieces.append(LeftAsText(marker.name, "alone"))
+        dropped = self._rules(marker.format).strays or marker.format in self._calls.seen
+        if not dropped or self._calls.too_many:
+            self._leave(marker, TOO_MANY if dropped else "alone")
             return
+        self._calls.in_vain += 1
         self._buffer = self._buffer[marker.end :]
         self._pieces.append(Dropped(f"stray {marker.name}"))
         self._fresh = True
 
     def _end_text(self) -> None:
         """No more of this text comes."""
-        marker, _ = self._formats.find(self._buffer)
+        marker = self._formats.find(self._buffer)
         if marker is not None:  # nothing came after it
             self._stray(marker)
         if self._calls.called and self._fresh and self._buffer and not self._buffer.strip():
@@ -367,7 +429,8 @@ class Scanner:
             # What comes right after a call is as it was.
             may_be = may_be and not (self._calls.called and self._fresh)
             quotation = code.quotation() if may_be else NOT_QUOTED
-            self._calls.candidate = Candidate(in_code, quotation, self._code, before)
+            size = marker.end - marker.start
+            self._calls.candidate = Candidate(in_code, quotation, self._code, before, size)
             self._calls.candidate.add(self._buffer)
         rest, self._buffer = self._buffer[marker.end :], ""
         self._calls.begin(marker, rule, header, self._fed - len(rest), rest)
@@ -381,6 +444,7 @@ class Scanner:
         candidate = self._calls.give_back()
         self._buffer = "".join(candidate.raw)
         size = len(self._buffer) - len(rest)
+        self._learn(self._buffer[len(candidate.before) :], candidate.marker)
         near = self._buffer[: size + _SEEN_AFTER]
         self._text(size)
         for marker in self._formats.find_all(near):

@@ -155,6 +155,11 @@ class TextChannel:
             self.open_parts[-1].open = False
             self.closed_parts.append(self.open_parts.pop())
 
+    def give_back(self) -> None:
+        """The frames that wait will be read again, or not at all."""
+        self.open_parts.clear()
+        self.scanner.give_back()
+
     def settle(self) -> None:
         """A frame has been processed: remember what is held of it and those before.  Results for
         frames that have left may be in the first that waits, or in the latest."""

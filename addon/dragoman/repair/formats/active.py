@@ -23,6 +23,8 @@ class ActiveFormats:
     def __init__(self, formats: Sequence[LeakFormat]) -> None:
         self._formats = tuple(formats)
         beginnings = {text for each in formats for text in each.beginnings}
+        self.beginnings = {text[:size] for text in beginnings for size in range(1, len(text) + 1)}
+        """What markers begin with, and the starts of that."""
         # An expression that begins with one literal is searched several times faster.
         self._in_json = _searches(_in_json(beginnings, _cut_tree))
         self._in_document = _searches(_in_json(beginnings, _uncut))
@@ -30,7 +32,11 @@ class ActiveFormats:
             (first, re.compile(re.escape(first) + _tree(rest, r"\Z")).search)
             for first, rest in _by_first(beginnings)
         ]
-        self._begins = re.compile(_tree(beginnings)).search
+        self.begins = re.compile(_tree(beginnings)).search
+        """Finds what a marker begins with."""
+        self.begins_or_ends = re.compile(_tree(beginnings, r"\Z")).search
+        """Finds what a marker begins with, or the start of that at the end of the text, or its
+        end."""
         self._beginning = {
             text: [
                 each
@@ -76,24 +82,22 @@ class ActiveFormats:
                 return True
         return False
 
-    def find(self, text: str, start: int = 0) -> tuple[MarkerMatch | None, int]:
+    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
         """The first marker from `start` on; of two at one place the format's that is named
-        first.  And how many places before it only looked like one."""
-        in_vain = 0
-        began = self._begins(text, start)
+        first."""
+        began = self.begins(text, start)
         while began is not None:
             for each in self._beginning[began[0]]:
                 if (marker := each.match(text, began.start())) is not None:
-                    return marker, in_vain
-            in_vain += 1
-            began = self._begins(text, began.start() + 1)
-        return None, in_vain
+                    return marker
+            began = self.begins(text, began.start() + 1)
+        return None
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:
-        found, _ = self.find(text)
+        found = self.find(text)
         while found is not None:
             yield found
-            found, _ = self.find(text, found.end)
+            found = self.find(text, found.end)
 
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text`, which holds no marker, may be the start of
@@ -149,6 +153,3 @@ def _searches(
     expressions: list[tuple[int, bytes]],
 ) -> list[tuple[int, Callable[[bytes], re.Match[bytes] | None]]]:
     return [(byte, re.compile(expression).search) for byte, expression in expressions]
-
-
-NO_FORMATS = ActiveFormats(())

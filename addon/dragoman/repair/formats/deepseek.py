@@ -36,6 +36,10 @@ _HEADER = re.compile(
     rf"\s*(?:{_token('call_begin')}\s*)?(?P<first>{WORD})\s*{_token('sep')}\s*"
     rf"(?P<second>{WORD})?\s*(?P<fence>```\w*\s*)?"
 )
+_HEADER_SO_FAR = re.compile(
+    rf"\s*(?:{_token('call_begin')}\s*)?"
+    rf"(?:{WORD}\s*(?:{_token('sep')}\s*(?:{WORD})?\s*(?:`{{1,2}}|```\w*\s*)?)?)?"
+)
 _BLANKS = rf"\s{{0,{HEADER_LIMIT}}}"
 _DECIDES = re.compile(rf"\{{|{_token('call_end', 'calls_end')}")
 """What ends a header: the arguments, or the end of a call without any."""
@@ -60,10 +64,10 @@ class DeepSeekParser(LeakParser):
         end = decides.start() if decides else len(self._buffer) - unfinished
         if end - self._at > HEADER_LIMIT:
             return self._refuse()
-        if decides is None:
+        if decides is None and _HEADER_SO_FAR.fullmatch(self._buffer, self._at, end):
             return False
-        found = _HEADER.fullmatch(self._buffer, self._at, end)
-        if found is None:
+        found = _HEADER.fullmatch(self._buffer, self._at, end) if decides else None
+        if found is None or decides is None:
             return self._refuse()
         self._fenced = found["fence"] is not None
         header = Header(found["second"] or found["first"], found[0].strip())

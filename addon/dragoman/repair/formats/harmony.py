@@ -22,6 +22,7 @@ from ..events import Dropped, Header
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
 from .protocol import WORD, LeakParser, MarkerMatch
+from .tool_call_tag import begun
 
 _BEGIN = ("<|start|>", "<|channel|>")
 _END = ("<|call|>", "<|end|>", "<|return|>")
@@ -38,6 +39,14 @@ _HEADER = re.compile(
     rf"(?:\s*(?:(?P<to>to=)(?:functions\.)?(?P<name>{WORD}+)?|<\|constrain\|>|json|code"
     r"|<\|channel\|>\s*(?P<channel>analysis|commentary|final)\b))*\s*"
 )
+_HEADER_SO_FAR = re.compile(
+    rf"(?:<\|start\|>\s*(?:assistant\b|(?:{begun('assistant')})?\Z))?"
+    rf"(?:\s*(?:to=(?:{WORD}+)?|<\|constrain\|>|json|code"
+    r"|<\|channel\|>\s*(?:analysis|commentary|final)\b))*\s*"
+    rf"(?:{begun('to=')}|{begun('json')}|{begun('code')}"
+    rf"|<\|channel\|>\s*(?:{begun('analysis')}|{begun('commentary')}|{begun('final')})?)?"
+)
+"""The start of one; a token that is cut is not part of it."""
 _NOT_BLANK = re.compile(r"\S")
 
 
@@ -57,9 +66,10 @@ class HarmonyParser(LeakParser):
         size = (end.start() if end else len(self._buffer) - unfinished) - self._at
         if size > HEADER_LIMIT:
             return self._refuse()
+        literal = self._begins + self._buffer[self._at : self._at + size]
         if end is None:
-            return False
-        literal = self._begins + self._buffer[self._at : end.start()]
+            may_be = literal.count("<|channel|>") <= 2 and _HEADER_SO_FAR.fullmatch(literal)
+            return not may_be and self._refuse()
         found = _HEADER.fullmatch(literal)
         if found is None or end[0] not in ("<|message|>", "{"):
             return self._refuse()

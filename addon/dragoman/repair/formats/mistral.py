@@ -14,10 +14,14 @@ from .json_arguments import JsonArguments
 from .json_calls import JsonCallsParser
 from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
 from .protocol import WORD, MarkerMatch
+from .tool_call_tag import begun
 
 _BEGIN = "[TOOL_CALLS]"
 _MARKERS = MarkerSet((_BEGIN, "[/TOOL_CALLS]"))
 _HEADER = re.compile(rf"\s*(?P<name>{WORD})\s*(?:\[CALL_ID\]\s*(?P<id>{WORD})\s*)?(?:\[ARGS\]\s*)?")
+_HEADER_SO_FAR = re.compile(
+    rf"\s*{WORD}\s*(?:{begun('[CALL_ID]')}|\[CALL_ID\]\s*{WORD}\s*)?(?:{begun('[ARGS]')})?\s*"
+)
 _WORD_SO_FAR = re.compile(r"[^\s\[{]*")
 
 
@@ -45,7 +49,7 @@ class MistralParser(JsonCallsParser):
         if (opened if opened >= 0 else len(self._buffer)) - self._at > HEADER_LIMIT:
             return self._refuse()
         if opened < 0:
-            return False
+            return not _HEADER_SO_FAR.fullmatch(self._buffer, self._at) and self._refuse()
         found = _HEADER.fullmatch(self._buffer, self._at, opened)
         if found is None:
             return self._refuse()

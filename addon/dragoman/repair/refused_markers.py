@@ -1,0 +1,151 @@
+"""Markers that were refused, in a text that has shown many of them without a call.
+
+To read what may be a call costs as much as a hundred words.  So of a marker that was refused the
+scanner keeps how it went on, up to where that was certain (``<tool_call><|``): the same again is
+text at once, and a frame that holds nothing else leaves unread (`UnreadFrames`).  The invariant:
+only what no text to come can make a call is known, so none is lost, however many were refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from ..wire.sse import Frame
+from .events import LeftAsText, ScanEvent, Text
+from .formats.active import ActiveFormats
+
+LONGEST = 96
+"""Characters of a refused text that is kept."""
+_MAX_KEPT = 1024
+_SHORTEST = 4
+"""Characters with which every marker begins."""
+
+
+class RefusedMarkers:
+    """Those of one choice."""
+
+    def __init__(self, formats: ActiveFormats) -> None:
+        self._begins = formats.begins_or_ends
+        self._beginnings = formats.beginnings
+        self._taken: dict[str, int] = {}
+        """Refused texts, each with how many of its characters are text for certain."""
+        self._sizes: dict[str, list[int]] = {}
+        """Their lengths, by their first characters."""
+        self._starts: set[str] = set()
+        self._hits = 0
+        """How often one of these was found that `_run` does not match."""
+        self._run = re.compile("(?!)").match
+        """Matches many of them with what is between."""
+        self.certain = 0
+        """Characters of the text that comes next which are text for certain."""
+
+    @property
+    def full(self) -> bool:
+        return len(self._taken) >= _MAX_KEPT
+
+    def learn(self, scan: Callable[[str], list[ScanEvent]], text: str, size: int) -> None:
+        """Find out how much of a text, which begins with a marker of this size, is needed to
+        refuse it: `scan` gives what becomes of it, piece by piece."""
+        begin = taken = 0
+        for more in (0, 1, 2, 4, 8, 16, LONGEST):
+            end = min(size + more, LONGEST)
+            for event in scan(text[begin:end]):
+                if not isinstance(event, Text | LeftAsText):
+                    return
+                taken += len(event.text) if isinstance(event, Text) else 0
+            if taken:
+                self._add(text[:end], taken)
+            if taken or end >= len(text):
+                return
+            begin = end
+
+    def _add(self, text: str, taken: int) -> None:
+        """So many of the first characters of `text` are text, whatever follows."""
+        self._taken[text] = taken
+        self._starts.update(text[:size] for size in range(1, len(text)))
+        sizes = self._sizes.setdefault(text[:_SHORTEST], [])
+        if len(text) not in sizes:
+            sizes.append(len(text))
+
+    def look(self, text: str, at: int = 0) -> tuple[int, bool]:
+        """Up to where a text is text for certain, if it is so up to `at`; and whether what comes
+        there has to be read: else it is nothing, or the start of what is known."""
+        while (at := self._begins(text, at).start()) < len(text):  # type: ignore[union-attr]
+            if (run := self._run(text, at)) is not None:
+                at = run.end()
+                continue
+            for size in self._sizes.get(text[at : at + _SHORTEST], ()):
+                if taken := self._taken.get(text[at : at + size]):
+                    at += taken
+                    self._hit()
+                    break
+            else:
+                rest = text[at:]
+                return at, not (rest in self._starts or rest in self._beginnings)
+        return at, False
+
+    def _hit(self) -> None:
+        """After many, an expression is faster."""
+        self._hits += 1
+        if self._hits >= len(self._taken):
+            self._hits = 0
+            follow: dict[str, list[str]] = {}
+            for text, taken in self._taken.items():
+                follow.setdefault(re.escape(text[:taken]), []).append(re.escape(text[taken:]))
+            known = "|".join(f"{text}(?={'|'.join(rest)})" for text, rest in follow.items())
+            firsts = re.escape("".join({text[0] for text in self._beginnings}))
+            self._run = re.compile(f"(?:(?:{known})[^{firsts}]*+)++").match
+
+
+class UnreadFrames:
+    """Frames of one text that leave unread, and those that wait for the next one."""
+
+    def __init__(self) -> None:
+        self._frames: list[tuple[Frame, int]] = []
+        """Those that wait, with the sizes of their texts."""
+        self._text = ""
+        """Of these."""
+        self._certain = 0
+        """How many of its characters are text for certain."""
+        self._refused: RefusedMarkers | None = None
+        """What is known of the text."""
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    def add(self, frame: Frame, text: str, refused: RefusedMarkers) -> list[Frame] | None:
+        """The frames that may leave; None, and nothing is taken, if this one has to be read."""
+        if self._frames and refused is not self._refused:
+            return None
+        text = self._text + text
+        certain, unknown = refused.look(text, self._certain)
+        if unknown:
+            return None
+        self._refused = refused
+        self._frames.append((frame, len(text) - len(self._text)))
+        left = gone = 0
+        for _, size in self._frames:
+            if gone + size > certain:
+                break
+            gone += size
+            left += 1
+        out = [each for each, _ in self._frames[:left]]
+        del self._frames[:left]
+        self._text, self._certain = text[gone:], certain - gone
+        return out
+
+    def add_held(self, texts: list[tuple[Frame, str]], refused: RefusedMarkers) -> None:
+        """These frames were read, and wait for what comes after them."""
+        self._frames = [(frame, len(text)) for frame, text in texts]
+        self._text = "".join(text for _, text in texts)
+        self._certain, refused.certain = refused.certain, 0
+        self._refused = refused
+
+    def take(self) -> Iterator[Frame]:
+        """Those that wait, as they have to be read after all."""
+        if self._refused is not None:
+            self._refused.certain = self._certain
+        self._text, self._certain, self._refused = "", 0, None
+        while self._frames:
+            yield self._frames.pop(0)[0]
