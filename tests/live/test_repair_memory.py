@@ -13,8 +13,9 @@ import pytest
 import zstandard
 
 from fixtures.server import Reply, Upstream
+from tests.live import responses, wire
 from tests.live.chat import CONTROLS, REQUEST, Chat
-from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.mitmdump import ADDON, ROOT, Mitmdump
 from tests.repair.streams import chunk, read, sse
 
 MEGABYTE = 1024 * 1024
@@ -69,6 +70,20 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "gzip of tiny frames": ("gzip", lambda: gzip.compress(tiny_frames(64 * MEGABYTE), 9)),
     "br of tiny frames": ("br", lambda: brotli.compress(tiny_frames(64 * MEGABYTE), quality=5)),
 }
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_a_flow_goes_when_it_has_ended_not_with_a_full_collection(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump], path: str
+) -> None:
+    arguments = ["--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"]
+    uncollected = ROOT / "tests" / "live" / "without_collections.py"
+    chat = Chat(plain_upstream, mitmdump(*arguments, scripts=(ADDON, uncollected)))
+    plain_upstream.replies["held"] = Reply(sse([chunk({"content": "word"}, finish="stop")]))
+    request = responses.REQUEST if path == "/v1/responses" else REQUEST
+    for _ in range(10):
+        assert chat.ask("held", path=path, request=request).complete
+    assert int(wire.exchange(f"{chat.proxy.url}/flows", b"").body) <= 3
 
 
 @functools.cache

@@ -157,6 +157,8 @@ class Stream(HttpStream):
         """Whether the upstream's part of this was ended here."""
         self._stores = False
         """Whether mitmproxy is to keep the body of a reply that is streamed."""
+        self._over = False
+        """Whether both sides have had all, and the flow is not held any more."""
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Wakeup):
@@ -167,6 +169,8 @@ class Stream(HttpStream):
         if isinstance(event, ResponseData) and (live := self.live) is not None:
             yield from self._piece(live, event)
             return
+        if self._over:
+            return  # it waited for a hook, as the last ones did
         yield from super()._handle_event(event)
         # The silence is measured from here: hooks and a connection may have been waited for.
         if isinstance(event, ResponseData):
@@ -185,6 +189,16 @@ class Stream(HttpStream):
         """As its parent does, but ignores the timer."""
         if not (isinstance(event, events.Wakeup) and event.command is self._timer):
             yield from super().passthrough(event)
+
+    def flow_done(self) -> layer.CommandGenerator[None]:
+        """As its parent does. Then the flow goes with its bodies, which may be megabytes: streams
+        are in cycles, and would hold it until Python's next full collection."""
+        assert self.flow.response
+        upgraded = self.flow.response.status_code == 101
+        yield from super().flow_done()
+        if not upgraded:
+            self._over = True
+            del self.flow
 
     # Silence
 
