@@ -14,7 +14,7 @@ from dragoman.repair.events import Arguments, Text
 from dragoman.repair.formats.json_arguments import QUOTED_LIMIT
 from dragoman.repair.formats.marker_set import HEADER_LIMIT
 from dragoman.repair.pending import Policy
-from dragoman.repair.scanner import BLANK_LIMIT
+from dragoman.repair.text_reader import BLANK_LIMIT
 from dragoman.wire.sse import Frame
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
-from dragoman.repair import scanner
+from dragoman.repair import text_reader
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats import at_markers
@@ -104,5 +104,5 @@ def test_what_is_known_of_openers_changes_nothing(
         # What passes unread, opener or not, is kept up to here: quotes may be in it.
         patch.setattr("dragoman.repair.passed_frames.MAX_KEPT", sys.maxsize)
         known = _read(texts)
-        patch.setattr(scanner, "MANY_IN_VAIN", sys.maxsize)
+        patch.setattr(text_reader, "MANY_IN_VAIN", sys.maxsize)
         assert _read(texts) == known

@@ -6,7 +6,7 @@ point is a *candidate*, kept as it came:
 - if its header is no header, or names a tool that the format's `CallRule` does not allow, or
   its tool is not known within `CANDIDATE_LIMIT`, it is refused: it is text;
 - if it is in code that a Markdown text quotes, only the end of that text decides (see
-  `Scanner`), and anything but whole calls refuses it;
+  `text_reader`), and anything but whole calls refuses it;
 - if it may be quoted otherwise, what follows its calls decides (`Quotation`);
 - else it is a call as soon as its header is there; one whose header has no name is a call if
   its arguments fit one tool alone, or if the rule allows any name.
