@@ -12,7 +12,7 @@ def running() -> None:
     gc.disable()
 
 
-def response(flow: http.HTTPFlow) -> None:
+def response(_: http.HTTPFlow) -> None:
     gc.collect(1)  # what is alive now is old from here on
 
 
