@@ -209,7 +209,7 @@ def test_bytes_that_may_hold_a_beginning_are_told_from_those_that_cannot(beginni
 
 def test_of_two_markers_the_first_counts() -> None:
     for text, name in ((f"[[call]]{SECTION}", "[[call]]"), (f"{SECTION}[[call]]", "section_begin")):
-        found, _ = BOTH.find(f"a {text}")
+        found = BOTH.find(f"a {text}")
         assert found is not None
         assert (found.name, found.start) == (name, 2)
     ends = itertools.chain(("[", "[[ca"), ("<", "<|tool_c"))
