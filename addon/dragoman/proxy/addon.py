@@ -1,9 +1,8 @@
 """The mitmproxy addon: which flows are Dragoman's, and what is done with them.
 
 A flow to ``…/chat/completions`` is cured and repaired, one to ``…/responses`` is repaired, or
-bridged where its host speaks only Chat Completions, which `chat_only_hosts` finds out.  Of every
-other flow only event streams are streamed.  Flows loaded from a file are not `live`, and left
-alone.
+bridged where its host speaks only Chat Completions (see `chat_only_hosts`).  Of every other flow
+only event streams are streamed.  Flows loaded from a file are not `live`, and left alone.
 """
 
 from __future__ import annotations

@@ -42,7 +42,6 @@ from .output_items import ARGUMENTS, TEXT, OpenPart, StreamedPart
 ProseKind = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
 
-
 MANY = 100
 """Log probabilities of one delta that are written at once."""
 LARGE = 64 * 1024

@@ -4,10 +4,9 @@ mitmproxy calls an addon when something arrives.  A `Stream` also acts when noth
 when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
-* it ends a reply that is complete, although its upstream's is not;
+* it ends a reply that is cancelled, or complete although its upstream's is not;
 * it has a document read, what is long written, and a response kept, before the client
   receives its end;
-* it ends a reply that is cancelled;
 * after the upstream's connection has broken, or been silent for too long, it sends the rest
   of the reply, and ends it or breaks it off;
 * it keeps the option ``stream_large_bodies`` off what has to be converted as a whole, which
@@ -54,18 +53,11 @@ cancelled, so they are short. The one for an answer then serves for the first he
 usual interval: each timer is a task of mitmproxy's."""
 PATIENCE = 600.0
 """Seconds of silence after which mitmproxy gives a connection up, where no option says."""
-# mitmproxy 11 has the status for it.
-_CANCEL: Any = (
-    _events.ErrorCode.CANCEL
-    if hasattr(_events, "ErrorCode")
-    else status_codes.CLIENT_CLOSED_REQUEST
-)
-# The code with which mitmproxy resets the client's stream of HTTP/2; version 11 has the status.
-_BROKEN: Any = (
-    _events.ErrorCode.GENERIC_SERVER_ERROR
-    if hasattr(_events, "ErrorCode")
-    else status_codes.BAD_GATEWAY
-)
+# mitmproxy 11 has statuses for these.
+_CODES: Any = getattr(_events, "ErrorCode", None)
+_CANCEL: Any = _CODES.CANCEL if _CODES else status_codes.CLIENT_CLOSED_REQUEST
+# That with which mitmproxy resets the client's stream of HTTP/2.
+_BROKEN: Any = _CODES.GENERIC_SERVER_ERROR if _CODES else status_codes.BAD_GATEWAY
 _FROM_UPSTREAM = (ResponseHeaders, ResponseData, ResponseTrailers, ResponseEndOfMessage)
 _USED = {
     HttpLayer: ("make_stream", "event_to_child", "get_connection"),
@@ -173,11 +165,10 @@ class Stream(HttpStream):
             return  # it waited for a hook, as the last ones did
         yield from super()._handle_event(event)
         # The silence is measured from here: hooks and a connection may have been waited for.
+        if isinstance(event, (ResponseData, RequestEndOfMessage, ResponseHeaders)):
+            self._received_at = time.monotonic()
         if isinstance(event, ResponseData):
-            self._received_at = time.monotonic()
             return
-        if isinstance(event, (RequestEndOfMessage, ResponseHeaders)):
-            self._received_at = time.monotonic()
         if isinstance(event, ResponseHeaders) and self._announces_too_much:
             yield from self._give_up_whole()
         if self.server_state in (self.state_done, self.state_errored):
@@ -335,8 +326,7 @@ class Stream(HttpStream):
 
     def _send(self, data: bytes) -> layer.CommandGenerator[None]:
         if data:
-            body = ResponseData(self.stream_id, data)
-            yield SendHttp(body, self.context.client)
+            yield SendHttp(ResponseData(self.stream_id, data), self.context.client)
 
     # An upstream that fails
 
@@ -357,16 +347,15 @@ class Stream(HttpStream):
     def _send_error(self, error: str) -> layer.CommandGenerator[bool]:
         """Send the client the upstream's error; False if it cannot be sent."""
         live = self.live
-        if live is not None:
-            self.flow.error = flow.Error(error)
-            yield from self._send(live.last_word(error))
-            yield from self.send_response(already_streamed=True)
-            return True
-        if not self._unanswered:
+        if live is None and not self._unanswered:
             return False
         self.flow.error = flow.Error(error)
-        self.flow.response = self._interpreter.answer_for(self.flow, error)
-        yield from self.send_response()
+        if live is not None:
+            yield from self._send(live.last_word(error))
+            yield from self.send_response(already_streamed=True)
+        else:
+            self.flow.response = self._interpreter.answer_for(self.flow, error)
+            yield from self.send_response()
         return True
 
     # A body that is large
