@@ -36,6 +36,8 @@ def test_a_custom_call_comes_back_with_raw_input() -> None:
         ("*** Begin Patch", "*** Begin Patch", "input that is not JSON"),
         ('{"input":{"a":1}}', '{"input":{"a":1}}', "input that is no string"),
         ('{"input":"x","more":1}', "x", "more than an input"),
+        ('{"input":"x" ,\n}', "x", "more than an input"),
+        ('{"input":"x"' + "\n" * 100 + "}", "x", ""),
     ],
 )
 def test_a_custom_call_of_another_form_still_gives_an_input(

@@ -15,7 +15,9 @@ from .patch_text import PatchText, patch_in
 
 _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _TAIL = re.compile(r"\s*\}\s*")
-_END = re.compile(r'"\s{0,64}(?:\}|,\s{0,64}"[^"\\]{0,64}"\s{0,64}:)')
+_END = re.compile(r'"(?:\s{65}|\s{0,64}(?:\}|,\s{0,64}(?:\}|"[^"\\]{0,64}"\s{0,64}:)))')
+"""The end of a string: a brace or a member follows, or a comma alone, or blanks without end; models
+write both."""
 _END_SO_FAR = re.compile(r'"\s{0,64}(?:,\s{0,64}(?:"[^"\\]{0,64}(?:"\s{0,64})?)?)?\Z')
 _LAST = re.compile(r'"\s{0,64}(?:\}\s{0,64})?\Z')
 """The end of a string in which quotes were not escaped."""
