@@ -23,7 +23,7 @@ PAUSES = ROOT / "tests" / "live" / "pauses.py"
 WORDS, CHUNKS = "word " * 10_000, 60
 MANY = 20_000
 """Calls of a reply: more than a second of work."""
-MANY_TURNS = 20
+MANY_TURNS = 8
 CALL = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
 LEAK = (
     "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"

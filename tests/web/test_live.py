@@ -20,8 +20,9 @@ pytestmark = pytest.mark.slow
 
 PACE = 0.06
 """Seconds between the 40 events of the fixture."""
-OF_ANY_FLOW = 9
-"""What mitmweb is told at the beginning and the end of any flow, and a little more."""
+OF_ANY_FLOW = 10
+"""What mitmweb is told at the beginning and the end of any flow, at the pauses in a long one, and a
+little more."""
 MARKS = {"repair": ["⏳", "🔧"], "bridge": ["↔", "🛠"]}
 """From the moment of interception, and once a call was repaired."""
 
