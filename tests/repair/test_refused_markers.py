@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Iterable
 
 import pytest
@@ -13,9 +14,11 @@ from dragoman.notes import Evidence
 from dragoman.repair import text_reader
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats import at_markers
+from dragoman.repair.events import Text
+from dragoman.repair.formats import ALL, at_markers
 from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
+from dragoman.repair.refused_markers import LONGEST, RefusedMarkers
 from dragoman.wire.sse import split
 from tests.repair.formats.leaks import REQUEST
 from tests.repair.formats.test_all_formats import PIECES, QUOTING, WHOLE, WORDS
@@ -76,6 +79,23 @@ def test_after_many_openers_every_call_is_found(opener: str) -> None:
         assert [made["name"] for made in found.calls] == ["bash"], call
         assert found.content.rstrip().endswith(opener * 100)
         assert found.finish == ["tool_calls"]
+
+
+def test_what_is_kept_of_one_choice_is_little() -> None:
+    """A reply may have many choices."""
+    refused, number = RefusedMarkers(ALL), 0
+    tracemalloc.start()
+    try:
+        while not refused.full:
+            text = f"<function={number:0<86}"
+            refused.learn(lambda _: [Text(0, "<")], text, len(text))
+            number += 1
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(text) == LONGEST
+    assert number >= 100
+    assert size < 6_000_000
 
 
 def _read(texts: list[str]) -> Read:
