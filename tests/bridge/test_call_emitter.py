@@ -52,7 +52,8 @@ def test_a_custom_call_of_another_form_still_gives_an_input(
 @pytest.mark.parametrize("finish", ["tool_calls", "stop"])
 def test_half_an_input_is_never_handed_over(finish: str) -> None:
     """Some hosts say so at a limit, too; a client would run the half."""
-    for half in ('{"input":"rm -rf bui', '{"input": ', '{"input"', '{"inp', "{"):
+    escaped = ('{"input":"rm -rf bui', '{"input": ', '{"input"', '{"inp', "{")
+    for half in (*escaped, '{"input":"rm -rf "bui', '{"input":"rm -rf "bui"ld'):
         got = one_call("exec", half, finish)
         assert (got.response["status"], got.output[0]["status"]) == ("failed", "incomplete")
         assert "response.output_item.done" not in got.types

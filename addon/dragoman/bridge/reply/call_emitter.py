@@ -43,6 +43,11 @@ class CallEmitter:
         else:
             writer.close_item()
 
+    @property
+    def half_input(self) -> bool:
+        """Whether there is the begin of a custom tool's input, without its end."""
+        return self._input is not None and self._input.half
+
     def more(self, arguments: str) -> None:
         """More arguments of a call, all of which so far has been passed on."""
         if self._begun and self._input is None:

@@ -43,6 +43,11 @@ class CustomInputReader:
         self.odd = ""
         """What was unusual about the form; empty if nothing was."""
 
+    @property
+    def half(self) -> bool:
+        """Whether the string has begun and not ended so far."""
+        return self._live and not self._ended and _LAST.match(self._held) is None
+
     def feed(self, fragment: str) -> str:
         """The text that `fragment` completes."""
         text = self._read(fragment)

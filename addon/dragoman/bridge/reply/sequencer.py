@@ -92,6 +92,8 @@ class OutputSequencer:
     @property
     def half_input(self) -> bool:
         """Whether the input of a custom tool, which clients run as it is, has no end."""
+        if self._emitter is not None and self._emitter.half_input:
+            return True
         calls = (piece for piece in self._waiting if isinstance(piece, Call) and piece.lacks_value)
         names = (call.name for call in calls)
         tools = (self._tools.exactly(name) or self._tools.meant_by(name) for name in names)
