@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
@@ -30,6 +32,7 @@ OPENERS = [
     *("<minimax:tool_call>", "]<]minimax[>[<tool_call>", '<invoke name="bash">', "[TOOL_CALLS]"),
     *("<|channel|>", "<|start|>assistant", "<|channel|>commentary", "<|call|>", "x <|", "<tool_"),
 ]
+K3_CALL = next(call for call in WHOLE if call.startswith("<|open|>tools"))
 MODEL = "some-model"
 
 
@@ -110,8 +113,9 @@ def _read(texts: list[str]) -> Read:
     st.lists(st.sampled_from([*PIECES, *WHOLE, *WORDS, *QUOTING, "<", "<|"]), max_size=12),
     st.lists(st.integers(1, 60), min_size=1),
 )
+@example(["<｜tool▁calls▁begin｜>"], ["`", K3_CALL], [24])  # the second tick ends the quoted code
 @settings(max_examples=40)
-def test_what_is_known_of_openers_changes_nothing(
+def test_what_is_known_of_openers_loses_no_call_and_no_word(
     openers: list[str], soup: list[str], sizes: list[int]
 ) -> None:
     rest, texts = "".join([*openers * 60, *soup, *openers * 10, *soup]), []
@@ -125,4 +129,7 @@ def test_what_is_known_of_openers_changes_nothing(
         patch.setattr("dragoman.repair.passed_frames.MAX_KEPT", sys.maxsize)
         known = _read(texts)
         patch.setattr(text_reader, "MANY_IN_VAIN", sys.maxsize)
-        assert _read(texts) == known
+        plain = _read(texts)
+    assert plain.calls == known.calls
+    # Markers beside no call may be shown that would be dropped, and then end the turn as words do.
+    assert Counter(re.findall(r"\w+", plain.content)) <= Counter(re.findall(r"\w+", known.content))

@@ -4,6 +4,7 @@ To read what may be a call costs as much as a hundred words.  So of a marker tha
 scanner keeps how it went on, up to where that was certain (``<tool_call><|``): the same again is
 text at once, and a frame that holds nothing else leaves unread (`UnreadFrames`).  The invariant:
 only what no text to come can make a call is known, so none is lost, however many were refused.
+(A stray marker that would be dropped elsewhere may stay in such a text.)
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _MAX_KEPT = 256
 """So many of the longest, with their starts, take 4 MB, and their expression is made in 20 ms."""
 _SHORTEST = 4
 """Characters with which every marker begins."""
+_OPENS_OR_CLOSES = re.compile('[`~"]')
+"""Whether one of these quotes what follows depends on the text before."""
 
 
 class RefusedMarkers:
@@ -62,7 +65,10 @@ class RefusedMarkers:
             begin = end
 
     def _add(self, text: str, taken: int) -> None:
-        """So many of the first characters of `text` are text, whatever follows."""
+        """So many of the first characters of `text` are text, whatever follows; but for a marker
+        that something in it may quote."""
+        if (quote := _OPENS_OR_CLOSES.search(text)) is not None:
+            taken = min(taken, self._begins(text, quote.end()).start())  # type: ignore[union-attr]
         self._taken[text] = taken
         self._starts.update(text[:size] for size in range(1, len(text)))
         sizes = self._sizes.setdefault(text[:_SHORTEST], [])

@@ -71,12 +71,18 @@ class TextReader:
         """The marker that gives the kind of the text that comes."""
         self.quoted = 0
         """See `MAX_QUOTED`."""
-        self.refused: RefusedMarkers | None = None
-        """What is known of markers, after `MANY_IN_VAIN`."""
+        self._refused: RefusedMarkers | None = None
+        self._seen = 0
+        """How many formats had been seen when that began: of these, strays are no text."""
         self.ended = False
         """Whether no more of this text comes."""
         self.is_probe = False
         """Whether this only finds out what would become of a text."""
+
+    @property
+    def refused(self) -> RefusedMarkers | None:
+        """What is known of markers, after `MANY_IN_VAIN`."""
+        return self._refused if self._seen == len(self._calls.seen) else None
 
     @property
     def may_skip(self) -> bool:
@@ -140,8 +146,9 @@ class TextReader:
 
     def learn(self, text: str, size: int = 1) -> None:
         """Keep how this goes on, which begins with a marker of this size that was refused."""
-        if self.refused is not None and not self.refused.full:
-            self.refused.learn(self._probe(), text, size)
+        refused = self.refused
+        if refused is not None and not refused.full:
+            refused.learn(self._probe(), text, size)
 
     # Where the next section begins
 
@@ -199,19 +206,21 @@ class TextReader:
         """Whether nothing in the buffer has to be read, as far as it has come: then what is text
         is given out, but for that which came with what waits."""
         if self.is_probe or self._calls.in_vain <= MANY_IN_VAIN:
-            self.refused = None
+            self._refused = None
             return False
-        if self.refused is None:
-            self.refused = RefusedMarkers(self._formats)
+        if self._refused is None:
             self._pieces.append(LeftAsText("marker", f"as others like it, {TOO_MANY}"))
-        certain, self.refused.certain = self.refused.certain, 0
+        if (refused := self.refused) is None:
+            refused = self._refused = RefusedMarkers(self._formats)
+            self._seen = len(self._calls.seen)
+        certain, refused.certain = refused.certain, 0
         unknown = self.fresh or self.ended
         if not unknown:
-            certain, unknown = self.refused.look(self.buffer, certain)
+            certain, unknown = refused.look(self.buffer, certain)
         size = len(self.buffer)
         given = certain if unknown or certain == size else min(certain, max(0, size - self.latest))
         self.give(given)
-        self.refused.certain = certain - given
+        refused.certain = certain - given
         return not unknown
 
     def _text_before(self, marker: MarkerMatch) -> tuple[str, int]:
