@@ -51,7 +51,7 @@ _BREAK = "\n\n"
 text upstream."""
 
 
-def messages(
+def chat_messages(
     request: RequestObject,
     toolbox: Toolbox,
     evidence: Evidence,
