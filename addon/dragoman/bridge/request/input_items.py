@@ -31,7 +31,7 @@ from .content import merged, readable_text, text_content, text_of, user_content
 from .images import LEFT_OUT, json_without_data, without_data, without_media
 from .tool_outputs import output_content
 from .toolbox import Toolbox, upstream_name
-from .validation import RequestObject, label, missing
+from .validation import RequestObject, invalid_value, label, missing
 
 HOSTED: Mapping[str, tuple[str, ...]] = {
     "web_search_call": ("action", "query", "queries", "results"),
@@ -114,12 +114,8 @@ def _message(reader: Reader, item: RequestObject) -> _Read:
         case "assistant":
             return _assistant_text(reader, text_content(content, path, reader.evidence, joint=""))
         case _:
-            raise Refused(
-                f"Invalid value for '{item.at('role')}': '{label(role)}'. Supported values are: "
-                "'assistant', 'system', 'developer', and 'user'.",
-                param=item.at("role"),
-                code="invalid_value",
-            )
+            supported = "'assistant', 'system', 'developer', and 'user'"
+            raise invalid_value(role, item.at("role"), supported)
 
 
 def _instructions(
