@@ -276,7 +276,7 @@ def test_a_tool_has_another_name_where_its_own_is_refused(model: str) -> None:
     )
     assert made.notes == (("renamed", f"tool a.b to {sent}"),)
     said = {"content": f'"name":"{sent}"', "tool_calls": [call("x", sent), call("y", "read")]}
-    reply = made.tool_names.given_in(dumps({"choices": [{"delta": said}]}))
+    reply = made.tool_names.restored(dumps({"choices": [{"delta": said}]}))
     meant = {**said, "tool_calls": [call("x", "a.b"), call("y", "read")]}
     assert loads(reply) == {"choices": [{"delta": meant}]}
 
