@@ -28,7 +28,7 @@ _DEFAULT_NAMESPACE: Final = "functions"
 def upstream_name(name: str, namespace: str | None, family: Family) -> str:
     """The function name of a tool upstream: ``<namespace>__<name>``, or `name` alone, as the
     model's family takes it."""
-    return family.tool_called(_joined(name, namespace))
+    return family.sent_tool_name(_joined(name, namespace))
 
 
 def _joined(name: str, namespace: str | None) -> str:
