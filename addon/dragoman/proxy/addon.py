@@ -106,10 +106,11 @@ class Dragoman:
         try:
             settings = options.Settings.of(ctx.options)
             self._metrics.listen(settings.metrics)
-            where, days, size = settings.store
-            confdir = Path(ctx.options.confdir).expanduser()
             self._bridge.archive.choose(
-                where, confdir=confdir, days=days, max_bytes=size, running=self._running
+                settings.store,
+                confdir=Path(ctx.options.confdir).expanduser(),
+                limits=settings.store_limits,
+                running=self._running,
             )
         except exceptions.OptionsError as error:
             if self._running:

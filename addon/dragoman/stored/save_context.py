@@ -50,14 +50,14 @@ class SaveContext:
         if self.resumes is not None:
             if response["status"] == "failed":
                 return None
-            before = self.resumes.said or self.prior
+            before = self.resumes.full_output or self.prior
             said = [*before, *self.outputs, *response["output"][len(self.prior) :]]
         return StoredResponse(
             response=response,
             request=self.request,
-            trail=" ".join(self.earlier.before).encode(),
+            ancestor_ids=" ".join(self.earlier.ancestors).encode(),
             references=self.earlier.references,
-            said=said,
+            full_output=said,
             delta_cuts=cuts,
             inherited=self.earlier.parts,
         )
