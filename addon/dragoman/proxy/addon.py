@@ -31,7 +31,7 @@ from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
 from .observe import views
-from .observe.commands import Commands, ProxyCommands
+from .observe.commands import Commands, HostsCommand
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
@@ -75,9 +75,7 @@ class Dragoman:
         self._cure = CureFlow(self._monitor, self._bridge.archive)
         self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._monitor.stats)
-        self_test = SelfTest()
-        commands = Commands(self._monitor.stats), ProxyCommands(self._hosts, self_test)
-        self.addons = [*commands, self_test]
+        self.addons = [Commands(self._monitor.stats), HostsCommand(self._hosts), SelfTest()]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
@@ -224,7 +222,7 @@ class Dragoman:
             return
         if is_question(flow):
             if question := self._hosts.question(flow):
-                question.headers_came()
+                question.responseheaders()
             return
         if flow.is_replay == "response":
             self._bridge.forget(flow)  # what was saved is what the client got
@@ -389,7 +387,7 @@ class Dragoman:
         response = flow.response
         if response is None:
             return False
-        missing = response.status_code in (404, 405) and self._hosts.is_tried(flow)
+        missing = response.status_code in (404, 405) and self._hosts.is_decisive(flow)
         missing = missing or self._refuses_upgrade(flow, response)
         collected = self._is_repairable(flow) and self._repair.may_collect(flow, response)
         return flow in self._bridge or missing or collected

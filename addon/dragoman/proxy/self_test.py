@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.client import HTTPConnection, HTTPException
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 from ..repair.formats.kimi_k2.markers import section
 from ..wire.sse import split
 from .http_headers import EVENT_STREAM
+from .observe.commands import typed_command
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +51,14 @@ class SelfTest:
         self._upstreams: dict[tuple[str, int], int] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin; the log has the result. Raises `CommandError`."""
+    @typed_command("dragoman.selftest")
+    def start(self) -> Sequence[str]:
+        """Send a leaked call and a bridged turn of a built-in upstream through this proxy."""
         if self._task is not None and not self._task.done():
             raise exceptions.CommandError("The self-test is running: see the event log.")
         host, port, is_reverse = _listening()
         self._task = asyncio.get_running_loop().create_task(self._run(host, port, is_reverse))
+        return ["The self-test runs: its result comes in the event log."]
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Send the flows of our client to our upstream."""

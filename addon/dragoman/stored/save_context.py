@@ -15,8 +15,13 @@ from .stored_response import StoredResponse
 def asker(credentials: Iterable[str], upstream: str) -> bytes:
     """Who asks, only for use in memory: a hash of the `credentials` and of the `upstream` (scheme,
     host, port and base path)."""
+    return hash_of(upstream, *credentials)
+
+
+def hash_of(*parts: str) -> bytes:
+    """Another one if the same characters are cut into other parts."""
     digest = hashlib.sha256()
-    for part in (upstream, *credentials):
+    for part in parts:
         text = part.encode("utf-8", "surrogateescape")
         digest.update(len(text).to_bytes(8, "big") + text)
     return digest.digest()
