@@ -81,7 +81,7 @@ class Dragoman:
         """Declare the options."""
         options.declare(loader)
         options.take_over(ctx.options.deferred)
-        views.install(views.statistics(self._monitor.stats))
+        views.install(self._monitor.stats)
         for missing, what in (
             (
                 LAYER_MISSING,
