@@ -231,9 +231,9 @@ def test_a_call_that_is_cut_is_left_open_and_the_reply_is_incomplete() -> None:
 
 
 STAGES = [
-    *((ResponsesStreamRepair, name) for name in ("_take_in", "_end_texts", "_adopt", "_let_out")),
+    *((ResponsesStreamRepair, name) for name in ("_read", "_end_texts", "_adopt", "_send_decided")),
     *((HostItems, name) for name in ("read", "item_up_to")),
-    *((ChangedResponse, name) for name in ("__init__", "write", "take_event", "pass_on", "drain")),
+    *((ChangedResponse, name) for name in ("__init__", "write", "replace", "pass_on", "drain")),
     (AdoptingWriter, "pass_on"),
     (Scanner, "feed"),
 ]

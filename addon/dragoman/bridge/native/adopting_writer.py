@@ -1,8 +1,8 @@
 """Writes the rest of a host's own stream.
 
-From the first repaired call on it numbers all events and places all items.  The host's own events
-pass with all their fields; an item of the host's that changes is adopted: from then on its events
-are the writer's.
+From the first repaired call on it numbers all events and gives all output indexes.  The host's own
+events pass with all their fields; an item of the host's that changes is adopted: from then on its
+events are the writer's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..responses.output_items import TEXT, OpenPart, StreamedPart
 class AdoptingWriter(Writer):
     """Continues a response that has `items`; `number` is that of its next event."""
 
-    seals = False  # the host takes its own form of it only
+    seals = False  # the host takes only its own form of sealed reasoning
 
     def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
         super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
@@ -35,42 +35,41 @@ class AdoptingWriter(Writer):
 
     @property
     def items(self) -> list[Json]:
-        """Those of the response as the client knows them, without what is open."""
+        """The items of the response as the client knows them, without the open one."""
         return self._output
 
-    def adopt(self, item: Json, place: int, part: StreamedPart, index: int, text: str) -> None:
-        """Take over the item at `place`, in which the last part is open: this much of its `text`
+    def adopt(self, item: Json, index: int, part: StreamedPart, part_index: int, text: str) -> None:
+        """Take over the item at `index`, in which the last part is open: this much of its `text`
         was sent."""
-        if place == len(self._output) - 1:
+        if index == len(self._output) - 1:
             del self._output[-1]
-        opened = OpenPart(item, place, part)
-        where = {"item_id": item["id"], "output_index": place, part.index: index}
-        opened.where = where
+        opened = OpenPart(item, index, part)
+        opened.where = {"item_id": item["id"], "output_index": index, part.index: part_index}
         opened.annotations = item[part.holder][-1].get("annotations") or []
         opened.text.write(text)
         self._prose["text" if part is TEXT else "reasoning"] = part
         self._begin(opened)
 
     def end_early(self, later: list[Json]) -> None:
-        """End the item that was adopted, after which others have begun; `later` are its parts
-        after the one that is open."""
+        """End the adopted item, after which others have begun; `later` are its parts after the
+        open one."""
         opened, self._open = self._open, None
         if opened is not None:
             self._close_part(opened)
-            item, place = opened.item, opened.output_index
+            item, index = opened.item, opened.output_index
             item[opened.part.holder] += later
             item["status"] = "completed"
-            self.events.add_final("response.output_item.done", output_index=place, item=item)
-            self._output[place] = item
+            self.events.add_final("response.output_item.done", output_index=index, item=item)
+            self._output[index] = item
 
-    def place(self, item: Json) -> int:
-        """The output index of a new item of the host's."""
+    def add(self, item: Json) -> int:
+        """Add an item of the host's; returns its output index."""
         self.close_item()
         self._output.append(item)
         return len(self._output) - 1
 
     def pass_on(self, event: Json, other_lines: bytes) -> None:
-        """An event of the host's."""
+        """Send an event of the host's."""
         if "sequence_number" in event:
             event = {**event, "sequence_number": self.events.number}
             self.events.number += 1
