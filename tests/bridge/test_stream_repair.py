@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.adopting_writer import AdoptingWriter
-from dragoman.bridge.native.changed_response import ChangedResponse
+from dragoman.bridge.native.changed_response import AdoptingWriter, ChangedResponse
 from dragoman.bridge.native.host_items import HostItems
 from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.bridge.native.stream_repair import ResponsesStreamRepair

@@ -1,12 +1,13 @@
 """A host's response from its first repaired call on, as the client gets it.
 
-Items keep the host's output indexes here (`index`); the client's are those of the writer, which
-`self._client_index` and `self._replacements` hold.
+From there on the writer numbers all events and gives all output indexes.  The host's own events
+pass with all their fields; an item of the host's that changes is adopted: from then on its events
+are the writer's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -16,16 +17,17 @@ from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, 
 from ...repair.pending import Policy, fields_of, note_piece
 from ...wire.chat_calls import Call
 from ...wire.chat_text import ADDED_REASONING, CONTENT
-from ...wire.errors import failure
-from ...wire.json_codec import Json, array, objects
+from ...wire.errors import UpstreamError, failure
+from ...wire.json_codec import Json, array, dumps, objects
 from ...wire.responses import DELTAS, TERMINALS
-from ...wire.sse import Frame
+from ...wire.sse import Frame, encode
 from ...wire.usage import usage
 from ..reply.call_emitter import CallEmitter
 from ..reply.tool_names import ToolNames
-from ..responses.event_writer import ItemStatus
+from ..responses.dialects import OPENAI
+from ..responses.event_writer import ItemStatus, Writer
+from ..responses.output_items import TEXT, OpenPart, StreamedPart
 from ..turn_context import Tool
-from .adopting_writer import AdoptingWriter
 from .host_items import HostItems, HostText, call_or_type, is_call
 from .scanned_text import ScannedText
 
@@ -33,7 +35,8 @@ _ANNOTATION = "response.output_text.annotation.added"
 
 
 class ChangedResponse:
-    """Continues the response of `host`."""
+    """Continues the response of `host`.  An `index` is the host's output index of an item, unless
+    it is the client's by its name."""
 
     def __init__(
         self,
@@ -238,3 +241,62 @@ class ChangedResponse:
             self._writer.close_item(status)
             self._replacements[self._open] += range(self._first_new, len(self._writer.items))
             self._open = None
+
+
+class AdoptingWriter(Writer):
+    """Continues a response that has `items`; `number` is that of its next event."""
+
+    seals = False  # the host takes only its own form of sealed reasoning
+
+    def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
+        super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
+        self._id += "_repaired"  # so that no id of ours is one of the host's
+        self.events.number = number
+        self.started = True
+
+    def fail(self, error: UpstreamError, usage: Json) -> None:
+        """Without the output indexes for which the host has sent no item."""
+        self._output[:] = [item for item in self._output if item]
+        super().fail(error, usage)
+
+    @property
+    def items(self) -> list[Json]:
+        """The items of the response as the client knows them, without the open one."""
+        return self._output
+
+    def adopt(self, item: Json, index: int, part: StreamedPart, part_index: int, text: str) -> None:
+        """Take over the item at `index`, in which the last part is open: this much of its `text`
+        was sent."""
+        if index == len(self._output) - 1:
+            del self._output[-1]
+        opened = OpenPart(item, index, part)
+        opened.where = {"item_id": item["id"], "output_index": index, part.index: part_index}
+        opened.annotations = item[part.holder][-1].get("annotations") or []
+        opened.text.write(text)
+        self._prose["text" if part is TEXT else "reasoning"] = part
+        self._begin(opened)
+
+    def end_early(self, later: list[Json]) -> None:
+        """End the adopted item, after which others have begun; `later` are its parts after the
+        open one."""
+        opened, self._open = self._open, None
+        if opened is not None:
+            self._close_part(opened)
+            item, index = opened.item, opened.output_index
+            item[opened.part.holder] += later
+            item["status"] = "completed"
+            self.events.add_final("response.output_item.done", output_index=index, item=item)
+            self._output[index] = item
+
+    def add(self, item: Json) -> int:
+        """Add an item of the host's; returns its output index."""
+        self.close_item()
+        self._output.append(item)
+        return len(self._output) - 1
+
+    def pass_on(self, event: Json, other_lines: bytes) -> None:
+        """Send an event of the host's."""
+        if "sequence_number" in event:
+            event = {**event, "sequence_number": self.events.number}
+            self.events.number += 1
+        self.events.frames.append(encode(dumps(event), other_lines=other_lines))

@@ -44,9 +44,8 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
     elif kind == "response.output_item.done" and isinstance(item, dict):
         yield from item_events(index, item, host)
     elif kind.endswith("_part.done") and isinstance(part, dict) and (key := host.part_of(event)):
-        thought = part.get("type") in ("reasoning_text", "summary_text")
-        item = host.items.get(index, {"type": "reasoning" if thought else "message"})
-        yield from _rest(event, host, key, part, _events_of(item, key.holder, part))
+        events = _events_of(host.items.get(index, {}), key.holder, part)
+        yield from _rest(event, host, key, part, events)
 
 
 def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
@@ -70,7 +69,8 @@ def item_events(output_index: int, item: Json, host: HostItems) -> Iterator[Json
     parts = list(_parts(item))
     if output_index not in host.items:
         empty: Json = {holder: [] for holder, _, _ in parts} | {"status": "in_progress"}
-        yield _item_added(output_index, item | empty)
+        added = "response.output_item.added"
+        yield {"type": added, "output_index": output_index, "item": item | empty}
     streamed = {holder: len(host.texts(output_index, holder)) for holder in _PART_EVENTS}
     for holder, index, part in parts:
         if index < streamed[holder]:
@@ -79,16 +79,12 @@ def item_events(output_index: int, item: Json, host: HostItems) -> Iterator[Json
         events = _events_of(item, holder, part)
         text = part.get(events.field)
         if not host.has_part(PartKey(output_index, holder, index)):
-            added = part | {events.field: ""} if isinstance(text, str) else part
-            yield {"type": f"{_PART_EVENTS[holder]}.added", **of_part, "part": added}
+            empty = {events.field: ""} if isinstance(text, str) else {}
+            yield {"type": f"{_PART_EVENTS[holder]}.added", **of_part, "part": part | empty}
         if isinstance(text, str):
             yield from _deltas(text, events, of_part)
             yield {"type": events.done, **of_part, events.field: text}
             yield {"type": f"{_PART_EVENTS[holder]}.done", **of_part, "part": part}
-
-
-def _item_added(output_index: int, item: Json) -> Json:
-    return {"type": "response.output_item.added", "output_index": output_index, "item": item}
 
 
 def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
@@ -115,15 +111,8 @@ def _rest(
         return
     if text in ("", *host.texts(output_index, holder)):
         return
-    if output_index not in host.items:
-        item: Json = {"id": event.get("item_id") or f"item_{output_index}", "status": "in_progress"}
-        if events.kind == "reasoning":
-            item |= {"type": "reasoning", "summary": [], holder: []}
-        else:
-            item |= {"type": "message", "role": "assistant", "content": []}
-        yield _item_added(output_index, item)
-    where: Json = {"output_index": output_index, "item_id": event.get("item_id")}
-    where[f"{holder}_index"] = index
+    item_id = event.get("item_id")
+    where = {"output_index": output_index, "item_id": item_id, f"{holder}_index": index}
     if not streamed and not host.has_part(key):
         added = f"{_PART_EVENTS[holder]}.added"
         yield {"type": added, **where, "part": part | {events.field: ""}}
