@@ -114,7 +114,7 @@ STREAM_STAGES = [
     "proxy.flows.cure_flow:reading",
     "proxy.flows.cure_flow:reading_history",
     "proxy.flows.cure_flow:asker_of",
-    "bridge.cure.tool_names:ToolNames.given_in",
+    "bridge.cure.tool_names:ToolNames.restored",
     "stored.turn_reader:TurnReader.feed",
     "stored.turn_reader:TurnReader._read",
     "proxy.observe.monitor:FlowRecorder",

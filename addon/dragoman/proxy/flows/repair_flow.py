@@ -119,7 +119,7 @@ class RepairFlow:
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
             return False
         self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
-        tools = asked.tools if names is None else names.known(asked.tools)
+        tools = asked.tools if names is None else names.with_aliases(asked.tools)
         record.tools = declared(tools)
         breaks = self._breaks and not is_replayed(flow)
         stage, whole = _stages(tools, settings.policy, record.evidence, repairs=repairs)
@@ -176,7 +176,7 @@ class RepairFlow:
             return
         record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
-        tools = asked.tools if names is None else names.known(asked.tools)
+        tools = asked.tools if names is None else names.with_aliases(asked.tools)
         record.tools = declared(tools)
         policy, evidence = settings.policy, record.evidence
         try:
@@ -189,7 +189,7 @@ class RepairFlow:
                 return
             work = repairing_whole(body, tools, policy, evidence, int(time.time()))
             repaired = await in_slices(work, flow)
-            repaired = repaired if names is None else names.given_in(repaired)
+            repaired = repaired if names is None else names.restored(repaired)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
         except DecodingError as error:

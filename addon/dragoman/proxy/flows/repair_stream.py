@@ -180,7 +180,7 @@ class RepairStream(LiveStream):
         if self._names is None:
             return out
         try:
-            return self._names.given_in(out)
+            return self._names.restored(out)
         except Exception:
             logger.exception("%s: the names of tools stay as they came", self._name)
             self._names = None
