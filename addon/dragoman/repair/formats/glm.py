@@ -16,12 +16,12 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, Header
 from ..tool_fit import schema_for
+from .hermes import CLOSE, OPEN, OPENED, TAGS, ToolCallFormat
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, tag_at
+from .marker_set import HEADER_LIMIT, so_far, tag_at
 from .protocol import WORD, LeakParser, MarkerMatch
 from .tagged_arguments import TaggedArguments
-from .tags import TagKind, plain_syntax, so_far
-from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, ToolCallFormat
+from .tags import TagKind, plain_syntax
 
 KEY, _VALUE_END = "<arg_key>", "</arg_value>"
 _SYNTAX = plain_syntax(

@@ -20,9 +20,8 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet, begun
 from .protocol import WORD, LeakParser, MarkerMatch
-from .tool_call_tag import begun
 
 _BEGIN = ("<|start|>", "<|channel|>")
 _END = ("<|call|>", "<|end|>", "<|return|>")

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import re
 
+from .marker_set import so_far, unfinished
 from .protocol import MarkerMatch
 from .tagged_calls import TaggedFormat
-from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
+from .tags import Tag, TagKind, TagSyntax
 from .value_types import OTHER, STRING
 
 _VALUE = r"""(?:"[^"<>]{0,200}"|'[^'<>]{0,200}'|[^\s"'<>]{1,200})"""
@@ -29,11 +30,7 @@ _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))"""
 _ATTRIBUTES_SO_FAR = r"\s*(?:[a-z]*\s*|[a-z]+\s*=[^<>]*|</?[^<>a-z]{0,16})"
 """Or, after a section's word without its ``>``, the next tag."""
 _TYPES = {"true": STRING, "false": OTHER}
-_WORDS = {
-    "invoke": (TagKind.CALL, TagKind.CALL_END),
-    "parameter": (TagKind.ARGUMENT, TagKind.ARGUMENT_END),
-}
-_SECTION = (TagKind.SECTION, TagKind.SECTION_END)
+_WORDS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
 
 
 def _format(
@@ -63,9 +60,7 @@ def _format(
         so_far=begun,
         in_value=tags(section),
         in_value_so_far=begun,
-        closing=re.compile(r"\s*</"),
         read=_read,
-        may_begin_in=lambda text: "<" in text,
         plain=not head,
     )
     return (_WrappedFormat if wrappers else TaggedFormat)(name, beginnings, markers, syntax)
@@ -86,16 +81,11 @@ class _WrappedFormat(TaggedFormat):
 
 
 def _read(match: re.Match[str]) -> Tag:
-    kinds = _SECTION if match["section"] else _WORDS[match["word"]]
+    kind = TagKind.SECTION if match["section"] else _WORDS[match["word"]]
     found = _ATTRIBUTE.findall(match["attributes"] or "")
     attributes = {key: "".join(values) for key, *values in found}
-    return Tag(
-        kinds[bool(match["end"])],
-        match.start(),
-        match.end(),
-        attributes.get("name", ""),
-        _TYPES.get(attributes.get("string", "")),
-    )
+    value_type = _TYPES.get(attributes.get("string", ""))
+    return Tag.of(match, kind, attributes.get("name", ""), value_type, closes=match["end"])
 
 
 _BAR = "[｜|‖]"

@@ -18,19 +18,16 @@ import re
 from dataclasses import replace
 from typing import Literal
 
+from .marker_set import so_far, unfinished
 from .protocol import MarkerMatch
 from .tagged_calls import TaggedFormat
-from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
+from .tags import Tag, TagKind, TagSyntax
 from .value_types import OTHER, STRING
 
-_NAMED = {
-    "call": (TagKind.CALL, TagKind.CALL_END),
-    "argument": (TagKind.ARGUMENT, TagKind.ARGUMENT_END),
-    "json": (TagKind.JSON, TagKind.JSON_END),
-}
+_NAMED = {"call": TagKind.CALL, "argument": TagKind.ARGUMENT, "json": TagKind.JSON}
 _CHANNELS = {
-    "tools": (TagKind.SECTION, TagKind.SECTION_END),
-    **dict.fromkeys(("think", "response", "message"), (TagKind.OTHER, TagKind.OTHER_END)),
+    "tools": TagKind.SECTION,
+    **dict.fromkeys(("think", "response", "message"), TagKind.OTHER),
 }
 _KINDS = _NAMED | _CHANNELS
 _WORDS = "|".join(_KINDS)
@@ -71,16 +68,12 @@ def _read(match: re.Match[str]) -> Tag:
     attributes = dict(_ATTRIBUTE.findall(found.get("attributes", "")))
     opens = found.get("named") or found.get("channel")
     closes = found.get("closes") or found.get("thinned") or ""
-    kinds = _KINDS.get(opens or closes, (TagKind.OTHER, TagKind.OTHER_END))
+    kind = _KINDS.get(opens or closes, TagKind.OTHER)
     name = attributes.get("tool") or attributes.get("key") or ""
-    kind = attributes.get("type")
-    return Tag(
-        kinds[0 if opens else 1],
-        match.start(),
-        match.end(),
-        name.replace("&quot;", '"').replace("&amp;", "&"),
-        (STRING if kind == "string" else OTHER) if kind else None,
-    )
+    name = name.replace("&quot;", '"').replace("&amp;", "&")
+    declared = attributes.get("type")
+    value_type = (STRING if declared == "string" else OTHER) if declared else None
+    return Tag.of(match, kind, name, value_type, closes=not opens)
 
 
 class _KimiK3(TaggedFormat):

@@ -1,4 +1,5 @@
-"""Markers that are fixed texts, and a format whose calls begin with one of them."""
+"""Markers that are fixed texts, a format whose calls begin with one of them, and expressions for
+the starts of other markers."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ from .protocol import LeakFormat, MarkerMatch, Parser
 
 HEADER_LIMIT = 256
 """Characters of a header, with the markers and the white space in it."""
+TAG_LIMIT = 1200
+"""Characters of one tag: four attributes with values of 200, and blanks around all; a longer
+tag is text."""
 
 
 class MarkerSet:
@@ -83,3 +87,31 @@ def tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:
             return tag, begin + len(tag)
     may_follow = any(tag.startswith(text[begin : begin + len(tag)]) for tag in tags)
     return ("", at) if may_follow and len(text) - at < HEADER_LIMIT else None
+
+
+def begun(literal: str) -> str:
+    """An expression for the starts of `literal`, from one character to all of it."""
+    expression = ""
+    for character in reversed(literal[1:]):
+        expression = f"(?:{re.escape(character)}{expression})?"
+    return re.escape(literal[0]) + expression
+
+
+def so_far(*parts: str | tuple[str, ...]) -> str:
+    """An expression for the starts of what consists of these parts, up to the end of the text.
+    A tuple lists words, one of which is there; a string is an expression for what has no start
+    of its own, such as one character, or blanks."""
+    rest = r"\Z"
+    for part in reversed(parts):
+        if isinstance(part, str):
+            rest = rf"(?:\Z|{part}{rest})"
+        else:
+            words = "|".join(map(re.escape, sorted(part, key=len, reverse=True)))
+            rest = rf"(?:\Z|(?:{'|'.join(map(begun, part))})\Z|(?:{words}){rest})"
+    return rest
+
+
+def unfinished(beginning: re.Pattern[str], text: str) -> int:
+    """How many characters at the end of `text` are the start of a tag."""
+    found = beginning.search(text, max(0, len(text) - TAG_LIMIT))
+    return len(text) - found.start() if found else 0

@@ -16,9 +16,10 @@ import re
 from dataclasses import dataclass, field
 
 from ..schema import MAX_DEPTH
+from .marker_set import so_far
 from .protocol import Held
 from .tagged_calls import TaggedFormat
-from .tags import Tag, TagKind, TagSyntax, so_far
+from .tags import Tag, TagKind, TagSyntax
 from .typed_arguments import VALUE_LIMIT, TypedArguments
 from .value_types import ValueType, json_string, property_of, type_of
 
@@ -41,16 +42,12 @@ _SO_FAR = re.compile(
 
 
 def _read(match: re.Match[str]) -> Tag:
-    end = bool(match["end"])
-    start, stop = match.span()
     if match["section"]:
-        return Tag(TagKind.SECTION_END if end else TagKind.SECTION, start, stop)
+        return Tag.of(match, TagKind.SECTION, closes=match["end"])
     if match["invoke"]:
-        return Tag(TagKind.CALL_END if end else TagKind.CALL, start, stop, match["name"] or "")
-    if match["element"]:
-        kind = TagKind.ARGUMENT_END if end else TagKind.ARGUMENT
-        return Tag(kind, start, stop, match["element"])
-    return Tag(TagKind.OTHER, start, stop)
+        return Tag.of(match, TagKind.CALL, match["name"] or "", closes=match["end"])
+    kind = TagKind.ARGUMENT if match["element"] else TagKind.OTHER
+    return Tag.of(match, kind, match["element"], closes=match["end"])
 
 
 @dataclass(slots=True)

@@ -17,12 +17,12 @@ import re
 
 from ..events import Header
 from ..tool_fit import schema_for
+from .hermes import CLOSE, OPEN, OPENED, ToolCallFormat
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, tag_at
+from .marker_set import HEADER_LIMIT, begun, so_far, tag_at
 from .protocol import WORD, LeakParser
 from .tagged_arguments import TaggedArguments
-from .tags import TagKind, plain_syntax, so_far
-from .tool_call_tag import CLOSE, OPEN, OPENED, ToolCallFormat, begun
+from .tags import TagKind, plain_syntax
 
 _PARAMETER = "<parameter"
 _FUNCTION, _FUNCTION_END = "<function", "</function>"
