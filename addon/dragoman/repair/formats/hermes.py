@@ -4,45 +4,18 @@
 {"name": NAME, "arguments": {…}}
 </tool_call>
 
-The calls of two other formats begin with ``<tool_call>`` as well.  So a format matches it only
-together with what follows.
+The calls of Qwen and GLM begin with ``<tool_call>`` as well, so each of the three formats matches
+it only together with what follows.
 """
 
 from __future__ import annotations
 
-import re
-
 from .json_calls import JsonCallsParser
-from .marker_set import MarkerSet, begun
-from .protocol import LeakFormat, MarkerMatch, Parser
+from .marker_set import MarkedFormat, MarkerPattern, MarkerSet, begun
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 TAGS = MarkerSet((OPEN, CLOSE))
 OPENED = rf"{OPEN}\s{{0,64}}"
-_TAIL = 256
-"""Characters at the end of a text in which a marker may have begun."""
-
-
-class ToolCallFormat(LeakFormat):
-    """A format whose calls begin with ``<tool_call>``.  `opening` is an expression for all with
-    which a call begins, and `unfinished` for the starts of that; both begin with ``<``."""
-
-    def __init__(
-        self, name: str, opening: str, unfinished: str, beginnings: tuple[str, ...], parser: Parser
-    ) -> None:
-        super().__init__(name, beginnings, opening, parser)
-        self._match = re.compile(opening).match
-        self._unfinished = re.compile(rf"(?:{begun(OPEN)}|{unfinished})\Z").search
-
-    def match(self, text: str, at: int) -> MarkerMatch | None:
-        found = self._match(text, at)
-        if found is None:
-            return None
-        return MarkerMatch(self, found[0].strip(), found.start(), found.end(), begins=True)
-
-    def unfinished(self, text: str) -> int:
-        found = self._unfinished(text, max(0, len(text) - _TAIL))
-        return len(text) - found.start() if found else 0
 
 
 class HermesParser(JsonCallsParser):
@@ -52,10 +25,12 @@ class HermesParser(JsonCallsParser):
     closer = CLOSE
 
 
-HERMES = ToolCallFormat(
+HERMES = MarkedFormat(
     "hermes",
-    opening=rf"{OPENED}(?=(?:\[\s{{0,64}})?\{{)",
-    unfinished=rf"{OPENED}(?:\[\s{{0,64}})?",
+    MarkerPattern(
+        rf"{OPENED}(?=(?:\[\s{{0,64}})?\{{)",
+        rf"(?:{begun(OPEN)}|{OPENED}(?:\[\s{{0,64}})?)\Z",
+    ),
+    HermesParser,
     beginnings=(OPEN,),
-    parser=HermesParser,
 )

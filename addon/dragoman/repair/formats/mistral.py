@@ -60,4 +60,6 @@ class MistralParser(JsonCallsParser):
         return self._leave(self._at) if self._named_before else super()._read_after()
 
 
-MISTRAL = MarkedFormat("mistral", _MARKERS, MistralParser, begin=(_BEGIN,))
+MISTRAL = MarkedFormat(
+    "mistral", _MARKERS, MistralParser, begin=(_BEGIN,), beginnings=_MARKERS.texts
+)

@@ -73,7 +73,7 @@ class TaggedArguments(CallArguments):
     def takes(self, text: str) -> str | None:
         if self._at < len(self._buffer) or not self._typed.in_value:
             return None
-        if self._syntax.may_begin_in(text):
+        if self._syntax.in_value.may_begin_in(text):
             return None
         output = self._typed.takes(text)
         if output is not None:
@@ -93,7 +93,7 @@ class TaggedArguments(CallArguments):
         if self.over:
             return
         if self._typed.in_value:
-            end = len(self._buffer) - self._syntax.unfinished(self.rest)
+            end = len(self._buffer) - self._syntax.in_value.unfinished(self.rest)
             # Half a word is part of the value, though a thinned out marker may begin with it.
             self._give(len(self._buffer) if self._buffer[end:].isalpha() else end)
         half = self.rest.strip()
@@ -143,7 +143,7 @@ class TaggedArguments(CallArguments):
         start, syntax, quoted = self._at, self._syntax, self._quoted
         at = start + quoted.seen
         quoted.waits = False
-        while not quoted.waits and (match := syntax.in_value.search(self._buffer, at)):
+        while not quoted.waits and (match := syntax.in_value.find(self._buffer, at)):
             quoted.hold(self._buffer, self._at, at, match.start())
             tag = syntax.read(match)
             verdict = self._verdict(tag)
@@ -159,7 +159,11 @@ class TaggedArguments(CallArguments):
                 quoted.in_doubt = True
             quoted.waits = verdict is _Verdict.WAIT
             at = match.start() if quoted.waits else match.end()
-        end = at if quoted.waits else len(self._buffer) - syntax.unfinished(self._buffer[at:])
+        end = (
+            at
+            if quoted.waits
+            else len(self._buffer) - syntax.in_value.unfinished(self._buffer[at:])
+        )
         if not quoted.hold(self._buffer, self._at, at, end):
             self._give(end)
         return self._at > start

@@ -25,7 +25,7 @@ from ..declared_tools import DeclaredTools
 from ..events import Arguments, CallEnd, Dropped, Header, NoHeader
 from ..tool_fit import schema_for, tool_of
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, unfinished
+from .marker_set import HEADER_LIMIT
 from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch
 from .tagged_arguments import TaggedArguments
 from .tags import Follows, Tag, TagKind, TagSyntax
@@ -44,23 +44,24 @@ class TaggedFormat(LeakFormat):
     ) -> None:
         super().__init__(name, beginnings, markers, partial(TaggedCalls, syntax))
         self._syntax = syntax
+        self._in_text = syntax.in_text or syntax.tags
 
     def match(self, text: str, at: int) -> MarkerMatch | None:
-        match = self._syntax.tag.match(text, at)
+        match = self._in_text.match(text, at)
         if match is None:
             return None
         tag = self._syntax.read(match)
         begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
         if self._syntax.plain and not begins and tag.kind is not TagKind.SECTION_END:
             return None
-        return self._found(tag, tag.kind.value, begins=begins)
-
-    def _found(self, tag: Tag, name: str, *, begins: bool) -> MarkerMatch:
+        other = tag.name if tag.kind in (TagKind.OTHER, TagKind.OTHER_END) else None
+        name = other or tag.kind.value
+        kind = self._syntax.text_kinds.get(name)
         tool = tag.name if tag.kind is TagKind.CALL else None
-        return MarkerMatch(self, name, tag.start, tag.end, begins, tool)
+        return MarkerMatch(self, name, tag.start, tag.end, begins or kind is not None, tool, kind)
 
     def unfinished(self, text: str) -> int:
-        return unfinished(self._syntax.so_far, text)
+        return self._in_text.unfinished(text)
 
 
 class _Place(enum.Enum):
@@ -254,7 +255,7 @@ class TaggedCalls(LeakParser):
 
     def _begin_json(self, at: int) -> Literal[True]:
         self._give_header()
-        self._open(JsonArguments(self._syntax), at)
+        self._open(JsonArguments(self._syntax.in_value), at)
         return True
 
     def _take_arguments(self, arguments: CallArguments) -> None:

@@ -9,8 +9,10 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
 
-from .marker_set import TAG_LIMIT, so_far, unfinished
+from .marker_set import TAG_LIMIT, MarkerPattern, so_far
 from .typed_arguments import TypedArguments
 from .value_types import ValueType
 
@@ -44,7 +46,7 @@ class Tag:
     start: int
     end: int
     name: str | None = None
-    """That of the tool or the argument, if the tag has it."""
+    """Of the tool or the argument, if the tag has it; of any other tag: its own."""
     type: ValueType | None = None
     """The argument's, if the tag has it."""
 
@@ -79,18 +81,17 @@ class Follows(enum.Enum):
 class TagSyntax:
     """How a format writes its tags."""
 
-    tag: re.Pattern[str]
-    """A tag, where one may stand."""
-    so_far: re.Pattern[str]
-    """The start of one, up to the end of the text."""
-    in_value: re.Pattern[str]
-    """A tag that may end a value."""
-    in_value_so_far: re.Pattern[str]
+    tags: MarkerPattern
+    """Where only tags may stand."""
+    in_value: MarkerPattern
+    """Those that may end a value."""
     read: Callable[[re.Match[str]], Tag]
+    in_text: MarkerPattern | None = None
+    """Outside of calls, if not all are meant there."""
+    text_kinds: Mapping[str, Literal["reasoning", "content"]] = MappingProxyType({})
+    """The names of other tags after which a text is of this kind, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")
     """The start of a closing tag."""
-    may_begin_in: Callable[[str], bool] = lambda text: "<" in text
-    """Whether a tag that ends a value may begin in a text; a quick look, False is certain."""
     plain: bool = False
     """Whether values may quote such tags: then an opening tag ends a value only if its name is
     declared."""
@@ -101,15 +102,6 @@ class TagSyntax:
     arguments: Callable[[object], TypedArguments] = TypedArguments
     """Makes those of a call whose tool has this schema."""
 
-    @property
-    def find(self) -> Callable[[str, int], re.Match[str] | None]:
-        """See `Markers`."""
-        return self.in_value.search
-
-    def unfinished(self, text: str) -> int:
-        """See `Markers`."""
-        return unfinished(self.in_value_so_far, text)
-
     def following(self, text: str, at: int) -> tuple[Tag | Follows, int]:
         """What follows in a text after white space, and where."""
         found = _NOT_BLANK.search(text, at)
@@ -118,10 +110,10 @@ class TagSyntax:
             return Follows.GAP, begin
         if found is None:
             return Follows.BLANKS, begin
-        if match := self.tag.match(text, begin):
+        if match := self.tags.match(text, begin):
             return self.read(match), begin
         rest = text[begin : begin + TAG_LIMIT + 1]
-        half = len(rest) <= TAG_LIMIT and self.so_far.match(rest)
+        half = len(rest) <= TAG_LIMIT and self.tags.begun.match(rest)
         return Follows.HALF_TAG if half else Follows.TEXT, begin
 
 
@@ -132,12 +124,12 @@ def plain_syntax(
     an argument with its `key`, and `begun` for the starts of that, both without the ``<``;
     `kinds` are all other tags."""
     others = "|".join(map(re.escape, kinds))
-    tag = re.compile(f"<{argument}|(?P<other>{others})")
-    beginning = re.compile(f"<(?:{so_far(tuple(other[1:] for other in kinds))}|{begun})")
+    starts = so_far(tuple(other[1:] for other in kinds))
+    tags = MarkerPattern(f"<{argument}|(?P<other>{others})", f"<(?:{starts}|{begun})")
 
     def read(match: re.Match[str]) -> Tag:
         if match["other"]:
             return Tag.of(match, kinds[match["other"]])
         return Tag.of(match, TagKind.ARGUMENT, match["key"].strip())
 
-    return TagSyntax(tag, beginning, tag, beginning, read, plain=True, pairs=not trim, trim=trim)
+    return TagSyntax(tags, tags, read, plain=True, pairs=not trim, trim=trim)
