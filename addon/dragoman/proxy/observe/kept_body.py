@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...inspect.parse.gap import gap
+from ...inspect.parse.frames import gap
 from ...wire.stream_tail import Tail, append
 
 
