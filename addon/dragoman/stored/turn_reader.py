@@ -134,9 +134,10 @@ class TurnReader:
         """`ends`: a finish reason is among what is unread."""
         unread, self._unread, self._size = b"".join(self._unread), [], 0
         whole = self._splitter.empty and unread.endswith(b"\n\n")
-        if whole and not self._turns and b"reasoning" not in unread:
+        if whole and not self._turns and unread.find(b"reasoning") < 0:
             # Nothing was thought up to here: a turn whose calls come first is not kept.
-            self._called_first = self._called_first or _CALLED.search(unread) is not None
+            if unread.find(b"_call") >= 0 and _CALLED.search(unread):
+                self._called_first = True
             return
         end = 0
         if self._splitter.empty and CR not in unread:
