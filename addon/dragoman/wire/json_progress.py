@@ -2,7 +2,7 @@
 
 The parsers of leaked calls need to know whether the next character is in a string (where a marker
 is quoted text), whether the value is complete, and whether it can still become valid.  The grammar
-is checked as far as that needs: strings, nesting and order; not how numbers and escapes are spelled.
+is checked as far as that needs: strings, nesting and order; not the spelling of numbers.
 A line end inside a string, which JSON forbids and models write, is allowed.
 """
 
