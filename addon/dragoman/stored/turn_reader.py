@@ -103,7 +103,7 @@ class TurnReader:
     @property
     def _has_read_all(self) -> bool:
         """Whether nothing that counts has come yet."""
-        return not (self._unread or self._turns) and self._splitter.empty
+        return not (self._unread or self._turns or self._splitter.held)
 
     def take(self, *, last: bool = False) -> list[Turn]:
         """The turns with calls and reasoning that have ended since the last time; `last`: the
@@ -134,13 +134,13 @@ class TurnReader:
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""
         unread, self._unread, self._size = b"".join(self._unread), [], 0
-        whole = self._splitter.empty and unread.endswith(b"\n\n")
+        whole = not self._splitter.held and unread.endswith(b"\n\n")
         if whole and not self._turns and b"reasoning" not in unread:
             # Nothing was thought up to here: a turn whose calls come first is not kept.
             self._called_first = self._called_first or _CALLED.search(unread) is not None
             return
         end = 0
-        if self._splitter.empty and CR not in unread:
+        if not self._splitter.held and CR not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
             for text, said, raw in self._templates.runs(unread[:end]):
                 if said is not None:

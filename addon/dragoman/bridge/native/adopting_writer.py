@@ -14,7 +14,7 @@ from ...wire.json_codec import Json, dumps
 from ...wire.sse import encode
 from ..responses.dialects import OPENAI
 from ..responses.event_writer import Writer
-from ..responses.output_items import TEXT, OpenPart, StreamedPart
+from ..responses.output_items import TEXT, StreamedPart
 
 
 class AdoptingWriter(Writer):
@@ -43,21 +43,19 @@ class AdoptingWriter(Writer):
         was sent."""
         if place == len(self._output) - 1:
             del self._output[-1]
-        opened = OpenPart(item, place, part)
         where = {"item_id": item["id"], "output_index": place, part.index: index}
-        opened.where = where
+        opened = self._stream(item, part, where)
         opened.annotations = item[part.holder][-1].get("annotations") or []
         opened.text.write(text)
         self._prose["text" if part is TEXT else "reasoning"] = part
-        self._begin(opened)
 
     def end_early(self, later: list[Json]) -> None:
         """End the item that was adopted, after which others have begun; `later` are its parts
         after the one that is open."""
-        opened, self._open = self._open, None
+        opened, self.open_part = self.open_part, None
         if opened is not None:
             self._close_part(opened)
-            item, place = opened.item, opened.output_index
+            item, place = opened.item, opened.where["output_index"]
             item[opened.part.holder] += later
             item["status"] = "completed"
             self.events.add_final("response.output_item.done", output_index=place, item=item)

@@ -24,7 +24,7 @@ from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
 from ...wire.errors import UpstreamError, failure, stream_error
-from ...wire.frame_templates import TemplateCache
+from ...wire.frame_templates import KnownTemplate, TemplateCache
 from ...wire.json_codec import NotJson, loads
 from ...wire.slices import Slices, drained
 from ...wire.sse import Frame
@@ -38,6 +38,7 @@ from .choices import Choices
 from .delta_reader import DeltaReader
 from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer, Target
+from .shortcut import Shortcut
 
 _NOTHING = "The upstream's answer ended without any part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
@@ -86,6 +87,8 @@ class ReplyConverter:
         """Why the turn failed, with the most exact code; None if it did not."""
         self._templates: TemplateCache[tuple[Target, bool]] = TemplateCache()
         """What the texts of the frames continue, and whether these have a usage."""
+        self.shortcut: Shortcut | None = None
+        """For frames that continue what is open; ended by all else that comes."""
 
     @property
     def settled(self) -> bool:
@@ -109,49 +112,54 @@ class ReplyConverter:
         return self.drain()
 
     def take(self, frame: Frame) -> None:
-        """One frame of the upstream's stream; its events are there to be `drain`ed.  Most frames
-        are like one before, with another text for the same field."""
-        writer, sequencer = self.writer, self._sequencer
-        if writer.ended:
+        """One frame of the upstream's stream; its events are there to be `drain`ed."""
+        if self.writer.ended:
             return
-        if not writer.started:
-            writer.start()
+        if self.shortcut is not None:
+            text = self.shortcut.text_of(frame.raw) if frame.whole else None
+            if text:
+                self.shortcut.append(text, frame.raw)
+                return
+            self._end_shortcut()
+        if not self.writer.started:
+            self.writer.start()
         fitting = self._templates.match(frame)
         if fitting is None:
             self._read(frame)
         else:
-            text, known = fitting
-            target, counts = known.meaning
-            if counts:
-                self._counting = frame
-            self._reader.only_text(target, text)
+            self._take_text(frame, *fitting)
+        sequencer = self._sequencer
         if sequencer.size > MAX_TEXT or sequencer.entries > MAX_ENTRIES:
             self._end_too_long()
+
+    def _take_text(
+        self, frame: Frame, text: str, known: KnownTemplate[tuple[Target, bool]]
+    ) -> None:
+        """A frame like one before, with another text for the same field."""
+        target, counts = known.meaning
+        if counts:
+            self._counting = frame
+        self._reader.only_text(target, text)
+        if frame.raw.endswith(b"\n\n"):
+            self.shortcut = self._reader.shortcut(target, known.pattern, counts=counts)
+
+    def _end_shortcut(self) -> None:
+        shortcut, self.shortcut = self.shortcut, None
+        if shortcut is not None and shortcut.texts:
+            self._reader.passed("".join(shortcut.texts))
+            if shortcut.counts:
+                self._counting = Frame(shortcut.latest)
 
     def take_frames(self, frames: bytes) -> None:
         """Whole frames in a row, `sse.is_plain`.  Those that only continue a text are read many at
         a time."""
         at = 0
         while at < len(frames):
-            begin, at = at, frames.find(b"\n\n", at) + 2
-            end = self._continued(frames, begin) if at < len(frames) else begin
-            if end > begin:
-                at = end
-            else:
+            if self.shortcut is not None:
+                at = self.shortcut.append_frames(frames, at)
+            if at < len(frames):
+                begin, at = at, frames.find(b"\n\n", at) + 2
                 self.take(Frame(frames[begin:at]))
-
-    def _continued(self, frames: bytes, begin: int) -> int:
-        """Where those end that only continue the text before them, which is written."""
-        known = self._templates.latest
-        if known is None or self._sequencer.size + len(frames) > MAX_TEXT:
-            return begin
-        target, counts = known.meaning
-        if counts or not self._sequencer.continues(target):
-            return begin
-        texts, ends = known.pattern.texts_in(frames, begin)
-        if "" in texts:
-            texts = texts[: texts.index("")]
-        return ends[len(texts)] if texts and self._reader.more(target, texts) else begin
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""
@@ -165,6 +173,7 @@ class ReplyConverter:
 
     def fail(self, code: str, message: str) -> list[Frame]:
         """The upstream died, or the bridge is at fault; a turn that was whole stays so."""
+        self._end_shortcut()
         if not self.writer.ended:
             self.writer.start()
             self._fail(failure(code, message))
@@ -172,6 +181,7 @@ class ReplyConverter:
 
     def cancel(self) -> list[Frame]:
         """The client has asked for no more."""
+        self._end_shortcut()
         if not self.writer.ended:
             self.writer.start()
             self._evidence.note("cancelled by the client")
@@ -214,6 +224,7 @@ class ReplyConverter:
 
     def closing(self, held: Sequence[Frame] = ()) -> Slices[None]:
         """The end of the upstream, as `close`."""
+        self._end_shortcut()
         self._body_ended = True
         self._sequencer.hold()
         for frame in held:

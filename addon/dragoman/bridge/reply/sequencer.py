@@ -9,7 +9,6 @@ is cut off, and nothing waits without an open call.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from ...wire.json_codec import dumps
 from ...wire.slices import Slices
 from ..request.validation import label
 from ..responses.event_writer import ProseKind, Writer
+from ..responses.open_part import OpenPart
 from ..turn_context import Tool, TurnContext
 from .call_emitter import CallEmitter
 from .tool_names import ToolNames
@@ -60,7 +60,7 @@ class OutputSequencer:
         self._kind: ProseKind | None = None
         """Of the prose that was written last."""
         self._target: Target | None = None
-        """What is open and was written last, if nothing waits: see `more`."""
+        """What is open and was written last, if nothing waits."""
         self._called = False
         self._answered = False
         self._held = False
@@ -172,18 +172,17 @@ class OutputSequencer:
         alone = self._emitter is not None and [*self._waiting] == [call]
         self._target = delta.index if alone and call is self._calls[0].at(delta.index) else None
 
-    def continues(self, target: Target) -> bool:
-        """Whether `more` of it may come now."""
-        return target == self._target
+    def open_part(self, target: Target) -> OpenPart | None:
+        """The open text, if it is what a delta with this target continues."""
+        if target != self._target or not (self._emitter is None or self._emitter.passes_arguments):
+            return None
+        return self._writer.open_part
 
-    def more(self, texts: Sequence[str]) -> None:
-        """The short way of `prose` and `call` for deltas that continue what was written last."""
-        for text in texts:
-            self.size += len(text)
-            if self._emitter is not None:
-                self._emitter.more(text)
-            else:
-                self._writer.more(text)
+    def passed(self, text: str) -> None:
+        """Count a text that was written into the `open_part`."""
+        self.size += len(text)
+        if self._emitter is not None:
+            self._emitter.call.add(text, sent=True)
 
     def hold(self) -> None:
         """From now on nothing but the end of the turn ends a call."""

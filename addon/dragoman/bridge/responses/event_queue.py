@@ -53,7 +53,14 @@ class EventQueue:
         self.frames.append(sse.encode(dumps(self._numbered(event, fields)), event=event))
 
     def add_final(self, event: str, **fields: Any) -> None:
-        """The same for one whose fields change no more."""
+        """The same for one that may be long, and whose fields change no more."""
+        if self.long or is_much(fields):
+            self.add_later(event, **fields)
+        else:
+            self.add(event, **fields)
+
+    def add_later(self, event: str, **fields: Any) -> None:
+        """The same for one that is not worth its bytes if nobody wants them."""
         self.frames.append(_Unwritten(self._numbered(event, fields)))
         self.has_more = True
 

@@ -26,24 +26,22 @@ from typing import Any, Literal
 from ...wire.chat_end import IncompleteReason
 from ...wire.error_codes import official_code
 from ...wire.errors import UpstreamError
-from ...wire.json_codec import Json, dumps, quoted
-from ...wire.json_slices import LONG_STRING, writing
+from ...wire.json_codec import Json, dumps
+from ...wire.json_slices import writing
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
-from ...wire.sse import DONE, Frame
+from ...wire.sse import DONE
 from ..envelope import MAX_SEALED, seal
 from ..turn_context import Tool
 from . import output_items as items
-from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS
 from .dialects import Dialect
 from .event_queue import EventQueue
-from .output_items import ARGUMENTS, TEXT, OpenPart, StreamedPart
+from .open_part import ANNOTATION, HEARTBEAT, OpenPart
+from .output_items import ARGUMENTS, TEXT, StreamedPart
 
 ProseKind = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
 
-MANY = 100
-"""Log probabilities of one delta that are written at once."""
 LARGE = 64 * 1024
 """Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
 
@@ -78,7 +76,7 @@ class Writer:
         """How much text has been written, for an estimate of its tokens."""
         self.unsealed = False
         """Whether a reasoning was too long for that."""
-        self._open: OpenPart | None = None
+        self.open_part: OpenPart | None = None
         self._cuts: list[Any] = []
         """Of each text, with it; a structured call's name and arguments; heartbeats in between."""
         self._error: Json | None = None
@@ -108,7 +106,7 @@ class Writer:
     @property
     def in_text(self) -> bool:
         """Whether a text part is open."""
-        return self._open is not None and self._open.part is TEXT
+        return self.open_part is not None and self.open_part.part is TEXT
 
     def freeing(self) -> Slices[None]:
         """Free the items: see `emptied`."""
@@ -126,24 +124,24 @@ class Writer:
         if not self.started:
             self.started = True
             response = self.response
-            self.events.add_final("response.created", response=response)
-            self.events.add_final("response.in_progress", response=response)
+            self.events.add_later("response.created", response=response)
+            self.events.add_later("response.in_progress", response=response)
 
     def heartbeat(self) -> None:
         """An event without news; none before the start or after the end.  Fields of the request
         that may be megabytes of tools are not repeated."""
         if self.ended or not self.started:
             return
-        if self._dialect.ping or self._open is None:
-            self._open.cuts.add(HEARTBEAT) if self._open else self._cuts.append(HEARTBEAT)
+        if self._dialect.ping or self.open_part is None:
+            self.open_part.cuts.add(HEARTBEAT) if self.open_part else self._cuts.append(HEARTBEAT)
         if self._dialect.ping:
             self.events.add("ping")
-        elif self._open is not None:
-            self.more("")
+        elif self.open_part is not None:
+            self.open_part.append("")
         else:
             large = self.events.first_size + self.characters > LARGE
             without: Json = {"tools": [], "instructions": None} if large else {}
-            self.events.add_final("response.in_progress", response=self.response | without)
+            self.events.add_later("response.in_progress", response=self.response | without)
 
     def complete(self, usage: Json) -> None:
         """The turn is whole; see `Dialect.required_action`."""
@@ -156,7 +154,7 @@ class Writer:
         action = {"type": "submit_tool_outputs", "submit_tool_outputs": submit}
         self._response |= {"status": "incomplete", "usage": usage, "required_action": action}
         required = "response.required_action"
-        self.events.add_final(required, response=self._response, required_action=action)
+        self.events.add_later(required, response=self._response, required_action=action)
         self._end("response.completed", "incomplete", usage)
 
     def incomplete(self, reason: IncompleteReason, usage: Json) -> None:
@@ -174,7 +172,7 @@ class Writer:
     def fail(self, error: UpstreamError, usage: Json) -> None:
         """The turn failed: an `error` event in both shapes clients read, then the terminal."""
         fields = {"code": error.code, "message": error.message, "param": error.param}
-        self._error = {"type": error.type, **fields, "open": self._open is not None}
+        self._error = {"type": error.type, **fields, "open": self.open_part is not None}
         self._leave_item()
         self.events.add("error", **fields, error={"type": error.type, **fields})
         code = error.code if self._dialect.every_error_code else official_code(error.code)
@@ -183,7 +181,7 @@ class Writer:
 
     def _end(self, event: str, status: str, usage: Json) -> None:
         self._response |= {"status": status, "usage": usage}
-        self.events.add_final(event, response=self._response)
+        self.events.add_later(event, response=self._response)
         if self._dialect.done_marker:
             self.events.frames.append(DONE)
         # A client that has any of them may ask for the response.
@@ -195,31 +193,32 @@ class Writer:
     def prose(self, kind: ProseKind, delta: str, logprobs: Sequence[Json] = ()) -> None:
         """Text for the reader, a refusal, or reasoning; `logprobs` only with text."""
         part = self._prose[kind]
-        if self._open is None or self._open.part is not part:
+        if self.open_part is None or self.open_part.part is not part:
             self._enter(part)
-        self.more(delta, logprobs)
+        assert self.open_part is not None
+        self.open_part.append_any(delta, logprobs)
 
     def annotate(self, annotation: Json) -> None:
         """An annotation of the text in the open text part."""
-        assert self._open is not None and self._open.part is TEXT
+        assert self.open_part is not None and self.open_part.part is TEXT
         self.events.add(
             "response.output_text.annotation.added",
-            **self._open.where,
-            annotation_index=len(self._open.annotations),
+            **self.open_part.where,
+            annotation_index=len(self.open_part.annotations),
             annotation=annotation,
         )
-        self._open.annotations.append(annotation)
-        self._open.cuts.add(ANNOTATION)
+        self.open_part.annotations.append(annotation)
+        self.open_part.cuts.add(ANNOTATION)
 
     def _enter(self, part: StreamedPart) -> None:
         """Open `part`: in the open item if that is of its kind, else in a new one."""
-        if self._open is not None and self._open.part.item == part.item:
-            self._close_part(self._open)
-            self._open_part(self._open.item, part)
+        if self.open_part is not None and self.open_part.part.item == part.item:
+            self._close_part(self.open_part)
+            self._begin_part(self.open_part.item, part)
             return
         self.close_item()
         fields = items.reasoning(part) if part.item == "reasoning" else items.message()
-        self._open_part(self._add_item(fields), part)
+        self._begin_part(self._add_item(fields), part)
 
     # Calls
 
@@ -228,12 +227,12 @@ class Writer:
         self.close_item()
         call_id = self._call_id(wanted_id)
         item = self._add_item(items.text_call(tool, call_id, self._dialect))
-        self._open_part(item, items.INPUT if tool.kind == "custom" else ARGUMENTS)
+        self._begin_part(item, items.INPUT if tool.kind == "custom" else ARGUMENTS)
 
     def call_delta(self, delta: str) -> None:
         """More of the arguments, or of the custom input, of the open call."""
-        assert self._open is not None and self._open.part.item == "call"
-        self.more(delta)
+        assert self.open_part is not None and self.open_part.part.item == "call"
+        self.open_part.append_any(delta, ())
 
     def whole_call(self, fields: Json, tool: Tool, wanted_id: str, arguments: str) -> None:
         """A call whose item carries a structure, and no text to stream.  It is completed unless
@@ -269,14 +268,14 @@ class Writer:
 
     def close_item(self, status: ItemStatus = "completed") -> None:
         """Close the open item, if there is one; a call that is ``incomplete`` is left."""
-        opened = self._open
+        opened = self.open_part
         if opened is None:
             return
         if opened.part.item == "call" and status == "incomplete":
             self._leave_item()
             return
         text = self._close_part(opened)
-        self._open = None
+        self.open_part = None
         if opened.part.item == "call":
             self._require_text_call(opened.item, text)
         elif opened.part.item == "reasoning" and self.seals:
@@ -288,11 +287,11 @@ class Writer:
 
     def _leave_item(self) -> None:
         """Leave the open item, if there is one, as it is."""
-        if self._open is not None:
-            self._fill(self._open)
-            self._open.item["status"] = "incomplete"
-            self._output.append(self._open.item)
-            self._open = None
+        if self.open_part is not None:
+            self._fill(self.open_part)
+            self.open_part.item["status"] = "incomplete"
+            self._output.append(self.open_part.item)
+            self.open_part = None
 
     def _add_item(self, fields: Json, *, whole: bool = False) -> Json:
         """`whole`: nothing in it changes any more but its status."""
@@ -314,45 +313,20 @@ class Writer:
         )
         self._output.append(item)
 
-    def _open_part(self, item: Json, part: StreamedPart) -> None:
-        opened = OpenPart(item, len(self._output), part)
-        opened.where = {"item_id": item["id"], "output_index": opened.output_index}
+    def _begin_part(self, item: Json, part: StreamedPart) -> None:
+        where: Json = {"item_id": item["id"], "output_index": len(self._output)}
         if part.holder:
-            opened.where[part.index] = len(item[part.holder])
+            where[part.index] = len(item[part.holder])
             item[part.holder].append(part.empty())
             if part.added:
-                self.events.add(part.added, **opened.where, part=part.empty())
-        self._begin(opened)
+                self.events.add(part.added, **where, part=part.empty())
+        self._stream(item, part, where)
 
-    def _begin(self, opened: OpenPart) -> None:
-        self._open = opened
-        self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
-        part = opened.part
-        event = part.text.delta
-        opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
-        opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
-        opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
-
-    def more(self, delta: str, logprobs: Sequence[Json] = ()) -> None:
-        """More of the text that is open.  The path of nearly every event: one frame from prepared
-        bytes, nothing else."""
-        opened = self._open
-        assert opened is not None
-        opened.text.write(delta)
-        opened.cuts.add(len(delta))
-        events, after = self.events, opened.after
-        if logprobs:
-            opened.logprobs += logprobs
-            opened.cuts.add(LOGPROBS - len(logprobs))
-        if len(delta) > LONG_STRING or len(logprobs) > MANY:
-            more: Json = {"logprobs": [*logprobs]} if opened.part is TEXT else {}
-            events.add_final(opened.part.text.delta, **opened.where, delta=delta, **more)
-            return
-        if logprobs:
-            after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
-        raw = b"%b%d%b%b%b" % (opened.before, events.number, opened.between, quoted(delta), after)
-        events.number += 1
-        events.frames.append(Frame(raw))
+    def _stream(self, item: Json, part: StreamedPart, where: Json) -> OpenPart:
+        """From now on text comes for this part, which lies here."""
+        self.open_part = OpenPart(item, part, where, self.events)
+        self._cuts.append(self.open_part.cuts)  # `_fill` puts the whole in its place
+        return self.open_part
 
     def _close_part(self, opened: OpenPart) -> str:
         """The events of the part's end; returns its whole text."""
