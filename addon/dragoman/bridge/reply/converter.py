@@ -37,8 +37,8 @@ from ..turn_context import TurnContext
 from .choices import Choices
 from .delta_reader import DeltaReader
 from .message_runs import choice_in_runs, runs
-from .sequencer import PIECE, OutputSequencer, Target
-from .shortcut import Shortcut
+from .sequencer import PIECE, OutputSequencer
+from .shortcut import Meaning, Shortcut
 
 _NOTHING = "The upstream's answer ended without any part of a turn."
 _NAMELESS = "The upstream called a tool without a name."
@@ -85,8 +85,7 @@ class ReplyConverter:
         self._body_ended = False
         self.error: UpstreamError | None = None
         """Why the turn failed, with the most exact code; None if it did not."""
-        self._templates: TemplateCache[tuple[Target, bool]] = TemplateCache()
-        """What the texts of the frames continue, and whether these have a usage."""
+        self._templates: TemplateCache[Meaning] = TemplateCache()
         self.shortcut: Shortcut | None = None
         """For frames that continue what is open; ended by all else that comes."""
 
@@ -125,27 +124,23 @@ class ReplyConverter:
             self.writer.start()
         fitting = self._templates.match(frame)
         if fitting is None:
-            self._read(frame)
+            known = self._read(frame)
         else:
-            self._take_text(frame, *fitting)
+            text, known = fitting
+            target, counts = known.meaning
+            if counts:
+                self._counting = frame
+            self._reader.only_text(target, text)
         sequencer = self._sequencer
         if sequencer.size > MAX_TEXT or sequencer.entries > MAX_ENTRIES:
             self._end_too_long()
-
-    def _take_text(
-        self, frame: Frame, text: str, known: KnownTemplate[tuple[Target, bool]]
-    ) -> None:
-        """A frame like one before, with another text for the same field."""
-        target, counts = known.meaning
-        if counts:
-            self._counting = frame
-        self._reader.only_text(target, text)
-        if frame.raw.endswith(b"\n\n"):
-            self.shortcut = self._reader.shortcut(target, known.pattern, counts=counts)
+        elif known is not None and frame.raw.endswith(b"\n\n"):
+            self.shortcut = self._reader.shortcut(known)
 
     def _end_shortcut(self) -> None:
         shortcut, self.shortcut = self.shortcut, None
         if shortcut is not None and shortcut.texts:
+            self._templates.matched()
             self._reader.passed("".join(shortcut.texts))
             if shortcut.counts:
                 self._counting = Frame(shortcut.latest)
@@ -242,26 +237,29 @@ class ReplyConverter:
         if not self.writer.ended:
             self._fail(failure("server_error", "The reply is longer than can be kept."))
 
-    def _read(self, frame: Frame) -> None:
+    def _read(self, frame: Frame) -> KnownTemplate[Meaning] | None:
+        """Returns the template of frames that differ from this one in their text."""
         if not frame.whole:
             self._evidence.note("skipped", "part of an event too large to read")
-            return
+            return None
         data = frame.data
         if data is None:
-            return
+            return None
         if frame.is_done:
             drained(self._ending(whole=True))
-            return
+            return None
         try:
             value = loads(data)
         except NotJson:
             self._evidence.note("skipped", "event that is not JSON")
-            return
+            return None
         self._chunk(value, named=frame.is_error)
-        if self._templates.wanted and (only := chat_delta.only_text(value)) is not None:
-            prose: ProseKind = "reasoning" if only.what == "reasoning" else "text"
-            meaning = prose if only.index is None else only.index, bool(value.get("usage"))
-            self._templates.learn(frame, only.text, only.times, chat_delta.text_of, meaning)
+        only = chat_delta.only_text(value) if self._templates.wanted else None
+        if only is None:
+            return None
+        prose: ProseKind = "reasoning" if only.what == "reasoning" else "text"
+        meaning = prose if only.index is None else only.index, bool(value.get("usage"))
+        return self._templates.learn(frame, only.text, only.times, chat_delta.text_of, meaning)
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         for choice in self._choices_of(value, named=named):

@@ -11,10 +11,10 @@ from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_text import reasoning
-from ...wire.frame_templates import FrameTemplate, LooseTemplate
+from ...wire.frame_templates import KnownTemplate
 from ...wire.json_codec import string
-from .sequencer import OutputSequencer, Target
-from .shortcut import Shortcut
+from .sequencer import OutputSequencer
+from .shortcut import Meaning, Shortcut, Target
 from .think_tags import SplitText, ThinkSplitter
 
 
@@ -41,17 +41,16 @@ class DeltaReader:
             self.end_content()
             self._sequencer.call(CallDelta(target, "", "", text), whole=False)
 
-    def shortcut(
-        self, target: Target, template: FrameTemplate | LooseTemplate, *, counts: bool
-    ) -> Shortcut | None:
+    def shortcut(self, template: KnownTemplate[Meaning]) -> Shortcut | None:
         """The short way of frames that match, if their text only continues what is open."""
+        target, _ = template.meaning
         splitter = self._splitter
         if splitter is not None and not (target == "text" and splitter.skips("")):
             return None
         part = self._sequencer.open_part(target)
         if part is None:
             return None
-        return Shortcut(part, template, counts=counts, may_hold_tags=splitter is not None)
+        return Shortcut(part, template, may_hold_tags=splitter is not None)
 
     def passed(self, text: str) -> None:
         """Count a text that took the short way."""

@@ -21,15 +21,13 @@ from ..responses.event_writer import ProseKind, Writer
 from ..responses.open_part import OpenPart
 from ..turn_context import Tool, TurnContext
 from .call_emitter import CallEmitter
+from .shortcut import Target
 from .tool_names import ToolNames
 
 PIECE = 64
 """Bytes that a text takes beside its characters while it waits."""
 ITEM = 1024
 """Bytes that an item or a call takes beside its text."""
-Target = ProseKind | int
-"""What a delta with one text continues: prose of a kind, or the arguments of the call with this
-index."""
 
 
 @dataclass(slots=True)

@@ -6,9 +6,15 @@ These count the texts later, all at once: see `ReplyConverter`.
 
 from __future__ import annotations
 
-from ...wire.frame_templates import FrameTemplate, LooseTemplate
+from ...wire.frame_templates import KnownTemplate
+from ..responses.event_writer import ProseKind
 from ..responses.open_part import OpenPart
 
+Target = ProseKind | int
+"""What a delta with one text continues: prose of a kind, or the arguments of the call with this
+index."""
+Meaning = tuple[Target, bool]
+"""Of frames that match a template: what their texts continue, and whether they have a usage."""
 LENGTH = 4096
 """Characters after which a frame takes the long way, so that the texts are counted."""
 
@@ -16,21 +22,20 @@ LENGTH = 4096
 class Shortcut:
     """Frames to the open part."""
 
-    __slots__ = ("_part", "_room", "_template", "counts", "latest", "may_hold_tags", "texts")
+    __slots__ = ("_may_hold_tags", "_part", "_room", "_template", "counts", "latest", "texts")
 
     def __init__(
         self,
         part: OpenPart,
-        template: FrameTemplate | LooseTemplate,
+        template: KnownTemplate[Meaning],
         *,
-        counts: bool,
         may_hold_tags: bool,
     ) -> None:
-        """`counts`: the frames have a usage.  `may_hold_tags`: a ``<`` may begin a tag."""
+        """`may_hold_tags`: a ``<`` may begin a tag."""
         self._part = part
-        self._template = template
-        self.counts = counts
-        self.may_hold_tags = may_hold_tags
+        self._template = template.pattern
+        _, self.counts = template.meaning
+        self._may_hold_tags = may_hold_tags
         self.latest = b""
         """The last frame that was written."""
         self.texts: list[str] = []
@@ -60,4 +65,4 @@ class Shortcut:
         return ends[len(texts)]
 
     def _may_take(self, text: str) -> bool:
-        return len(text) <= self._room and not (self.may_hold_tags and "<" in text)
+        return len(text) <= self._room and not (self._may_hold_tags and "<" in text)
