@@ -245,12 +245,12 @@ class ReplyConverter:
         data = frame.data
         if data is None:
             return None
-        if frame.is_done:
-            drained(self._ending(whole=True))
-            return None
         try:
             value = loads(data)
         except NotJson:
+            if frame.is_done:
+                drained(self._ending(whole=True))
+                return None
             self._evidence.note("skipped", "event that is not JSON")
             return None
         self._chunk(value, named=frame.is_error)

@@ -347,7 +347,7 @@ class Writer:
         part, text = opened.part, opened.text.getvalue()
         self.characters += len(text)
         self._cuts[-1] = opened.cuts, text
-        self.events.long.add(text)
+        self.events.long_texts.add(text)
         if part.holder:
             whole = opened.item[part.holder][-1] | {part.text.field: text}
             if part is TEXT:
