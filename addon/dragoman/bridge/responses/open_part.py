@@ -109,3 +109,15 @@ class OpenPart:
         if logprobs:
             self.logprobs += logprobs
             self.cuts.add(LOGPROBS - len(logprobs))
+
+    def fill(self) -> str:
+        """Put the text into the item; returns it."""
+        part, text = self.part, self.text.getvalue()
+        if part.holder:
+            whole = self.item[part.holder][-1] | {part.text.field: text}
+            if part is TEXT:
+                whole |= {"annotations": self.annotations, "logprobs": self.logprobs}
+            self.item[part.holder][-1] = whole
+        else:
+            self.item.get("function", self.item)[part.text.field] = text
+        return text
