@@ -41,8 +41,6 @@ from .sequencer import PIECE, OutputSequencer
 from .shortcut import Meaning, Shortcut
 
 _NOTHING = "The upstream's answer ended without any part of a turn."
-_NAMELESS = "The upstream called a tool without a name."
-_HALF_INPUT = "The upstream ended the turn within the input of a tool."
 
 MAX_TEXT = 16 * 1024 * 1024
 """Characters of a reply, sent or waiting: four times a million tokens.  A string is written by
@@ -311,12 +309,8 @@ class ReplyConverter:
 
     def _settling(self, *, cut: bool) -> Slices[None]:
         self._reader.end_content()
-        if self._sequencer.nameless(cut=cut):
-            self._fail(failure("server_error", _NAMELESS))
-        elif self._sequencer.half_input and not cut:
-            self._fail(failure("server_error", _HALF_INPUT))
-        elif self._sequencer.lacks_summary:
-            self._fail(failure("server_error", "The upstream wrote no summary."))
+        if fault := self._sequencer.fault(cut=cut):
+            self._fail(failure("server_error", fault))
         else:
             yield from self._sequencer.settling(cut=cut)
 
