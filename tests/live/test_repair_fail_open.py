@@ -128,6 +128,7 @@ STREAM_STAGES = [
     "repair.chat_stream:ChatStreamRepair.ignores",
     "repair.chat_stream:ChatStreamRepair.feed",
     "repair.chat_stream:ChatStreamRepair.close",
+    "repair.chat_stream:ChatStreamRepair.continues",
     "repair.chat_stream:ChatStreamRepair._continuing",
     "repair.chat_stream:ChatStreamRepair._settle",
     "repair.chat_stream:one_text",
