@@ -183,7 +183,7 @@ class RepairFlow:
             body = await in_slices(reading_body(response), flow)
             if came and is_chat(flow.request) and _is_cut(body, asked):
                 logger.error("%s: %s", name_of(flow), EARLY)
-                record.came(body)
+                record.reply.add_received(body)
                 record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
@@ -198,7 +198,7 @@ class RepairFlow:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
         else:
             if repaired != body:
-                record.came(body)
+                record.reply.add_received(body)
                 response.headers.pop("content-encoding", None)
                 response.content = repaired
 
