@@ -1,27 +1,28 @@
-"""The tools of a request: declared in the Responses API, sent as chat functions.
+"""The tools of a request: declared in the Responses API, sent as chat functions; and the choice of
+those that the model may or must call, which names only functions that are sent along.
 
-The name a tool has upstream depends on its own name and namespace alone, never on
-what else is declared.  So a call in the history has the same name in every turn,
-also after its tool was withdrawn, and the messages stay a prefix of the next turn's.
-The price is that two tools can meet in one name; that is refused, naming both.
+The upstream name of a tool depends on its own name and namespace alone, never on what else is
+declared.  So a call in the history has the same name in every turn, also after its tool was
+withdrawn, and the messages stay a prefix of the next turn's.  The price is that two tools can meet
+in one name; that is refused, naming both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 from ...notes import Evidence
 from ...wire.errors import Refused
+from ...wire.json_codec import Json
 from ..model_families import Family
 from ..turn_context import Tool, ToolKind
 from .tool_schemas import FUNCTIONS, Function, without_encrypted
-from .validation import RequestObject, label
+from .validation import RequestObject, label, unsupported_value, wrong_type
 
-KINDS: Final[Mapping[str, ToolKind]] = {kind: kind for kind in get_args(ToolKind)}
-NAMED: Final = ("function", "custom")
+_KINDS: dict[str, ToolKind] = {kind: kind for kind in get_args(ToolKind)}
+_NAMED = ("function", "custom")
 """Kinds whose tools have names; the others are named after their kind."""
-_DEFAULT_NAMESPACE: Final = "functions"
+_DEFAULT_NAMESPACE = "functions"
 """Codex treats a call in it and a call in no namespace as the same call."""
 
 
@@ -65,18 +66,32 @@ class Toolbox:
             if allowed is None or name in allowed
         ]
 
-    def find(self, kind: ToolKind, name: str, namespace: str | None) -> str | None:
-        """The upstream name of a declared tool; its namespace may be left out if only one
-        tool has the name."""
+    def named(self, choice: RequestObject) -> list[str]:
+        """The upstream names of the tools that a choice means; empty if they were dropped."""
+        type_ = choice.required_string("type")
+        kind = _KINDS.get(type_)
+        if kind is None and type_ != "namespace":
+            self._cannot_serve(type_, choice.at("type"))
+            return []
+        name, namespace = type_, None
+        if kind is None or kind in _NAMED:
+            name, namespace = choice.required_string("name"), choice.string("namespace")
+        if names := self._find(kind, name, namespace):
+            return names
+        message = f"'{choice.path}': tool '{label(name)}' is not among the tools."
+        raise Refused(message, param=choice.path)
+
+    def _find(self, kind: ToolKind | None, name: str, namespace: str | None) -> list[str]:
+        """The upstream name of a declared tool, whose namespace may be left out if only one tool
+        has the name; without a kind, those of all tools in the namespace `name`."""
+        tools = self._tools.items()
+        if kind is None:
+            return [upstream for upstream, tool in tools if tool.namespace == name]
         upstream = upstream_name(name, namespace, self.family)
         if upstream in self._tools and self._tools[upstream].kind == kind:
-            return upstream
-        tools = () if namespace else self._tools.items()
+            return [upstream]
         found = [upstream for upstream, tool in tools if (tool.kind, tool.name) == (kind, name)]
-        return found[0] if len(found) == 1 else None
-
-    def members(self, namespace: str) -> list[str]:
-        return [name for name, tool in self._tools.items() if tool.namespace == namespace]
+        return found if len(found) == 1 and not namespace else []
 
     def declare(self, tools: list[tuple[str, Any]]) -> list[str]:
         """Add the tools of an array (as `RequestObject.array` gives it); returns the names they
@@ -114,10 +129,10 @@ class Toolbox:
         about: str | None = None,
     ) -> list[str]:
         """`about`: the description of the namespace.  Returns the name, or none."""
-        kind = KINDS.get(type_)
-        is_misplaced = namespace is not None and kind not in NAMED
+        kind = _KINDS.get(type_)
+        is_misplaced = namespace is not None and kind not in _NAMED
         if kind is None or is_misplaced or _runs_at_provider(kind, tool):
-            self.cannot_serve(type_, tool.at("type"))
+            self._cannot_serve(type_, tool.at("type"))
             return []
         function = FUNCTIONS[kind](tool)
         parameters = without_encrypted(function["parameters"])
@@ -127,22 +142,19 @@ class Toolbox:
             remark = f"(About all {namespace} tools: {about})"
             description = f"{function.pop('description', '')}\n\n{remark}".lstrip()
             function = {"description": description, **function}
-        name = tool.required_string("name") if kind in NAMED else kind
+        name = tool.required_string("name") if kind in _NAMED else kind
         if tool.boolean("defer_loading"):
             self._evidence.note("loaded at once", "tools with defer_loading")
         if encrypted:
             self._evidence.note("left out", f"encrypted in the schema of {label(name)}")
         return [self._add(Tool(kind, name, namespace, encrypted), function, tool.path)]
 
-    def cannot_serve(self, kind: str, path: str) -> None:
+    def _cannot_serve(self, kind: str, path: str) -> None:
         """A tool that runs at the provider, or is unknown: recorded, or refused."""
         if self._unsupported == "error":
-            raise Refused(
-                f"'{path}': a tool of type '{label(kind)}' cannot be served by an upstream that "
-                "only speaks Chat Completions.",
-                param=path,
-                code="unsupported_value",
-            )
+            tool = f"a tool of type '{label(kind)}'"
+            reason = f"{tool} cannot be served by an upstream that only speaks Chat Completions."
+            raise unsupported_value(path, reason)
         self._evidence.note("dropped", f"tool {label(kind)}")
 
     def _add(self, tool: Tool, function: Function, path: str) -> str:
@@ -178,3 +190,51 @@ def _runs_at_provider(kind: ToolKind, tool: RequestObject) -> bool:
 def _described(tool: Tool) -> str:
     place = f" in namespace '{label(tool.namespace)}'" if tool.namespace else ""
     return f"the {tool.kind} tool '{label(tool.name)}'{place}"
+
+
+def tool_fields(request: RequestObject, toolbox: Toolbox, evidence: Evidence) -> Json:
+    """Tools, which of them to call, and how; empty without tools, as hosts refuse an empty array
+    and a choice among nothing."""
+    choice, allowed = _choice(request, toolbox, evidence)
+    parallel = request.boolean("parallel_tool_calls")
+    tools = toolbox.chat_tools(allowed)
+    if not tools:
+        if choice not in (None, "auto", "none"):
+            evidence.note("dropped", "tool_choice without tools")
+        return {}
+    fields = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _choice(
+    request: RequestObject, toolbox: Toolbox, evidence: Evidence
+) -> tuple[str | Json | None, frozenset[str] | None]:
+    """``tool_choice`` for the upstream, and the upstream names of the tools to be sent, None for
+    all.  A choice of a tool that was dropped becomes ``auto``."""
+    value, path = request.get("tool_choice"), request.at("tool_choice")
+    if value is None or value in ("auto", "none", "required"):
+        return value, None
+    if isinstance(value, str):
+        raise _invalid(value, path)
+    if not isinstance(value, dict):
+        raise wrong_type(value, "a string or an object", path)
+    choice = RequestObject(value, path)
+    if choice.string("type") == "allowed_tools":
+        # OpenAI sends all tools and lets few be called; here only those few are sent, which every
+        # chat upstream understands.
+        mode = choice.string("mode") or "auto"
+        if mode not in ("auto", "required"):
+            raise _invalid(mode, choice.at("mode"))
+        tools = [RequestObject.of(each, path) for path, each in choice.array("tools")]
+        return mode, frozenset(name for tool in tools for name in toolbox.named(tool))
+    names = toolbox.named(choice)
+    if not names:
+        evidence.note("downgraded to auto", f"tool_choice {label(choice.get('type'))}")
+        return "auto", None
+    if len(names) > 1:
+        return "required", frozenset(names)
+    return {"type": "function", "function": {"name": names[0]}}, None
+
+
+def _invalid(value: str, path: str) -> Refused:
+    return Refused(f"Invalid value for '{path}': '{label(value)}'.", param=path)
