@@ -191,7 +191,11 @@ def _joined(value: Any, write: Callable[[Any], bytes]) -> Slices[bytes]:
 
 def _written(value: Any, write: Callable[[Any], bytes], out: BytesIO) -> Slices[None]:
     if isinstance(value, str) and len(value) > LONG_STRING:
-        yield from _string(value, write, out)
+        out.write(b'"')
+        for begin in range(0, len(value), LONG_STRING):
+            out.write(write(value[begin : begin + LONG_STRING])[1:-1])
+            yield
+        out.write(b'"')
         return
     if not is_much(value):
         out.write(write(value))
@@ -207,14 +211,6 @@ def _written(value: Any, write: Callable[[Any], bytes], out: BytesIO) -> Slices[
             out.write(write(member))
         yield
     out.write(closing)
-
-
-def _string(text: str, write: Callable[[Any], bytes], out: BytesIO) -> Slices[None]:
-    out.write(b'"')
-    for begin in range(0, len(text), LONG_STRING):
-        out.write(write(text[begin : begin + LONG_STRING])[1:-1])
-        yield
-    out.write(b'"')
 
 
 def is_much(value: Any) -> bool:

@@ -93,7 +93,9 @@ class Toolbox:
         found = [upstream for upstream, tool in tools if (tool.kind, tool.name) == (kind, name)]
         return found if len(found) == 1 and not namespace else []
 
-    def declare(self, tools: list[tuple[str, Any]]) -> list[str]:
+    def declare(
+        self, tools: list[tuple[str, Any]], namespace: str | None = None, about: str | None = None
+    ) -> list[str]:
         """Add the tools of an array (as `RequestObject.array` gives it); returns the names they
         have upstream.
 
@@ -103,37 +105,28 @@ class Toolbox:
         names: list[str] = []
         for path, value in tools:
             tool = RequestObject.of(value, path)
-            kind = tool.required_string("type")
-            is_namespace = kind == "namespace"
-            names += self._declare_namespace(tool) if is_namespace else self._declare(tool, kind)
+            type_ = tool.required_string("type")
+            kind = _KINDS.get(type_)
+            is_misplaced = namespace is not None and kind not in _NAMED
+            if type_ == "namespace" and namespace is None:
+                names += self._declare_namespace(tool)
+            elif kind is None or is_misplaced or _runs_at_provider(kind, tool):
+                self._cannot_serve(type_, tool.at("type"))
+            else:
+                # The description of a namespace goes with its first tool, to be sent once.
+                names.append(self._declare(tool, kind, namespace, None if names else about))
         return names
 
     def _declare_namespace(self, holder: RequestObject) -> list[str]:
-        """The tools in a namespace; its own description goes with the first, to be sent once."""
-        namespace = holder.required_string("name")
-        about = holder.string("description")
-        names: list[str] = []
-        for path, value in holder.array("tools"):
-            tool = RequestObject.of(value, path)
-            kind = tool.required_string("type")
-            names += self._declare(tool, kind, namespace, "" if names else about)
-        if names and namespace != _DEFAULT_NAMESPACE:
-            self._evidence.note("flattened", f"namespace {label(namespace)}")
+        name, about = holder.required_string("name"), holder.string("description")
+        names = self.declare(holder.array("tools"), name, about)
+        if names and name != _DEFAULT_NAMESPACE:
+            self._evidence.note("flattened", f"namespace {label(name)}")
         return names
 
     def _declare(
-        self,
-        tool: RequestObject,
-        type_: str,
-        namespace: str | None = None,
-        about: str | None = None,
-    ) -> list[str]:
-        """`about`: the description of the namespace.  Returns the name, or none."""
-        kind = _KINDS.get(type_)
-        is_misplaced = namespace is not None and kind not in _NAMED
-        if kind is None or is_misplaced or _runs_at_provider(kind, tool):
-            self._cannot_serve(type_, tool.at("type"))
-            return []
+        self, tool: RequestObject, kind: ToolKind, namespace: str | None, about: str | None
+    ) -> str:
         function = FUNCTIONS[kind](tool)
         parameters = without_encrypted(function["parameters"])
         encrypted = parameters != function["parameters"]
@@ -147,7 +140,7 @@ class Toolbox:
             self._evidence.note("loaded at once", "tools with defer_loading")
         if encrypted:
             self._evidence.note("left out", f"encrypted in the schema of {label(name)}")
-        return [self._add(Tool(kind, name, namespace, encrypted), function, tool.path)]
+        return self._add(Tool(kind, name, namespace, encrypted), function, tool.path)
 
     def _cannot_serve(self, kind: str, path: str) -> None:
         """A tool that runs at the provider, or is unknown: recorded, or refused."""
