@@ -21,7 +21,6 @@ and one that keeps the rules is returned as it is.
 from __future__ import annotations
 
 import re
-from collections import deque
 from typing import Any
 
 from ...wire.json_codec import Json, array, dumps, objects
@@ -82,12 +81,13 @@ class _Rewriter:
         self.left_out: dict[str, None] = {}
         """The keywords left out, in their order."""
         self._schemas = 0
-        self._named: dict[str, str] = {}
-        """The definitions by the pointer to them."""
+        self._names: dict[str, str] = {}
+        """The definitions' names by the pointer to them."""
         self._taken: set[str] = set()
+        self._definitions: list[tuple[str, Any]] = []
+        """The definitions by name, not rewritten."""
         self._targets: dict[str, Json] = {}
         """What the pointers lead to, as `_flat` gives it."""
-        self._waiting: deque[tuple[str, Any]] = deque()
         self._open: set[int] = set()
         """The schemas that are copied, and the unions that are taken apart, on the way to the one
         that is rewritten: a second time would not end."""
@@ -99,10 +99,9 @@ class _Rewriter:
         flat = self._flat(self._root)
         root = self._plain(_as_object(flat, self._branches(flat)), 0)
         definitions: dict[str, Json] = {}
-        while self._waiting:
-            name, value = self._waiting.popleft()
-            alias = isinstance(value, dict) and only_refers(value)
-            definitions[name] = self._schema(self._flat(value) if alias else value, 0)
+        for name, value in self._definitions:  # which grows
+            is_alias = isinstance(value, dict) and only_refers(value)
+            definitions[name] = self._schema(self._flat(value) if is_alias else value, 0)
         _make_endable(definitions)
         if definitions:
             root["$defs"] = definitions
@@ -256,8 +255,8 @@ class _Rewriter:
 
     def _definition(self, pointer: str) -> str | None:
         """The name of the definition that a pointer leads to; None if it leads nowhere."""
-        if pointer in self._named:
-            return self._named[pointer]
+        if pointer in self._names:
+            return self._names[pointer]
         target = found_at(self._root, pointer)
         if not isinstance(target, (dict, bool)):
             return None
@@ -266,9 +265,9 @@ class _Rewriter:
         while name in self._taken:
             number += 1
             name = f"{wanted}_{number}"
+        self._names[pointer] = name
         self._taken.add(name)
-        self._named[pointer] = name
-        self._waiting.append((name, target))
+        self._definitions.append((name, target))
         return name
 
     # The root

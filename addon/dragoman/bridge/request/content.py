@@ -44,12 +44,7 @@ def user_content(value: object, path: str, evidence: Evidence) -> str | list[Con
 
 
 def text_content(
-    value: object,
-    path: str,
-    evidence: Evidence,
-    *,
-    joint: str,
-    media: list[ContentPart] | None = None,
+    value: object, path: str, evidence: Evidence, joint: str, media: list[ContentPart] | None = None
 ) -> str:
     """The text of a message that can hold nothing else.  `media` receives the parts that only a
     user message can hold; others, or without it all, are dropped and recorded."""
