@@ -12,6 +12,7 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.errors import Refused
+from ...wire.json_codec import objects
 from ..conversation import ContentPart
 from .images import image_url, is_ciphertext, without_data
 from .validation import RequestObject, label, missing, unsupported_value, wrong_type
@@ -70,9 +71,7 @@ def readable_text(value: object, *, joint: str) -> str:
     """
     if isinstance(value, str):
         return value
-    if not isinstance(value, list):
-        return ""
-    read = [text_or_media(RequestObject(part)) for part in value if isinstance(part, dict)]
+    read = [text_or_media(RequestObject(part)) for part in objects(value)]
     return joint.join(text for text in read if isinstance(text, str))
 
 
