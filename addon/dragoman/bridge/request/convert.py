@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire.errors import Refused
-from ...wire.json_codec import Json, array
+from ...wire.json_codec import Json, array, objects
 from ...wire.responses import refers
 from ...wire.slices import Slices
 from ...wire.usage import estimating
@@ -94,7 +94,7 @@ def converting(
     size = yield from estimating(cured.request)
     echoed = {name: value for name, value in request.values.items() if name != "input"}
     thinks = effort != "none" and (effort is not None or request.get("reasoning") is not None)
-    turn = TurnContext(echoed, model, "stream" in chat, toolbox.table, thinks, size, summary)
+    turn = TurnContext(echoed, model, "stream" in chat, toolbox.tools, thinks, size, summary)
     return Conversion(cured.request, turn)
 
 
@@ -144,41 +144,30 @@ def _unservable(name: str, reason: str) -> Refused:
     return Refused(message, param=name, code="unsupported_parameter")
 
 
-# Input items about the turn.  Codex appends them: ``compaction_trigger`` as the last item asks for
-# a summary from which to continue; ``configuration_update`` sets the effort.
-
-
 def _asks_for_summary(request: RequestObject) -> bool:
-    """Whether the turn is to be a summary.  A trigger before the last item has had its summary."""
-    items = array(request.get("input"))
-    return bool(items) and _type(items[-1]) == "compaction_trigger"
+    """Whether Codex wants a summary from which to continue: its trigger is the last item."""
+    last = objects(array(request.get("input"))[-1:])
+    return bool(last) and last[0].get("type") == "compaction_trigger"
 
 
 def _effort(request: RequestObject, earlier: Sequence[Json]) -> Slices[str | None]:
-    """The latest reasoning effort that the client asks for.  Codex sends numbers, too."""
+    """The latest reasoning effort that the client asks for.  Codex sets it by items, too, and
+    sends numbers."""
     for item in chain(reversed(array(request.get("input"))), reversed(earlier)):
         yield
-        if _type(item) == "configuration_update":
+        if isinstance(item, dict) and item.get("type") == "configuration_update":
             reasoning = item.get("reasoning")
-            value = reasoning.get("effort") if isinstance(reasoning, dict) else None
-            if _is_effort(value):
-                return str(value)
+            effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
+            if type(effort) in _EFFORT_TYPES:
+                return str(effort)
     asked = request.object("reasoning")
-    value = None if asked is None else asked.get("effort")
-    if value is None or _is_effort(value):
-        return None if value is None else str(value)
-    raise wrong_type(value, "a string", "reasoning.effort")
+    effort = None if asked is None else asked.get("effort")
+    if effort is not None and type(effort) not in _EFFORT_TYPES:
+        raise wrong_type(effort, "a string", "reasoning.effort")
+    return None if effort is None else str(effort)
 
 
-def _is_effort(value: object) -> bool:
-    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
-
-
-def _type(item: object) -> object:
-    return item.get("type") if isinstance(item, dict) else None
-
-
-# The fields beside the messages
+_EFFORT_TYPES = (str, int, float)
 
 
 def _text(request: RequestObject) -> Json:

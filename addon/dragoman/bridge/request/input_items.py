@@ -101,9 +101,6 @@ def _untyped(item: RequestObject) -> str:
     raise missing(item.at("type"))
 
 
-# Messages
-
-
 def _message(reader: Reader, item: RequestObject) -> _Read:
     role, content, path = item.required_string("role"), item.get("content"), item.at("content")
     match role:
@@ -174,9 +171,6 @@ def _compaction(reader: Reader, item: RequestObject) -> ConversationItem:
         return InputMessage("user", text)
     reader.evidence.note("lost", f"context in {kind}")
     return InputMessage("user", _LOST_CONTEXT)
-
-
-# Calls and their outputs
 
 
 def _call_id(item: RequestObject) -> str:
@@ -261,9 +255,6 @@ def _tool_search_output(reader: Reader, item: RequestObject) -> ConversationItem
     return ToolOutput(_call_id(item), dumps({"loaded_tools": names}).decode())
 
 
-# Other items
-
-
 def _additional_tools(reader: Reader, item: RequestObject) -> None:
     reader.toolbox.declare(item.array("tools"))
 
@@ -281,7 +272,7 @@ def _item_reference(_: Reader, item: RequestObject) -> ConversationItem:
 
 
 def _of_the_turn(_: Reader, __: RequestObject) -> None:
-    """About the turn, not part of the conversation: see `convert`."""
+    """About the turn, not part of the conversation: see `convert._effort`."""
 
 
 def _as_text(reader: Reader, item: RequestObject) -> ConversationItem | None:

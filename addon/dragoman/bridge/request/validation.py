@@ -121,18 +121,17 @@ class RequestObject:
         return None if value is None else RequestObject.of(value, self.at(name))
 
     def array(self, name: str) -> list[tuple[str, Any]]:
-        """The elements, each with its path; none if the field is absent."""
+        """The elements, each with its path; empty if the field is absent."""
         path = self.at(name)
         elements = enumerate(self._typed(name, list) or ())
         return [(f"{path}[{index}]", element) for index, element in elements]
 
     def strings(self, name: str) -> list[str]:
-        """The elements of an array of strings; none if the field is absent."""
-        elements = self.array(name)
-        for path, value in elements:
+        """The elements of an array of strings; empty if the field is absent."""
+        for path, value in self.array(name):
             if not isinstance(value, str):
                 raise wrong_type(value, "a string", path)
-        return [value for _, value in elements]
+        return self._typed(name, list) or []
 
     def choice(self, name: str, *allowed: str) -> str | None:
         value = self.string(name)
