@@ -28,8 +28,9 @@ from .validation import (
     RequestObject,
     label,
     missing,
+    present,
     previous_not_found,
-    unsupported_value,
+    unsupported,
     wrong_type,
 )
 
@@ -176,7 +177,7 @@ def _text(request: RequestObject) -> Json:
         return {}
     form = text.object("format")
     response_format = None if form is None else _response_format(form)
-    return _present(response_format=response_format, verbosity=text.string("verbosity"))
+    return present(response_format=response_format, verbosity=text.string("verbosity"))
 
 
 def _response_format(form: RequestObject) -> Json | None:
@@ -191,7 +192,7 @@ def _response_format(form: RequestObject) -> Json | None:
             schema = form.plain_object("schema")
             if schema is None:
                 raise missing(form.at("schema"))
-            fields = _present(
+            fields = present(
                 name=form.required_string("name"),
                 description=form.string("description"),
                 schema=schema,
@@ -200,13 +201,13 @@ def _response_format(form: RequestObject) -> Json | None:
             return {"type": "json_schema", "json_schema": fields}
         case _:
             reason = f"a Chat Completions upstream has no text format '{label(kind)}'."
-            raise unsupported_value(form.at("type"), reason)
+            raise unsupported(form.at("type"), reason)
 
 
 def _limits_and_reasoning(
     request: RequestObject, effort: str | None, family: Family, evidence: Evidence
 ) -> Json:
-    fields = _present(**{family.token_limit: request.integer("max_output_tokens")})
+    fields = present(**{family.token_limit: request.integer("max_output_tokens")})
     if effort == "none" and family.thinking_off is not None:
         return {**fields, **family.thinking_off}
     if effort is not None:
@@ -218,7 +219,7 @@ def _limits_and_reasoning(
 
 def _settings(request: RequestObject) -> Json:
     """The fields with the same name and meaning on both sides, logprobs, and whether to stream."""
-    settings = _present(**{name: read(request, name) for name, read in _SAME.items()})
+    settings = present(**{name: read(request, name) for name, read in _SAME.items()})
     wanted = "message.output_text.logprobs" in request.strings("include")
     top = request.integer("top_logprobs")
     if top or wanted:
@@ -266,8 +267,3 @@ def _record_ignored(request: RequestObject, evidence: Evidence) -> None:
     for name, value in request.values.items():
         if name not in _READ and value is not None:
             evidence.note("dropped", f"field {label(name)}")
-
-
-def _present(**fields: Any) -> Json:
-    """The fields with a value."""
-    return {name: value for name, value in fields.items() if value is not None}

@@ -31,7 +31,7 @@ from .content import merged, readable_text, text_content, text_of, user_content
 from .images import LEFT_OUT, json_without_data, without_data, without_media
 from .tool_outputs import output_content
 from .toolbox import Toolbox, upstream_name
-from .validation import RequestObject, invalid_value, label, missing
+from .validation import RequestObject, invalid_value, label, missing, present
 
 HOSTED: Mapping[str, tuple[str, ...]] = {
     "web_search_call": ("action", "query", "queries", "results"),
@@ -242,8 +242,7 @@ def _local_shell_call_output(reader: Reader, item: RequestObject) -> Conversatio
 
 
 def _apply_patch_call_output(_: Reader, item: RequestObject) -> ConversationItem:
-    texts = {name: item.string(name) for name in ("status", "output")}
-    report = {name: text for name, text in texts.items() if text is not None}
+    report = present(status=item.string("status"), output=item.string("output"))
     return ToolOutput(_call_id(item), dumps(report).decode())
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...wire.json_codec import Json
 from ..turn_context import ToolKind
-from .validation import RequestObject
+from .validation import RequestObject, present
 
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
@@ -67,12 +67,11 @@ def _function(tool: RequestObject) -> Json:
     The root of a schema is an object, whatever else it says: Moonshot and OpenAI
     refuse another one, and arguments are never anything else.
     """
-    function = {
-        "description": tool.string("description") or None,
-        "parameters": _parameters(tool, _NO_PARAMETERS),
-        "strict": tool.boolean("strict"),
-    }
-    return {name: value for name, value in function.items() if value is not None}
+    return present(
+        description=tool.string("description") or None,
+        parameters=_parameters(tool, _NO_PARAMETERS),
+        strict=tool.boolean("strict"),
+    )
 
 
 def _custom(tool: RequestObject) -> Json:

@@ -17,7 +17,7 @@ from ...wire.json_codec import Json
 from ..model_families import Family
 from ..turn_context import Tool, ToolKind
 from .tool_schemas import FUNCTIONS, without_encrypted
-from .validation import RequestObject, label, unsupported_value, wrong_type
+from .validation import RequestObject, label, present, unsupported, wrong_type
 
 _KINDS: dict[str, ToolKind] = {kind: kind for kind in get_args(ToolKind)}
 _NAMED = ("function", "custom")
@@ -144,7 +144,7 @@ class Toolbox:
         if self._unsupported == "error":
             tool = f"a tool of type '{label(kind)}'"
             reason = f"{tool} cannot be served by an upstream that only speaks Chat Completions."
-            raise unsupported_value(path, reason)
+            raise unsupported(path, reason)
         self._evidence.note("dropped", f"tool {label(kind)}")
 
     def _add(self, tool: Tool, function: Json, path: str) -> str:
@@ -192,8 +192,7 @@ def tool_fields(request: RequestObject, toolbox: Toolbox, evidence: Evidence) ->
         if choice not in (None, "auto", "none"):
             evidence.note("dropped", "tool_choice without tools")
         return {}
-    fields = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}
-    return {name: value for name, value in fields.items() if value is not None}
+    return present(tools=tools, tool_choice=choice, parallel_tool_calls=parallel)
 
 
 def _choice(

@@ -49,7 +49,7 @@ def invalid_value(value: str, path: str, supported: str) -> Refused:
     return Refused(message, param=path, code="invalid_value")
 
 
-def unsupported_value(path: str, reason: str) -> Refused:
+def unsupported(path: str, reason: str) -> Refused:
     return Refused(f"'{path}': {reason}", param=path, code="unsupported_value")
 
 
@@ -66,6 +66,11 @@ def previous_not_found(response_id: str) -> Refused:
         param="previous_response_id",
         code="previous_response_not_found",
     )
+
+
+def present(**fields: Any) -> dict[str, Any]:
+    """The fields with a value."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
