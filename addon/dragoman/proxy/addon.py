@@ -23,7 +23,8 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from .. import __version__
 from ..inspect.outcome import REFUSED
 from . import error_responses, options
-from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
+from .ask_upstream import ASKING_MISSING, is_question
+from .chat_only_hosts import Hosts, is_chosen
 from .flows import bridge_turn
 from .flows.bridge_flow import BridgeFlow
 from .flows.cure_flow import CureFlow
