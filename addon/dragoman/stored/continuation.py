@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..bridge.request.validation import (
     RequestObject,
@@ -27,15 +27,6 @@ from .stored_response import StoredResponse, resolved_items
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
-
-
-class ItemReference(NamedTuple):
-    """A reference to an item of a kept response."""
-
-    item_id: str
-    response_id: str
-    in_input: bool
-    place: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +46,12 @@ def previous_id(body: Json) -> str | None:
     return RequestObject(body).string("previous_response_id") or None
 
 
-def referring(body: Json) -> Slices[list[ItemReference]]:
-    """The references of `body` to items of kept responses."""
-    found: list[ItemReference] = []
+def referring(body: Json) -> Slices[list[str]]:
+    """The ids of the items to which `body` refers."""
+    found: list[str] = []
     for item in array(body.get("input")):
-        if refers(item) and (named := _ITEM_ID.fullmatch(item["id"])):
-            response_id = f"resp_{named[1]}"
-            found.append(ItemReference(item["id"], response_id, bool(named[2]), int(named[3])))
+        if refers(item):
+            found.append(item["id"])
         yield
     return found
 
@@ -91,7 +81,7 @@ def in_progress(response_id: str, *, previous: bool = False) -> Refused:
 
 
 def continuing(
-    references: Iterable[ItemReference],
+    item_ids: Iterable[str],
     chain: Sequence[StoredResponse],
     others: Mapping[str, StoredResponse],
     earlier: Sequence[Json] = (),
@@ -99,20 +89,21 @@ def continuing(
     """What a request continues.
 
     `chain` ends with the previous response; `earlier` are the items of the responses before
-    `chain`; `others` are the responses to whose items the request refers, by id.  A reference to a
-    missing item stays, and the conversion refuses it.
+    `chain`; `others` are the responses, by id, to whose items `item_ids` the request refers.  A
+    reference to a missing item stays, and the conversion refuses it.
     """
     inputs: dict[str, list[Json]] = {}
     found: dict[str, Json] = {}
-    for item_id, response_id, in_input, place in references:
-        kept = others.get(response_id)
-        if kept is None:
+    for item_id in item_ids:
+        named = _ITEM_ID.fullmatch(item_id)
+        response_id = f"resp_{named[1]}" if named else ""
+        if not named or response_id not in others:
             continue
-        if in_input and response_id not in inputs:
-            inputs[response_id] = yield from kept.input_items()
-        items = inputs[response_id] if in_input else kept.response["output"]
-        if place < len(items):
-            found[item_id] = items[place]
+        if named[2] and response_id not in inputs:
+            inputs[response_id] = yield from others[response_id].input_items()
+        items = inputs[response_id] if named[2] else others[response_id].response["output"]
+        if int(named[3]) < len(items):
+            found[item_id] = items[int(named[3])]
     conversation = list(earlier)
     for kept in chain:
         conversation += yield from kept.turn_items()
