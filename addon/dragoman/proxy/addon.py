@@ -32,7 +32,7 @@ from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
 from .observe import views
-from .observe.commands import Commands, HostsCommand
+from .observe.commands import Commands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
@@ -76,7 +76,7 @@ class Dragoman:
         self._cure = CureFlow(self._monitor, self._bridge.archive)
         self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._monitor.stats)
-        self.addons = [Commands(self._monitor.stats), HostsCommand(self._hosts), SelfTest()]
+        self.addons = [Commands(self._monitor.stats), self._hosts, SelfTest()]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""

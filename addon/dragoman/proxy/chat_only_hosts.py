@@ -21,6 +21,7 @@ from collections.abc import Callable
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
+import mitmproxy.types
 from mitmproxy import http
 from mitmproxy.proxy.mode_specs import ReverseMode
 
@@ -30,6 +31,7 @@ from ..wire.errors import Refused
 from .ask_upstream import ANSWER, ASKING_MISSING, Question, Speaks, chat_only
 from .body_clues import asks_for_a_response, names_something
 from .http_headers import EVENT_STREAM, media_type
+from .observe.commands import as_table, typed_command
 from .observe.monitor import name_of
 from .response_owner import asker_of, is_anonymous
 from .routes import ResponsesRoute
@@ -76,7 +78,9 @@ _UNSURE = (Speaks.UNKNOWN, Speaks.CLAIMED)
 
 
 class Hosts:
-    """What is known of upstreams."""
+    """What is known of upstreams; an addon for its command."""
+
+    name = "dragoman-hosts"
 
     def __init__(self, archive: AsyncStore) -> None:
         self._archive = archive
@@ -133,6 +137,11 @@ class Hosts:
             self._known.popitem(last=False)
         if keep and speaks is not Speaks.CLAIMED:
             self._archive.remember(name, speaks.value)
+
+    @typed_command("dragoman.hosts")
+    def table(self) -> mitmproxy.types.Data:
+        """List the hosts that are bridged, or found to speak Responses, as far as is known."""
+        return as_table([["host", "speaks"], *map(list, self.listed())])
 
     def listed(self) -> list[tuple[str, str]]:
         """The known hosts and addresses, and what they speak."""
