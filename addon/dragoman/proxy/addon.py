@@ -203,7 +203,7 @@ class Dragoman:
         elif is_upgrade(flow.request):
             self._monitor.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
-        elif (part := unserved(flow.request)) is not None:
+        elif part := unserved(flow.request):
             self._monitor.of(flow, "bridge").evidence.note(REFUSED, part)
             flow.response = error_responses.not_bridged(part)
         elif address is not None and self._is_ours(address):

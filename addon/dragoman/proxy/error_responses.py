@@ -4,7 +4,6 @@ rewrites those of upstreams."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from mitmproxy import http
 
@@ -12,7 +11,6 @@ from ..stored.store import NotOpened, StoreError
 from ..wire.errors import Refused
 from ..wire.json_codec import NotJson
 from .content_decoding import MAX_REPLY
-from .routes import Unserved
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +37,7 @@ def no_upgrade() -> http.Response:
     return error_response(426, "This host has no WebSocket of the Responses API: use HTTP.")
 
 
-_NOT_BRIDGED: Mapping[Unserved, str] = {
+_NOT_BRIDGED = {
     "compact": "which cannot compact a conversation. Ask the model for a summary with an "
     "ordinary request to /responses, and begin a new conversation with it.",
     "input_tokens": "which cannot count tokens in advance. Read `usage` of a response instead.",
@@ -48,7 +46,7 @@ _NOT_BRIDGED: Mapping[Unserved, str] = {
 }
 
 
-def not_bridged(part: Unserved) -> http.Response:
+def not_bridged(part: str) -> http.Response:
     """Codex gives up at once on 400, and tries again after 404."""
     message = f"This host is bridged to Chat Completions, {_NOT_BRIDGED[part]}"
     return error_response(400, message, "unsupported_endpoint")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, cast
 
 from mitmproxy import http
-
-Action = Literal["", "input_items", "cancel", "submit_tool_outputs"]
 
 _RESPONSES = re.compile(
     r"(?P<base>.*)/responses"
@@ -21,7 +18,6 @@ _UNSERVED = re.compile(
     re.DOTALL,
 )
 """The parts of the Responses API that no chat upstream has."""
-Unserved = Literal["compact", "input_tokens", "conversations"]
 _METHODS = {
     ("POST", False, ""),
     ("GET", True, ""),
@@ -40,7 +36,7 @@ class ResponsesRoute:
     """The path before ``/responses``."""
     response_id: str = ""
     """Empty where a new response is asked for."""
-    action: Action = ""
+    action: str = ""
 
     @property
     def generates(self) -> bool:
@@ -56,25 +52,22 @@ def responses_route(request: http.Request) -> ResponsesRoute | None:
     found = _RESPONSES.fullmatch(_path(request))
     if found is None:
         return None
-    action = cast(Action, found["action"] or "")
-    if (request.method, bool(found["id"]), action) not in _METHODS:
-        return None
-    return ResponsesRoute(found["base"], found["id"] or "", action)
+    route = ResponsesRoute(found["base"], found["id"] or "", found["action"] or "")
+    allowed = (request.method, bool(route.response_id), route.action) in _METHODS
+    return route if allowed else None
 
 
-def unserved(request: http.Request) -> Unserved | None:
-    """The part of the API that a request is for, if no chat upstream has it."""
+def unserved(request: http.Request) -> str:
+    """The part of the API that a request is for, if no chat upstream has it; else empty."""
     found = _UNSERVED.fullmatch(_path(request))
     methods = ("POST",) if found and found["verb"] else ("POST", "GET", "DELETE")
-    if found is None or request.method not in methods:
-        return None
-    return cast(Unserved, found["verb"] or found["noun"])
+    return found["verb"] or found["noun"] if found and request.method in methods else ""
 
 
 def beside(request: http.Request) -> ResponsesRoute | None:
     """For an `unserved` part: the ``…/responses`` beside it, by which its upstream is known."""
     part = unserved(request)
-    return ResponsesRoute(base_path(request), part) if part is not None else None
+    return ResponsesRoute(base_path(request), part) if part else None
 
 
 def is_chat(request: http.Request) -> bool:

@@ -39,7 +39,6 @@ class Sqlite:
         self._path = path
         self._evictions = EvictionLog()
         self._log_has_deleted = False
-        """Whether the log may hold deleted data."""
         self._damaged = ""
         with self._errors():
             self._db = open_file(path, BUSY)
@@ -82,18 +81,13 @@ class Sqlite:
                 [(key.lastrowid, mine, digest) for digest in own],
             )
         self._evictions.add(evicted, now)
-        if self._log_has_deleted:
-            self._empty_log(0)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
         query = (
             "SELECT blob FROM responses JOIN blobs USING (key) "
             "WHERE owner = ? AND id = ? AND used > ?"
         )
-        blobs = self._select(query, owner, ids, self.limits.expiry(now))
-        if self._log_has_deleted:
-            self._empty_log(0)
-        return blobs
+        return self._select(query, owner, ids, self.limits.expiry(now))
 
     def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
         query = "SELECT blob FROM parts WHERE owner = ? AND digest = ?"
@@ -137,10 +131,10 @@ class Sqlite:
         query = "SELECT speaks FROM addresses WHERE address = ? AND used > ?"
         with self._transaction("BEGIN") as db:
             row = db.execute(query, (address, self.limits.expiry(now))).fetchone()
-        if row is None:
-            return ""
-        self.remember(address, row[0], now)
-        return str(row[0])
+        speaks = str(row[0]) if row else ""
+        if speaks:
+            self.remember(address, speaks, now)
+        return speaks
 
     def close(self) -> None:
         with contextlib.suppress(sqlite3.Error):
@@ -202,6 +196,8 @@ class Sqlite:
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         with self._errors(), transaction(self._db, begin):
             yield self._db
+        if self._log_has_deleted:
+            self._empty_log(0)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
