@@ -20,13 +20,11 @@ _OF_A_BODY = re.compile(
 
 def media_type(message: http.Message) -> str:
     """Without parameters, in lower case."""
-    value: str = message.headers.get("content-type", "")
-    return value.partition(";")[0].strip().lower()
+    return str(message.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
 
 def encoding_of(message: http.Message) -> str:
-    value: str = message.headers.get("content-encoding", "identity")
-    return value
+    return str(message.headers.get("content-encoding", "identity"))
 
 
 def decoded(message: http.Message, limit: int) -> Iterator[bytes]:

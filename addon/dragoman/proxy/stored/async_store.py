@@ -18,14 +18,16 @@ from mitmproxy import exceptions, http
 
 from ...stored import turn_reasoning
 from ...stored.continuation import (
+    MAX_BYTES,
     Continuation,
+    Conversation,
+    Conversations,
     continuing,
     not_found,
     previous_id,
     referring,
     response_ids_of,
 )
-from ...stored.conversations import MAX_BYTES, Conversation, Conversations
 from ...stored.save_context import owner
 from ...stored.store import Limits, Parts, Store, StoreError
 from ...stored.stored_response import StoredResponse, Unreadable, parts_of
