@@ -249,10 +249,10 @@ class Dragoman:
         """There is work in slices for a stream: a hook of our own, see `http_stream`."""
         if flow.response and isinstance(flow.response.stream, LiveStream):
             try:
-                await in_slices(flow.response.stream.reading(), flow)
+                await in_slices(flow.response.stream.slow_work(), flow)
             except ClientLeft:
                 logger.info("%s: the client has left before its reply was read", name_of(flow))
-                flow.response.stream.leave()
+                flow.response.stream.drop_slow_work()
             await self._cure.keep(flow)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
@@ -267,7 +267,7 @@ class Dragoman:
         response = flow.response
         if response is None or not (flow.live or recorder_of(flow)):
             return
-        if isinstance(response.stream, LiveStream) and not response.stream.began:
+        if isinstance(response.stream, LiveStream) and not response.stream.started:
             response.stream = False  # the reply ended with its headers
         if flow in self._bridge:
             if response.status_code in (404, 405):

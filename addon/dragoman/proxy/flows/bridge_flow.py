@@ -266,7 +266,7 @@ def _answer(
 ) -> Slices[Answer]:
     """Raises `DecodingError`."""
     body = yield from reading_body(response)
-    record.came(body)
+    record.reply.add_received(body)
     return (
         yield from answering(
             reply,
