@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..notes import Evidence, printable
 from .exchange import Job
-from .outcome import Outcome, calls_of, listed
+from .outcome import Outcome, calls_in_words
 from .summary import ReplySummary
 
 
@@ -43,9 +43,8 @@ def _figures(
 ) -> Iterator[str]:
     if status >= 400 and outcome.what != f"HTTP {status}":
         yield f"HTTP {status}"
-    calls = calls_of(reply, evidence)
-    if calls and outcome.ending != "answered":
-        yield listed(calls)
+    if outcome.ending != "answered":
+        yield calls_in_words(reply, evidence)
     if evidence.calls:
         leaked = ", ".join(sorted(evidence.leaked))
         yield f"{evidence.calls.total()} repaired" + (f" from {leaked}" if leaked else "")

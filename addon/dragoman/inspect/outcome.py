@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from ..notes import Evidence
 from ..wire.chat_end import FINISHES
@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # `summary` imports what needs an `Exchange`, which has an ou
     from .summary import ReplySummary
 
 Ending = Literal["answered", "cut", "empty", "failed", "unread", "running"]
-ENDINGS: tuple[str, ...] = get_args(Ending)
-
 SIGNS: dict[Ending, str] = {
     "answered": "✓",
     "cut": "✂",
@@ -66,21 +64,19 @@ def outcome_of(
         return Outcome("failed", failed)
     if cut := next(filter(None, map(_cut, reply.finishes)), ""):
         return Outcome("cut", cut)
-    if calls := calls_of(reply, evidence):
-        return Outcome("answered", listed(calls))
+    if calls := calls_in_words(reply, evidence):
+        return Outcome("answered", calls)
     if reply.answered:
         return Outcome("answered", "text")
     return Outcome("empty", "no answer, no call") if reply.parsed else _UNREAD
 
 
-def calls_of(reply: ReplySummary, evidence: Evidence) -> Counter[str]:
-    """The calls that the client received, by name; at least the repaired ones, where the reply was
-    not kept whole."""
-    return max(Counter(reply.calls), evidence.calls, key=Counter.total)
-
-
-def listed(calls: Counter[str]) -> str:
-    """``2 calls bash, read``."""
+def calls_in_words(reply: ReplySummary, evidence: Evidence) -> str:
+    """``2 calls bash, read``: what the client received, or at least the repaired calls, where the
+    reply was not kept whole; empty without calls."""
+    calls = max(Counter(reply.calls), evidence.calls, key=Counter.total)
+    if not calls:
+        return ""
     names = [f"{name} ×{n}" if n > 1 else name for name, n in calls.most_common(MAX_NAMES)]
     more = [f"{len(calls) - MAX_NAMES} more"] if len(calls) > MAX_NAMES else []
     return f"{calls.total()} call{'' if calls.total() == 1 else 's'} {', '.join(names + more)}"
