@@ -28,7 +28,7 @@ from ..responses.dialects import OPENAI
 from ..responses.event_writer import ItemStatus, Writer
 from ..responses.output_items import TEXT, OpenPart, StreamedPart
 from ..turn_context import Tool
-from .host_items import HostItems, HostText, call_or_type, is_call
+from .host_items import HostItems, HostText, call_or_type
 from .scanned_text import ScannedText
 
 _ANNOTATION = "response.output_text.annotation.added"
@@ -209,10 +209,9 @@ class ChangedResponse:
         at = -1
         for entry, index in zip(entries, self._host.matching(entries), strict=True):
             if index is None:
-                found = (
-                    isinstance(entry, dict) and is_call(entry) and call_or_type(entry) in written
-                )
-                merged += [] if found else [(at, entry)]
+                kind = call_or_type(entry) if isinstance(entry, dict) else None
+                if not (isinstance(kind, tuple) and kind in written):
+                    merged.append((at, entry))
             elif index not in self._replacements:
                 at = self._client_index.get(index, index)
                 merged.append((at, entry))

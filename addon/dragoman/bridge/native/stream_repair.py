@@ -72,8 +72,10 @@ class ResponsesStreamRepair:
         self._formats = policy.formats.active(tools.declared.model)
         self._host = HostItems()
         self._unread = UnreadFrames()
+        self._model = ""
+        """What the reply calls its model."""
         self._model_known = False
-        """Whether the reply may have named its model."""
+        """Whether the reply would have named it by now."""
         self._text_begins = False
         """Whether a text begins, maybe with the header of a call of which the host has stripped the
         beginning."""
@@ -152,11 +154,7 @@ class ResponsesStreamRepair:
             self._end_all(Scanner.abandon)
             self._send_decided()
             return self._drain()
-        unsent = self._unsent_original if self._changed is not None else self._unsent()
-        self._changed = None
-        self._out = []
-        self._waiting.clear()
-        return unsent
+        return self._unsent_original if self._changed is not None else self._unsent()
 
     def end_after_fault(self) -> list[Frame] | None:
         """If anything has changed, the one terminal event: what comes does not fit any more."""
@@ -248,15 +246,11 @@ class ResponsesStreamRepair:
         """Look for the formats of the model that the reply names, if it does before its text."""
         response = self._host.response
         if response is not None and not self._model_known:
+            self._model = string(response.get("model"))
             if not self._tools.requested:
                 self._tools = drained(RequestTools.reading(response))
             self._formats = self._policy.formats.active(self._tools.declared.model, self._model)
         self._model_known |= is_text or response is not None
-
-    @property
-    def _model(self) -> str:
-        """What the reply calls its model."""
-        return string((self._host.response or {}).get("model"))
 
     def _begins_text(self, event: Json) -> bool:
         if not (self._formats.look_back and self._tools.declared):
