@@ -45,8 +45,9 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
     elif kind == "response.output_item.done" and isinstance(item, dict):
         yield from item_events(index, item, host)
     elif kind.endswith("_part.done") and isinstance(part, dict) and (key := host.part_of(event)):
-        events = _events_of(host.items.get(index, {}), key.holder, part)
-        yield from _rest(event, host, key, part, events)
+        thought = part.get("type") in ("reasoning_text", "summary_text")
+        item = host.items.get(index, {"type": "reasoning" if thought else "message"})
+        yield from _rest(event, host, key, part, _events_of(item, key.holder, part))
 
 
 def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
