@@ -90,13 +90,13 @@ def replay(exchange: Exchange) -> Replay:
     names = None
     if (client := _value(exchange.client_request)) != sent and isinstance(client, dict):
         names = drained(curing(client, family_of(str(client.get("model"))))).tool_names
-        tools = names.known(tools)
+        tools = names.with_aliases(tools)
     if is_event_stream(reply):
         replies = _repaired(exchange, tools)
     else:
         replies = (drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW)),)
     if names is not None:
-        replies = tuple(map(names.given_in, replies))
+        replies = tuple(map(names.restored, replies))
     return Replay(replies, request)
 
 

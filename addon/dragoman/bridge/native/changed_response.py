@@ -26,7 +26,7 @@ from ..reply.call_emitter import CallEmitter
 from ..reply.tool_names import ToolNames
 from ..responses.dialects import OPENAI
 from ..responses.event_writer import ItemStatus, Writer
-from ..responses.output_items import TEXT, OpenPart, StreamedPart
+from ..responses.output_items import TEXT, StreamedPart
 from ..turn_context import Tool
 from .host_items import HostItems, HostText, call_or_type
 from .scanned_text import ScannedText
@@ -112,7 +112,8 @@ class ChangedResponse:
                 self._start_call(piece)
             elif isinstance(piece, Arguments):
                 assert self._emitter is not None
-                self._emitter.more(piece.text)
+                self._emitter.call.add(piece.text)
+                self._emitter.pass_on()
             elif isinstance(piece, CallEnd):
                 self._end_call(cut=piece.cut and not piece.valid)
             elif isinstance(piece, Dropped):
@@ -268,20 +269,19 @@ class AdoptingWriter(Writer):
         was sent."""
         if index == len(self._output) - 1:
             del self._output[-1]
-        opened = OpenPart(item, index, part)
-        opened.where = {"item_id": item["id"], "output_index": index, part.index: part_index}
+        where = {"item_id": item["id"], "output_index": index, part.index: part_index}
+        opened = self._stream(item, part, where)
         opened.annotations = item[part.holder][-1].get("annotations") or []
         opened.text.write(text)
         self._prose["text" if part is TEXT else "reasoning"] = part
-        self._begin(opened)
 
     def end_early(self, later: list[Json]) -> None:
         """End the adopted item, after which others have begun; `later` are its parts after the
         open one."""
-        opened, self._open = self._open, None
+        opened, self.open_part = self.open_part, None
         if opened is not None:
             self._close_part(opened)
-            item, index = opened.item, opened.output_index
+            item, index = opened.item, opened.where["output_index"]
             item[opened.part.holder] += later
             item["status"] = "completed"
             self.events.add_final("response.output_item.done", output_index=index, item=item)

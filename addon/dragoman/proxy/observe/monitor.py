@@ -89,15 +89,15 @@ class FlowMonitor:
         record.streamed = True
         if watched_by_somebody():
             weak = weakref.ref(flow)
-            record.growth = FlowRefresher(lambda: self._refresh(weak()))
+            record.reply.growth = FlowRefresher(lambda: self._refresh(weak()))
 
     def _refresh(self, flow: http.HTTPFlow | None) -> None:
         record = recorder_of(flow) if flow is not None else None
         if flow is None or flow.response is None or record is None:
             return
         try:
-            flow.response.data.content = record.client
-            self._sign(flow, record, drained(summarizing_both(*record.ends(growing=True))))
+            flow.response.data.content = record.reply.client.kept
+            self._sign(flow, record, drained(summarizing_both(*record.reply.ends(growing=True))))
             show(flow)
         except Exception:
             logger.exception("%s: its growth could not be shown", name_of(flow))
@@ -117,8 +117,8 @@ class FlowMonitor:
         if record is None:
             return
         try:
-            if record.growth is not None:
-                record.growth.stop()
+            if record.reply.growth is not None:
+                record.reply.growth.stop()
             seen = seen or drained(self._looking(flow, record))
             record.model = record.model or seen.model or model_asked(readable(flow.request))
             status, broken = _status(flow), _broken(flow)
@@ -127,7 +127,7 @@ class FlowMonitor:
             self._warn_if_useless(flow, record, seen)
             self.stats.add(_summary(flow, record, seen))
             record.end(flow)
-            if record.growth is not None:
+            if record.reply.growth is not None:
                 show(flow)
         except Exception:
             logger.exception("%s: what was done could not be shown", name_of(flow))
@@ -138,7 +138,7 @@ class FlowMonitor:
 
     @staticmethod
     def _looking(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[ReplySummary]:
-        upstream, client = record.ends()
+        upstream, client = record.reply.ends()
         if not record.streamed and flow.response is not None:
             client = (readable(flow.response), b"")
             upstream = upstream if upstream[0] else client
@@ -156,7 +156,7 @@ class FlowMonitor:
             seen,
             record.evidence,
             model=record.model,
-            first=record.reached(seen.first_token),
+            first=record.reply.reached(seen.first_token),
             status=_status(flow),
         )
         signature = [line, _mark(record)]
@@ -184,7 +184,7 @@ class FlowMonitor:
         host = host_of(flow.request)
         if seen.parsed:
             self._unread.pop(host, None)
-        elif record.is_cut:
+        elif record.reply.upstream.missing:
             return  # what there was to read may not have been kept
         elif host in self._unread or len(self._unread) < MAX_HOSTS:
             self._unread[host] += 1
@@ -236,7 +236,7 @@ def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> E
         notes=notes,
         input_tokens=seen.input_tokens,
         output_tokens=seen.output_tokens,
-        first_token=record.reached(seen.first_token),
+        first_token=record.reply.reached(seen.first_token),
         longest_silence=timing.longest_silence if timing else None,
         duration=time.time() - record.began,
         parsed=seen.parsed,
