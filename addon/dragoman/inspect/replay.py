@@ -18,7 +18,6 @@ from ..bridge.cure.chat_request import curing
 from ..bridge.model_families import family_of
 from ..bridge.native.reply_repair import (
     Tools,
-    is_responses_request,
     reading_tools,
     repairing_whole,
     stage_for,
@@ -86,7 +85,7 @@ def replay(exchange: Exchange) -> Replay:
     if exchange.job == "watch" or exchange.status != 200:
         return Replay((reply,), request)
     sent = _value(request)
-    tools = drained(reading_tools(sent, native=is_responses_request(sent)))
+    tools = drained(reading_tools(sent))
     names = None
     if (client := _value(exchange.client_request)) != sent and isinstance(client, dict):
         names = drained(curing(client, family_of(str(client.get("model"))))).tool_names

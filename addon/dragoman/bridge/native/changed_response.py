@@ -143,11 +143,8 @@ class ChangedResponse:
 
     def replace(self, index: int, event: Json) -> None:
         """Write what an event of an adopted item says; its scanned text comes by `write`."""
-        kind, item, delta = event["type"], event.get("item"), event.get("delta")
-        if kind == "response.refusal.delta" and isinstance(delta, str):
-            self._turn_to(index)
-            self._writer.prose("refusal", delta)
-        elif kind == _ANNOTATION and self._open == index and self._writer.in_text:
+        kind, item = event["type"], event.get("item")
+        if kind == _ANNOTATION and self._open == index and self._writer.in_text:
             self._writer.annotate(event.get("annotation") or {})
         elif kind in DELTAS or kind == _ANNOTATION:
             self._evidence.note("dropped", f"{kind} of a repaired item")

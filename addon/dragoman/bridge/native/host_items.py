@@ -1,7 +1,8 @@
 """The items of a host's response, as far as its events have given them.
 
-Nearly every stream needs no repair; of such a stream this reads only as much as lets its bytes be
-forgotten.  Hosts leave fields out, or count in ways of their own:
+Nearly every frame needs no repair, and leaves unread; it is kept until it has to be read, to know
+what is open.  Nearly all of these are deltas of one text that differ in their text, number and
+padding: many such are read at a time.  Hosts leave fields out, or count in ways of their own:
 
 - llama.cpp sends neither output indexes nor content indexes: an item is known by its id;
 - vLLM counted the content index up with each delta of one text, until early 2026;
@@ -10,23 +11,30 @@ forgotten.  Hosts leave fields out, or count in ways of their own:
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any, NamedTuple
 
 from ...wire import responses
+from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
-from ...wire.responses import DELTAS, DONES
-from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
+from ...wire.responses import DELTAS, DONES, is_event
+from ...wire.sse import Frame
+from ..responses.output_items import REASONING, SUMMARY, TEXT, StreamedPart
 
 _REASONING_TEXT = replace(REASONING, text=responses.REASONING_TEXT)
-_PARTS = {part.text: part for part in (TEXT, REFUSAL, SUMMARY, REASONING, _REASONING_TEXT)}
-"""The texts of an item, by their events."""
+_PARTS = {part.text: part for part in (TEXT, SUMMARY, REASONING, _REASONING_TEXT)}
+"""The texts of an item that are repaired, by their events; a refusal is not."""
 
 MAX_ITEMS = 2**16
 """An output index beyond this is not valid."""
+MAX_UNREAD = 64 * 1024
+"""Bytes that are kept unread."""
+_NAME = b'"sequence_number":'
+_NUMBER = re.compile(re.escape(_NAME) + rb"[ ]?([0-9]+)[,}]")
 
 
 class PartKey(NamedTuple):
@@ -51,6 +59,15 @@ class HostText:
     def text(self) -> str:
         """What its deltas have brought."""
         return self.buffer.getvalue()
+
+
+def event_of(frame: Frame) -> Json | None:
+    """The event of a frame; None if the API has no such event."""
+    try:
+        event = loads(frame.data or b"null") if frame.whole else None
+    except NotJson:
+        return None
+    return event if isinstance(event, dict) and is_event(event) else None
 
 
 def id_of(item: Json) -> str:
@@ -88,6 +105,9 @@ class HostItems:
         """The events that added parts of these items, and the parts."""
         self._latest: dict[tuple[int, str], PartKey] = {}
         """The open part of each list."""
+        self._unread: list[bytes] = []
+        self._unread_size = 0
+        self._templates: TemplateCache[HostText] = TemplateCache()
 
     # Questions
 
@@ -160,6 +180,34 @@ class HostItems:
         return found
 
     # Events
+
+    def keep(self, raw: bytes) -> bool:
+        """Keep one or more whole frames unread.  Returns whether they have to be read now."""
+        self._unread.append(raw)
+        self._unread_size += len(raw)
+        return self._unread_size > MAX_UNREAD
+
+    def read_kept(self) -> Iterator[tuple[HostText, str]]:
+        """Read the kept frames: the texts that they continue, and the deltas."""
+        unread = b"".join(self._unread)
+        self._unread, self._unread_size = [], 0
+        for delta, text, frames in self._templates.runs(unread):
+            if text is None:
+                yield from self._read_frame(Frame(frames))
+                continue
+            text.buffer.write(delta)
+            if number := _NUMBER.match(frames, max(0, frames.rfind(_NAME))):
+                self.number = int(number[1]) + 1
+            yield text, delta
+
+    def _read_frame(self, frame: Frame) -> Iterator[tuple[HostText, str]]:
+        event = event_of(frame)
+        text = self.read(event) if event is not None else None
+        if text is not None:
+            delta = _delta_of(event)
+            if self._templates.wanted:
+                self._templates.learn(frame, delta, 1, _delta_of, text)
+            yield text, delta
 
     def read(self, event: Json) -> HostText | None:
         """Read an event; returns the text that it continues, if it does."""
@@ -248,3 +296,7 @@ class HostItems:
         if text is None:
             return self.parts[key][1]
         return text.value | {text.part.text.field: text.text}
+
+
+def _delta_of(event: Any) -> str:
+    return string(event.get("delta")) if isinstance(event, dict) else ""

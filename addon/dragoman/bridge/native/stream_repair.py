@@ -25,16 +25,14 @@ from ...repair.call_rule import rules_for
 from ...repair.events import LeftAsText, ScanEvent
 from ...repair.pending import Policy, note_piece
 from ...repair.scanner import Scanner
-from ...wire import responses
 from ...wire.json_codec import Json, dumps, string
 from ...wire.responses import DELTAS, DONES, TERMINALS
 from ...wire.slices import drained
 from ...wire.sse import Frame, encode
 from .changed_response import ChangedResponse
-from .host_items import HostItems, HostText, PartKey
+from .host_items import HostItems, HostText, PartKey, event_of
 from .request_tools import RequestTools
 from .scanned_text import ScannedText
-from .unread_frames import UnreadFrames, event_of
 from .unstreamed import leaks, unstreamed
 
 MAX_WAITING = 16 * 1024
@@ -71,7 +69,6 @@ class ResponsesStreamRepair:
         self._now = now
         self._formats = policy.formats.active(tools.declared.model)
         self._host = HostItems()
-        self._unread = UnreadFrames()
         self._model = ""
         """What the reply calls its model."""
         self._model_known = False
@@ -104,8 +101,8 @@ class ResponsesStreamRepair:
             return False
         if self._formats.look_back and b'.added"' in raw:
             return False
-        if self._unread.add(raw):
-            self._read_unread()
+        if self._host.keep(raw):
+            self._read_kept()
         return True
 
     def continues(self, _frames: bytes, begin: int, /) -> tuple[bytes, int]:
@@ -120,7 +117,7 @@ class ResponsesStreamRepair:
         """The frames that may leave now; `asked`: `ignores` was just False."""
         if not asked and self.ignores(frame.raw):
             return [frame]
-        self._read_unread()
+        self._read_kept()
         waiting = _WaitingFrame(frame, event_of(frame))
         self._waiting.append(waiting)
         if self._must_defer(waiting):
@@ -142,7 +139,7 @@ class ResponsesStreamRepair:
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held."""
-        self._read_unread()
+        self._read_kept()
         self._end_all(Scanner.close)
         self._send_decided()
         return self._drain()
@@ -170,8 +167,8 @@ class ResponsesStreamRepair:
 
     # Reading a frame
 
-    def _read_unread(self) -> None:
-        for text, delta in self._unread.read(self._host):
+    def _read_kept(self) -> None:
+        for text, delta in self._host.read_kept():
             if (scanned := self._texts.get(text.key)) is not None:
                 scanned.scanner.passed(delta)
         if not self._waiting and self._changed is None:
@@ -266,10 +263,8 @@ class ResponsesStreamRepair:
         declared = self._tools.declared
         return Scanner(declared, rules_for(declared, self._model), self._formats)
 
-    def _scanned(self, text: HostText, delta: str) -> ScannedText | None:
-        """The text that ends with this delta; None for a refusal, which is not scanned."""
-        if text.part.text is responses.REFUSAL:
-            return None
+    def _scanned(self, text: HostText, delta: str) -> ScannedText:
+        """The text that ends with this delta."""
         if text.key not in self._texts:
             scanner = self._scanner()
             if before := text.text[: -len(delta) or None]:
