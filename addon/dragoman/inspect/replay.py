@@ -119,10 +119,10 @@ def _policy(exchange: Exchange) -> Policy:
 
 def _repaired(exchange: Exchange, tools: Tools) -> tuple[bytes, ...]:
     pipeline = _repairing(exchange, tools, has_end=b'"choices"' in exchange.upstream_reply)
-    begun = pipeline.feed(exchange.upstream_reply)
+    streamed = pipeline.feed(exchange.upstream_reply)
     if exchange.error:
-        return begun + pipeline.break_off(exchange.error), begun
-    ended = begun + pipeline.close()
+        return streamed + pipeline.break_off(exchange.error), streamed
+    ended = streamed + pipeline.close()
     if not pipeline.error:
         return (ended,)
     # Only the stream of a chat completion has to have an end of its own.
@@ -188,10 +188,10 @@ def _bridged_replies(
         )
         return (drained(work).body,)
     pipeline = BridgePipeline(reply, repair)
-    begun = joined(reply.open() + pipeline.feed(body))
+    streamed = joined(reply.open() + pipeline.feed(body))
     if exchange.error:
-        return begun + joined(pipeline.give_up(exchange.error)), begun
-    return (begun + joined(pipeline.close()),)
+        return streamed + joined(pipeline.give_up(exchange.error)), streamed
+    return (streamed + joined(pipeline.close()),)
 
 
 # The comparison

@@ -149,7 +149,7 @@ class ChangedResponse:
         elif kind in DELTAS or kind == _ANNOTATION:
             self._evidence.note("dropped", f"{kind} of a repaired item")
         elif self._open != index:
-            pass  # it has ended for the client when another one began
+            pass  # for the client it ended when another item began
         elif kind == "response.output_item.done":
             cut = isinstance(item, dict) and item.get("status") == "incomplete"
             self._close("incomplete" if cut else "completed")
@@ -273,8 +273,8 @@ class AdoptingWriter(Writer):
         self._prose["text" if part is TEXT else "reasoning"] = part
 
     def end_early(self, later: list[Json]) -> None:
-        """End the adopted item, after which others have begun; `later` are its parts after the
-        open one."""
+        """End the adopted item, which others follow already; `later` are its parts after the open
+        part."""
         opened, self.open_part = self.open_part, None
         if opened is not None:
             self._close_part(opened)

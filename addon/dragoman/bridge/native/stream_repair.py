@@ -1,9 +1,9 @@
 """Repair of a stream in which a host speaks the Responses API itself: frames in, frames out.
 
-Until the first leak every frame leaves as it came, and nearly all of them unread: those in
-whose bytes no marker of the active formats can stand (`ActiveFormats.may_hold_marker`).  They
-are kept until they have to be read, to know what is open (`HostItems`).  A frame that may
-hold a part of a marker waits until that is decided, and all frames after it.
+Until the first leak every frame leaves as it came, and nearly all of them unread: `HostItems`
+keeps those in whose bytes no marker of the active formats can stand
+(`ActiveFormats.may_hold_marker`).  A frame that may hold a part of a marker waits until that is
+decided, and all frames after it.
 
 From the first leak on `AdoptingWriter` writes.  The item in which it is found is adopted: what
 was sent of it is closed, the call is an item of its own, and what follows in it is a new one.
@@ -91,7 +91,7 @@ class ResponsesStreamRepair:
         """From the first repaired call on."""
         self._change_sent = False
         self._unsent_original: list[Frame] = []
-        """Before that: the frames that had not been sent when the first call was found."""
+        """Until then: the frames that had not been sent when the first call was found."""
 
     # The interface of `StreamRepair`
 
@@ -106,7 +106,7 @@ class ResponsesStreamRepair:
         return True
 
     def continues(self, _frames: bytes, begin: int, /) -> tuple[bytes, int]:
-        """None does: what an event says is in others, too."""
+        """No frame does: other events repeat what it says."""
         return b"", begin
 
     def has_taken_in(self, _frame: Frame, /) -> bool:
@@ -141,20 +141,18 @@ class ResponsesStreamRepair:
         """The stream has ended: what was held."""
         self._read_kept()
         self._end_all(Scanner.close)
-        self._send_decided()
         return self._drain()
 
     def release(self) -> list[Frame]:
-        """The stream broke off: what is held is text; after a fault, before anything has
-        changed: all that has not left, as it came."""
+        """The stream broke off: what is held is text.  After a fault, before a change was sent:
+        all frames that have not left, as the host sent them."""
         if self._change_sent:
             self._end_all(Scanner.abandon)
-            self._send_decided()
             return self._drain()
         return self._unsent_original if self._changed is not None else self._unsent()
 
     def end_after_fault(self) -> list[Frame] | None:
-        """If anything has changed, the one terminal event: what comes does not fit any more."""
+        """If a change was sent, the one terminal event: no later event would fit."""
         if not self._change_sent or self._changed is None:
             return None
         self._changed.fail()
@@ -292,6 +290,7 @@ class ResponsesStreamRepair:
             for key in list(self._texts):
                 self._end_text(key, end)
             self._read_deferred()
+        self._send_decided()
 
     def _end_text(self, key: PartKey, end: End) -> None:
         scanned = self._texts.pop(key, None)
