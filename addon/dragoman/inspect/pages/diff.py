@@ -172,6 +172,6 @@ def _laid_out(body: bytes) -> list[str]:
     """JSON with one member a line, else as it is."""
     text = body.decode("utf-8", "replace")
     if len(body) <= MAX_JSON:
-        with suppress(NotJson, RecursionError, ValueError):
+        with suppress(NotJson):
             text = json.dumps(loads(body), indent=2, ensure_ascii=False)
     return text.split("\n")[:MAX_LINES]
