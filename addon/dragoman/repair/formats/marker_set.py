@@ -32,22 +32,17 @@ class MarkerSet:
         """The marker at a position."""
         self._longest = len(longest_first[0])
         firsts = "".join({text[0] for text in longest_first})
-        self._first = re.compile(f"[{re.escape(firsts)}]").search
+        self.may_begin_in = re.compile(f"[{re.escape(firsts)}]").search
+        """Finds a character with which a marker begins."""
         self._starts = {text[:size] for text in longest_first for size in range(1, len(text))}
 
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text` may be the start of a marker."""
-        first = self._first(text, max(0, len(text) - self._longest + 1))
+        first = self.may_begin_in(text, max(0, len(text) - self._longest + 1))
         for size in range(len(text) - first.start() if first else 0, 0, -1):
             if text[-size:] in self._starts:
                 return size
         return 0
-
-    def may_begin_in(self, text: str) -> bool:
-        """Whether a marker begins in `text`, or may, by what follows."""
-        if self._first(text) is None:
-            return False
-        return self.find(text) is not None or self.unfinished(text) > 0
 
 
 class MarkerPattern:
