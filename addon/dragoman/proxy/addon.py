@@ -238,9 +238,8 @@ class Dragoman:
             await self._repair.read(flow)
         if (repairable or reader) and self._repair.streams(flow, response):
             names = self._cure.tool_names(flow)
-            if not self._repair.stream(flow, response, self.settings, reader, names):
-                self._repair.pass_on(flow, response)
-        elif repairable and self._repair.collects(flow, response):
+            self._repair.stream(flow, response, self.settings, reader, names)
+        elif repairable and self._repair.may_collect(flow, response):
             response.stream = False
         elif media_type(response) == EVENT_STREAM:
             self._repair.pass_on(flow, response)
@@ -284,7 +283,7 @@ class Dragoman:
         elif self._is_repairable(flow):
             await self._repair.whole(flow, response, self.settings, self._cure.tool_names(flow))
         await self._cure.end_reply(flow, response)
-        self._monitor.close(flow, await self._monitor.look(flow))
+        self._monitor.close(flow, await self._monitor.summary(flow))
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Close the record of a flow that ended early."""

@@ -185,7 +185,7 @@ class BridgeFlow:
         response.stream = stream
         if bridged.keeping is not None:
             _running.began(flow, bridged.keeping.asker, stream)
-        self._monitor.streams(flow, record)
+        self._monitor.streams(flow)
         set_event_stream(response)
         set_stream_framing(flow.request, response)
 

@@ -46,7 +46,7 @@ from ..routes import ResponsesRoute, is_replayed
 from ..run_slices import in_slices
 from ..stored.async_store import AsyncStore
 from ..stored.running_responses import Running
-from .repair_flow import asking
+from .repair_flow import reading_request
 
 OWN_HEADERS = "x-dragoman-"
 """How the names of our own headers begin, which are never sent upstream."""
@@ -206,7 +206,7 @@ async def replaying(
     body = without_stored(await in_slices(_formed(client.resumes or client.body, evidence), flow))
     asked = _ClientRequest(client.body, body, [], body)
     sent = await in_slices(_converted(asked, settings, evidence), flow)
-    tools = declared((await in_slices(asking(flow), flow)).tools)
+    tools = declared((await in_slices(reading_request(flow.request), flow)).tools)
     chosen = _dialect(client.dialect, flow.request)
     return BridgedTurn(sent.turn, chosen, tools, settings, evidence, client, None)
 
