@@ -7,7 +7,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inspect.parse.gap import gap, gap_in
+from dragoman.inspect.parse.frames import gap, gap_in
 from dragoman.proxy.observe.reply_log import Body, Tail
 
 

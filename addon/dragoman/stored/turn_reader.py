@@ -132,14 +132,14 @@ class TurnReader:
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""
         unread, self._unread, self._size = b"".join(self._unread), [], 0
-        whole = self._splitter.empty and unread.endswith(b"\n\n")
+        whole = not self._splitter.held and unread.endswith(b"\n\n")
         if whole and not self._turns and unread.find(b"reasoning") < 0:
             # Nothing was thought up to here: a turn whose calls come first is not kept.
             if unread.find(b"_call") >= 0 and _CALLED.search(unread):
                 self._called_first = True
             return
         end = 0
-        if self._splitter.empty and CR not in unread:
+        if not self._splitter.held and CR not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
             for text, delta, raw in self._templates.runs(unread[:end]):
                 if delta is not None:

@@ -35,8 +35,7 @@ from ..options import Settings
 from ..routes import ResponsesRoute, is_replayed
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
-from ..stored.endpoints import StoredEndpoints
-from ..stored.running_responses import Running
+from ..stored.endpoints import Running, StoredEndpoints
 from .bridge_stream import BridgeStream
 from .bridge_turn import BridgedTurn, replaying, send_as_chat
 

@@ -124,7 +124,7 @@ class RepairFlow:
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
             return None
         self._requests[flow] = replace(request, tools=DeclaredTools({}))  # they are of no more use
-        tools = request.tools if names is None else names.known(request.tools)
+        tools = request.tools if names is None else names.with_aliases(request.tools)
         record.tools = declared(tools)
         record.options = settings.in_words(repair=repairs, dialect="")
         breaks = self._breaks and not is_replayed(flow)
@@ -178,7 +178,7 @@ class RepairFlow:
             return
         record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
-        tools = request.tools if names is None else names.known(request.tools)
+        tools = request.tools if names is None else names.with_aliases(request.tools)
         record.tools = declared(tools)
         policy, evidence = settings.policy, record.evidence
         try:
@@ -191,7 +191,7 @@ class RepairFlow:
                 return
             work = repairing_whole(body, tools, policy, evidence, int(time.time()))
             repaired = await in_slices(work, flow)
-            repaired = repaired if names is None else names.given_in(repaired)
+            repaired = repaired if names is None else names.restored(repaired)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
         except DecodingError as error:

@@ -172,7 +172,7 @@ class RepairStream(LiveStream):
         if self._names is None:
             return sent
         try:
-            return self._names.given_in(sent)
+            return self._names.restored(sent)
         except Exception:
             logger.exception("%s: the names of tools stay as they came", self._name)
             self._names = None

@@ -18,7 +18,7 @@ from mitmproxy.net.http.url import hostport
 from ...inspect.exchange import Job
 from ...inspect.headline import headline
 from ...inspect.outcome import RUNNING, outcome_of
-from ...inspect.stats import Stats, Summary, counted
+from ...inspect.stats import EndedFlow, Stats, counted
 from ...inspect.summary import ReplySummary, model_asked, summarizing_both
 from ...inspect.turn_figures import counting_refused, figures_of
 from ...notes import Evidence, printable
@@ -226,10 +226,10 @@ def _mark(record: FlowRecorder) -> str:
     return INTERCEPTED if record.outcome is RUNNING else ""
 
 
-def _flow_summary(flow: http.HTTPFlow, record: FlowRecorder, summary: ReplySummary) -> Summary:
+def _flow_summary(flow: http.HTTPFlow, record: FlowRecorder, summary: ReplySummary) -> EndedFlow:
     forms, notes = counted(record.evidence)
     turn = figures_of(record.tools, record.evidence, summary, record.outcome)
-    return Summary(
+    return EndedFlow(
         job=record.job,
         host=host_of(flow.request),
         model=record.model,

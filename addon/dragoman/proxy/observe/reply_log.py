@@ -8,7 +8,7 @@ import time
 from array import array
 
 from ...inspect.exchange import Step, Timing
-from ...inspect.parse.gap import gap
+from ...inspect.parse.frames import gap
 from ...wire.stream_tail import Tail, append
 from .refresh import FlowRefresher
 
