@@ -22,9 +22,9 @@ from mitmproxy.options import Options
 
 from .body_clues import names_something
 from .http_headers import set_json
-from .mitm.lazy_connect import OptionsOverlay
 from .observe.monitor import name_of
 from .observe.refresh import show
+from .options import OptionsOverlay
 from .response_owner import asker_of
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ when all is over:
   would pass every hook, and bounds such a reply.
 
 This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are used
-here, in `http_layer` and `lazy_connect` alone; where one is missing these cannot be imported, and
-all else works without them.
+here and in `http_layer` alone; where one is missing these cannot be imported, and all else works
+without them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mitmproxy.proxy.layers.http._events import (
 
 from ..content_decoding import MAX_REPLY
 from ..flows.live_stream import LiveStream
-from .lazy_connect import OptionsOverlay
+from ..options import OptionsOverlay
 
 LONG = 0.01
 """Seconds of work on a piece of a reply after which other flows run."""
