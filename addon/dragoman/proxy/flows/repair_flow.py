@@ -44,9 +44,8 @@ _KINDS = ("application/json", EVENT_STREAM)
 class ReadRequest:
     """What the repair of a reply needs of its request."""
 
-    readable: bool
-    """Whether it is a JSON object."""
-    stream: bool
+    stream: bool | None
+    """Whether it asks for a stream; None if it is unreadable."""
     tools: Tools
 
 
@@ -75,9 +74,10 @@ class RepairFlow:
         """Whether the reply is to be repaired while it streams: where the request asked for a
         stream, and in an unknown API, where the reply is labelled as one."""
         request = self._requests[flow]
-        if request and request.readable and (is_chat(flow.request) or request.stream):
-            return request.stream
-        return media_type(response) == EVENT_STREAM
+        streams = request.stream if request else None
+        if streams is None or not (streams or is_chat(flow.request)):
+            return media_type(response) == EVENT_STREAM
+        return streams
 
     @staticmethod
     def may_collect(flow: http.HTTPFlow, response: http.Response) -> bool:
@@ -228,7 +228,7 @@ def _is_cut(body: bytes, request: ReadRequest) -> bool:
     where a stream was asked for."""
     if is_event_stream(body):
         return not has_ended(body[-TAIL:])
-    return not body.strip() and request.stream
+    return not body.strip() and bool(request.stream)
 
 
 def reading_request(request: http.Request) -> Slices[ReadRequest]:
@@ -240,8 +240,8 @@ def reading_request(request: http.Request) -> Slices[ReadRequest]:
         value = None
     tools = yield from reading_tools(value, native=gives_response(request))
     if not isinstance(value, dict):
-        return ReadRequest(False, False, tools)
+        return ReadRequest(None, tools)
     for name in ("messages", "input"):
         if isinstance(members := value.get(name), list):
             yield from emptied(members)
-    return ReadRequest(True, bool(value.get("stream")), tools)
+    return ReadRequest(bool(value.get("stream")), tools)
