@@ -114,7 +114,7 @@ class Dragoman:
             logger.error("%s", error)
             return
         self._choice.settings = settings
-        self._monitor.keep(settings.keep)
+        self._monitor.keep = settings.keep
 
     def running(self) -> None:
         """From now on mitmproxy refuses invalid options."""

@@ -49,12 +49,9 @@ MAX_NAME = 300
 class FlowMonitor:
     def __init__(self) -> None:
         self.stats = Stats()
-        self._keep = 0
-        self._unreadable: Counter[str] = Counter()
-
-    def keep(self, limit: int) -> None:
+        self.keep = 0
         """Bytes to keep of each side of later flows."""
-        self._keep = limit
+        self._unreadable: Counter[str] = Counter()
 
     def open(
         self,
@@ -69,7 +66,7 @@ class FlowMonitor:
             flow,
             job,
             evidence=evidence,
-            keep=self._keep,
+            keep=self.keep,
             model=model,
             client_request=client_request,
         )
