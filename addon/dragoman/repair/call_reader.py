@@ -20,7 +20,7 @@ import enum
 
 from .call_namer import CallNamer
 from .call_rule import CallRule
-from .candidate import Candidate
+from .candidate import CANDIDATE_LIMIT, Candidate
 from .declared_tools import DeclaredTools
 from .events import (
     Arguments,
@@ -111,7 +111,7 @@ class CallReader:
         if candidate is not None and candidate.quotation and candidate.size <= LINES_LIMIT:
             self._quoted_by_lines(candidate, parser.rest)
             candidate = self.candidate
-        if candidate is not None and candidate.too_long:
+        if candidate is not None and candidate.size > CANDIDATE_LIMIT:
             # What follows would be too far away to quote it.
             waited = candidate.quotation is not None and candidate.has_call
             if not waited or self.end_quotation(candidate, parser.rest, "", ended=True):
@@ -163,7 +163,7 @@ class CallReader:
             return self._after_quotation(candidate, buffer, formats)
         marker = formats.find(buffer)
         end = marker.start if marker else len(buffer) - formats.unfinished(buffer)
-        if buffer[:end].strip() or candidate.too_long or not candidate.has_call:
+        if buffer[:end].strip() or candidate.size > CANDIDATE_LIMIT or not candidate.has_call:
             return Outcome.REFUSED
         if marker is None:
             return Outcome.WAITS
@@ -187,7 +187,7 @@ class CallReader:
             return marker
         after = near[at:]
         bare = after.lstrip()
-        ended = candidate.too_long or len(buffer) > AFTER_LIMIT
+        ended = candidate.size > CANDIDATE_LIMIT or len(buffer) > AFTER_LIMIT
         if not ended and 0 < len(bare) == formats.unfinished(bare):
             return Outcome.WAITS
         quoted = self.end_quotation(candidate, buffer, after, ended=ended)
@@ -308,5 +308,6 @@ class CallReader:
     def _add(self, event: ScanEvent) -> None:
         if self.candidate is not None:
             self.candidate.events.append(event)
+            self.candidate.has_call |= type(event) is CallStart
         else:
             self._state.add(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .events import CallStart, ScanEvent
+from .events import ScanEvent
 from .markdown import MarkdownCode, Quotation
 
 CANDIDATE_LIMIT = 64 * 1024
@@ -29,6 +29,7 @@ class Candidate:
     size: int = 0
     events: list[ScanEvent] = field(default_factory=list)
     """What it is if it is a call."""
+    has_call: bool = False
     whole: tuple[int, int] = 0, 0
     """Its characters, and its events, up to the end of its last whole call, or text between."""
 
@@ -41,7 +42,7 @@ class Candidate:
         return "".join(self.raw).removesuffix(rest)
 
     def split_whole(self) -> Candidate:
-        """Take what comes after the `whole` out of it."""
+        """Take what comes after the `whole` out of it, in which no call begins."""
         size, count = self.whole
         rest = Candidate(events=self.events[count:])
         rest.add("".join(self.raw)[size:])
@@ -49,14 +50,6 @@ class Candidate:
         return rest
 
     @property
-    def too_long(self) -> bool:
-        return self.size > CANDIDATE_LIMIT
-
-    @property
     def waits(self) -> bool:
         """Whether what follows decides if it is quoted."""
         return self.in_code or self.quotation is not None
-
-    @property
-    def has_call(self) -> bool:
-        return any(type(event) is CallStart for event in self.events)

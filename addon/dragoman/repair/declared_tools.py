@@ -7,7 +7,7 @@ so there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from ..wire.json_codec import NotJson, loads
@@ -148,7 +148,11 @@ class DeclaredTools:
 
     def longest_suffix(self, dotted: str) -> str | None:
         """The longest declared name that `dotted` ends in, at a dot."""
-        return next((name for name in _suffixes(dotted) if name in self), None)
+        while dotted not in self._schemas:
+            if "." not in dotted:
+                return None
+            dotted = dotted.partition(".")[2]
+        return dotted
 
 
 def _functions(request: object) -> Iterator[object]:
@@ -183,10 +187,3 @@ def _called(messages: object) -> Slices[dict[str, str]]:
 def _properties(schema: object) -> AbstractSet[str]:
     declared = schema.get("properties") if isinstance(schema, dict) else None
     return declared.keys() if isinstance(declared, dict) else frozenset()
-
-
-def _suffixes(dotted: str) -> Iterable[str]:
-    yield dotted
-    while "." in dotted:
-        dotted = dotted.partition(".")[2]
-        yield dotted

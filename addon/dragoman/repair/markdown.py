@@ -191,10 +191,12 @@ class MarkdownCode:
         return (self._blank or self._indented) and _width(self._line) >= self._margin + 4
 
     def _words(self, text: str) -> None:
-        self._end_run()
+        if self._run:
+            self._end_run()
         if self._mark and len(self._after) <= _INFO_LIMIT:
             self._after += text[: _INFO_LIMIT + 1]
-        self._grow(text)
+        if self._length <= _PREFIX_LIMIT:
+            self._grow(text)
 
     def _grow(self, text: str) -> None:
         if self._length <= _PREFIX_LIMIT:

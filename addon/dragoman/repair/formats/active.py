@@ -87,10 +87,11 @@ class ActiveFormats:
         first."""
         began = self.begins(text, start)
         while began is not None:
+            at = began.start()
             for each in self._beginning[began[0]]:
-                if (marker := each.match(text, began.start())) is not None:
+                if (marker := each.match(text, at)) is not None:
                     return marker
-            began = self.begins(text, began.start() + 1)
+            began = self.begins(text, at + 1)
         return None
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:

@@ -81,16 +81,18 @@ class JsonArguments(CallArguments):
         return self._json.complete
 
     def takes(self, text: str) -> str | None:
-        if self._events or self._at < len(self._buffer):
+        if self._events or self._at < len(self._buffer) or not self._seen:
             return None
         markers, json = self._markers, self._json
         if markers.may_begin_in(text) and (markers.find(text, 0) or markers.unfinished(text)):
             return None
         if json.in_string and not json.escaped and '"' not in text and "\\" not in text:
             return text if text.isprintable() else self._controls.escaped(text)
+        if text.endswith(("}", "]")):  # which mostly completes it
+            return None
         json = json.copy()
         json.follow(text, 0, len(text))
-        if json.status is not Status.OPEN or not self._seen:
+        if json.status is not Status.OPEN:
             return None
         self._json, self._gave = json, True
         return self._controls.escaped(text)
@@ -106,10 +108,11 @@ class JsonArguments(CallArguments):
             return False
         if not self._seen and not self._skip_leading_blanks():
             return False
-        marker = self._markers.find(self._buffer, self._followed)
-        end = marker.start() if marker else len(self._buffer)
-        if marker is None:
-            end -= self._markers.unfinished(self._buffer[self._followed :])
+        marker, end = None, len(self._buffer)
+        if self._markers.may_begin_in(self._buffer):
+            marker = self._markers.find(self._buffer, self._followed)
+            unfinished = self._markers.unfinished
+            end = marker.start() if marker else end - unfinished(self._buffer[self._followed :])
         if not self._follow(end):
             return True
         if marker is None:
@@ -147,9 +150,12 @@ class JsonArguments(CallArguments):
     def _follow(self, end: int) -> bool:
         """Follow the text up to `end`; False if something was decided before that."""
         while self._followed < end:
-            if self._json.broken:
+            if self._json.status is Status.OPEN:
+                if not self._follow_value(end):
+                    return False
+            elif self._json.broken:
                 self._followed = end
-            elif self._json.complete:
+            else:
                 # White space after the value is formatting, unless more follows.
                 blanks = _BLANK.match(self._buffer, self._followed, end)
                 self._followed = blanks.end() if blanks else end
@@ -160,8 +166,6 @@ class JsonArguments(CallArguments):
                         self._json.status = Status.BROKEN
                         self._give_no_json()
                     return False
-            elif not self._follow_value(end):
-                return False
         return True
 
     def _follow_value(self, end: int) -> bool:
@@ -173,14 +177,17 @@ class JsonArguments(CallArguments):
                 self._give(self._followed)
                 return True
         self._followed = self._json.follow(self._buffer, self._followed, end)
+        if self._json.status is Status.OPEN:
+            return True
         if self._json.complete:
             self._quoted_at = None
             self._give(self._followed)
-        elif self._json.broken and self._quoted_at is not None:
+            return True
+        if self._quoted_at is not None:
             self._end_at_quoted()
-        elif self._json.broken:
+        else:
             self._give_no_json()
-        return not self._json.broken
+        return False
 
     def _known_end(self) -> int:
         """Up to where the buffer is arguments for certain."""

@@ -31,8 +31,10 @@ class MarkerSet:
 
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text` may be the start of a marker."""
-        first = self.may_begin_in(text, max(0, len(text) - self._longest + 1))
-        for size in range(len(text) - first.start() if first else 0, 0, -1):
+        first = self.may_begin_in(text, len(text) - self._longest + 1)
+        if first is None:
+            return 0
+        for size in range(len(text) - first.start(), 0, -1):
             if text[-size:] in self._starts:
                 return size
         return 0
@@ -62,8 +64,9 @@ class MarkedFormat(LeakFormat):
         found = self._set.match(text, at)
         if found is None:
             return None
-        name = self._names.get(found[0], found[0])
-        return MarkerMatch(self, name, found.start(), found.end(), found[0] in self._begin)
+        marker = found[0]
+        name = self._names.get(marker, marker)
+        return MarkerMatch(self, name, at, at + len(marker), marker in self._begin)
 
     def unfinished(self, text: str) -> int:
         return self._set.unfinished(text)

@@ -28,9 +28,9 @@ grow, that follow."""
 NOTHING_HELD: Held = "", [], 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MarkerMatch:
-    """A marker found in a text."""
+    """A marker found in a text, which nobody changes (`events` says why it is not frozen)."""
 
     format: LeakFormat
     name: str
@@ -48,6 +48,11 @@ class MarkerMatch:
     def begins_call(self) -> bool:
         """Whether a section or a call begins here."""
         return self.begins and self.kind is None
+
+    def moved(self, by: int) -> MarkerMatch:
+        """The same in a text that begins elsewhere."""
+        start, end = self.start + by, self.end + by
+        return MarkerMatch(self.format, self.name, start, end, self.begins, self.tool, self.kind)
 
 
 Parser = Callable[["MarkerMatch", str, int, DeclaredTools], "LeakParser"]
@@ -130,7 +135,7 @@ class CallArguments:
 
     def push(self, text: str) -> None:
         """More of the text."""
-        self._buffer = self.rest + text
+        self._buffer = self._buffer[self._at :] + text
         self._at = 0
 
     def step(self) -> bool:
@@ -242,13 +247,20 @@ class LeakParser:
 
     def next(self) -> ParseEvent | None:
         """The next event; None if more text is needed, or the section is over."""
-        while not (self._events or self._is_over):
-            if self._step() or self._events:
+        events = self._events
+        while not (events or self._is_over):
+            arguments = self._arguments
+            if arguments is None:
+                decided = self._reader(self)
+            else:
+                decided = arguments.step()
+                self._take_arguments(arguments)
+            if decided or events:
                 continue
             if not self._ended:
                 return None
             self._finish()
-        return self._events.popleft() if self._events else None
+        return events.popleft() if events else None
 
     def release(self) -> None:
         """The reply has broken off: `next` gives all that was decided."""
@@ -269,13 +281,6 @@ class LeakParser:
     @_read.setter
     def _read(self, read: Callable[[], bool]) -> None:
         self._reader = read.__func__  # type: ignore[attr-defined]
-
-    def _step(self) -> bool:
-        if self._arguments is None:
-            return self._reader(self)
-        decided = self._arguments.step()
-        self._take_arguments(self._arguments)
-        return decided
 
     def _finish(self) -> None:
         """The text has ended, and what has come decides nothing more."""
@@ -324,7 +329,8 @@ class LeakParser:
     def _open(self, arguments: CallArguments, at: int) -> None:
         """These arguments begin at this place in the buffer."""
         self._arguments = arguments
-        arguments.push(self._buffer[at:])
+        if at < len(self._buffer):
+            arguments.push(self._buffer[at:])
         self._buffer, self._at = "", 0
 
     def _call_without_arguments(self, header: Header, at: int) -> bool:

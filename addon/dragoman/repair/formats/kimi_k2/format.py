@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...declared_tools import DeclaredTools
 from ..marker_set import HEADER_LIMIT, MarkedFormat
 from ..protocol import MarkerMatch
-from .markers import MARKER_SET, MARKERS, Marker, begins_object
+from .markers import MARKER_SET, MARKERS, NAMES, Marker, begins_object
 from .names import header_at_end, may_be_header
 from .parser import KimiParser
 
@@ -20,12 +20,12 @@ class _KimiK2(MarkedFormat):
         return len(text) <= HEADER_LIMIT and may_be_header(text, tools)
 
     def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:
-        if match.name != Marker.ARGUMENTS_BEGIN.value:
+        if NAMES[match.name] is not Marker.ARGUMENTS_BEGIN:
             return ""
         return header_at_end(text, tools)
 
     def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:
-        if match.name != Marker.ARGUMENTS_BEGIN.value:
+        if NAMES[match.name] is not Marker.ARGUMENTS_BEGIN:
             return False
         if header:
             return True

@@ -28,6 +28,7 @@ MARKERS = {
     "<|tool_call_end|>": Marker.CALL_END,
 }
 MARKER_SET = MarkerSet(MARKERS)
+NAMES = {marker.value: marker for marker in Marker}
 
 _KEY = r'"(?:[^"\\]|\\.){0,256}'
 _OBJECT = re.compile(rf'\s{{0,256}}\{{\s{{0,256}}(?:\}}|{_KEY}"\s{{0,256}}:)')

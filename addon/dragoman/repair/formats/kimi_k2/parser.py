@@ -19,8 +19,8 @@ from ...events import CallEnd, Dropped, NoHeader
 from ..json_arguments import JsonArguments
 from ..marker_set import HEADER_LIMIT
 from ..protocol import CallArguments, LeakParser, MarkerMatch
-from .markers import MARKER_SET, MARKERS, Marker, begins_object
-from .names import header_at_end, header_of, may_be_word, word_of
+from .markers import MARKER_SET, MARKERS, NAMES, Marker, begins_object
+from .names import header_at_end, header_of, word_of
 
 _LAST_WORD = re.compile(r"\S*\s*\Z")
 _STRAYS = {
@@ -34,7 +34,7 @@ class KimiParser(LeakParser):
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
-        marker = Marker(match.name)
+        marker = NAMES[match.name]
         self._in_section = marker is Marker.SECTION_BEGIN
         self._in_head = marker is Marker.CALL_BEGIN
         self._read = self._read_header if self._in_head else self._read_section
@@ -72,6 +72,8 @@ class KimiParser(LeakParser):
     # A section
 
     def _read_section(self) -> bool:
+        if self._at == len(self._buffer):
+            return False
         marker = MARKER_SET.find(self._buffer, self._at)
         if marker is None:
             end = len(self._buffer) - MARKER_SET.unfinished(self.rest)
@@ -149,9 +151,9 @@ class KimiParser(LeakParser):
         marker = MARKER_SET.find(self._buffer, self._at)
         end = marker.start() if marker else len(self._buffer)
         run = self._buffer[self._at : end]
-        if marker is None and may_be_word(run[: len(run) - MARKER_SET.unfinished(run)]):
+        word = word_of(run if marker else run[: len(run) - MARKER_SET.unfinished(run)])
+        if marker is None and word is not None:
             return False
-        word = word_of(run) if marker else None
         if marker is None or word is None:
             self._events.append(NoHeader())
             self._leave_call()
