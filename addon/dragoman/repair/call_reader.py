@@ -17,10 +17,10 @@ What is certain is given out; then the next call of the section is a candidate a
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass, field
 
 from .call_namer import CallNamer
 from .call_rule import CallRule
-from .candidate import CANDIDATE_LIMIT, Candidate
 from .declared_tools import DeclaredTools
 from .events import (
     Arguments,
@@ -36,15 +36,61 @@ from .events import (
 )
 from .formats.active import ActiveFormats
 from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
-from .markdown import AFTER_LIMIT, Quotation
+from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
 from .scan_state import ScanState
 
+CANDIDATE_LIMIT = 64 * 1024
+"""Characters that are held to find out; a longer candidate is text."""
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
 LINES_LIMIT = 1024
 """Characters of a candidate up to which each new one may show that it is not quoted by lines;
 later that is asked once its section is over."""
 TOO_MANY = "after too many without a call"
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Everything since the last point that is certain."""
+
+    in_code: bool = False
+    """Whether it is in code that a Markdown text quotes."""
+    quotation: Quotation | None = None
+    """How it may be quoted otherwise."""
+    markdown: MarkdownCode | None = None
+    """That text."""
+    header: str = ""
+    """What stands before its marker; of a call, `markdown` is fed nothing else."""
+    marker_size: int = 1
+    raw: list[str] = field(default_factory=list)
+    """All of it as it came, and what came after it."""
+    size: int = 0
+    events: list[ScanEvent] = field(default_factory=list)
+    """What it is if it is a call."""
+    has_call: bool = False
+    whole: tuple[int, int] = 0, 0
+    """Its characters, and its events, up to the end of its last whole call, or text between."""
+
+    def add(self, text: str) -> None:
+        self.raw.append(text)
+        self.size += len(text)
+
+    def before(self, rest: str) -> str:
+        """All of it but the `rest`, which has not been read."""
+        return "".join(self.raw).removesuffix(rest)
+
+    def split_whole(self) -> Candidate:
+        """Take what comes after the `whole` out of it, in which no call begins."""
+        size, count = self.whole
+        rest = Candidate(events=self.events[count:])
+        rest.add("".join(self.raw)[size:])
+        del self.events[count:]
+        return rest
+
+    @property
+    def waits(self) -> bool:
+        """Whether what follows decides if it is quoted."""
+        return self.in_code or self.quotation is not None
 
 
 class Outcome(enum.Enum):

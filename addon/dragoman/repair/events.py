@@ -102,28 +102,24 @@ ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
 """What the scanner gives."""
 
 
-def joined(pieces: list[ScanEvent]) -> list[ScanEvent]:
-    """The same with adjacent texts in one piece, and adjacent arguments."""
-    out: list[ScanEvent] = []
-    run: list[str] = []
-    end = 0
-    for piece in [*pieces, None]:
-        last = out[-1] if out else None
-        follows = (
-            piece.start == end and (piece.trailing, piece.kind) == (last.trailing, last.kind)
-            if isinstance(piece, Text) and isinstance(last, Text)
-            else isinstance(piece, Arguments) and isinstance(last, Arguments)
-        )
-        if not follows and len(run) > 1 and isinstance(last, Text | Arguments):
-            out[-1] = replace(last, text="".join(run))
-        if piece is None:
-            break
-        if follows:
-            assert isinstance(piece, Text | Arguments)
-            run.append(piece.text)
+def joined(events: list[ScanEvent]) -> list[ScanEvent]:
+    """The same with adjacent texts in one event, and adjacent arguments."""
+    runs: list[list[ScanEvent]] = []
+    for event in events:
+        if runs and _continues(runs[-1][-1], event):
+            runs[-1].append(event)
         else:
-            out.append(piece)
-            run = [piece.text] if isinstance(piece, Text | Arguments) else []
-        if isinstance(piece, Text):
-            end = piece.start + len(piece.text)
-    return out
+            runs.append([event])
+    return [run[0] if len(run) == 1 else _in_one(run) for run in runs]
+
+
+def _continues(last: ScanEvent, event: ScanEvent) -> bool:
+    if isinstance(event, Text) and isinstance(last, Text):
+        same = (event.trailing, event.kind) == (last.trailing, last.kind)
+        return same and event.start == last.start + len(last.text)
+    return isinstance(event, Arguments) and isinstance(last, Arguments)
+
+
+def _in_one(run: list[ScanEvent]) -> ScanEvent:
+    text, first = "".join(each.text for each in run if isinstance(each, (Text, Arguments))), run[0]
+    return replace(first, text=text) if isinstance(first, (Text, Arguments)) else first

@@ -23,9 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from .call_reader import IN_CODE, CallReader, Outcome
+from .call_reader import IN_CODE, CallReader, Candidate, Outcome
 from .call_rule import Rules
-from .candidate import Candidate
 from .declared_tools import DeclaredTools
 from .events import LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats

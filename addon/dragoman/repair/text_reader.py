@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .call_reader import IN_CODE, TOO_MANY
+from .call_reader import CANDIDATE_LIMIT, IN_CODE, TOO_MANY, Candidate
 from .call_rule import CallRule, Rules
-from .candidate import CANDIDATE_LIMIT, Candidate
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats

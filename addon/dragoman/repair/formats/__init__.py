@@ -17,7 +17,7 @@ from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .hermes import HERMES
 from .invoke import DSML, MINIMAX_M2
-from .kimi_k2.format import KIMI_K2
+from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
 from .minimax_m3 import MINIMAX_M3
 from .mistral import MISTRAL

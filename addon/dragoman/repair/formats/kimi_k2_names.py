@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ...declared_tools import DeclaredTools
-from ...events import Header
-from ...tool_fit import fitting
-from ..marker_set import HEADER_LIMIT
+from ..declared_tools import DeclaredTools
+from ..events import Header
+from ..tool_fit import fitting
+from .marker_set import HEADER_LIMIT
 
 _FUNCTIONS = "functions."
 _NATIVE = re.compile(r"functions\.(?P<name>[\w.\-]+)\s*:\s*\d+\Z")

@@ -1,8 +1,15 @@
-"""The parser: one section, or one call without a section, from its begin marker on.
+"""Kimi K2's format: a section with calls, or a call without a section::
 
-It reads in a section outside of calls (`_read_section`), the header of a call up to
-argument_begin (`_read_header`), and its arguments, which are JSON, up to call_end.  Any other
-marker closes a call as well; in a section any other is a stray one, which is dropped and
+    <|tool_calls_section_begin|>
+    <|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{…}<|tool_call_end|>
+    <|tool_calls_section_end|>
+
+without the line ends.  Hosts strip the begin markers of a call, so a marker of arguments begins
+one as well: after a header, or where a JSON object follows.
+
+The parser reads in a section outside of calls (`_read_section`), the header of a call up to
+the marker of its arguments (`_read_header`), and these, which are JSON, up to the end marker.  Any
+other marker closes a call as well; in a section any other is a stray one, which is dropped and
 recorded.  No marker ends up in an event, except quoted in a JSON string.
 
 What is held back, and why: the start of a marker (28 characters at most); a header; in a
@@ -14,19 +21,43 @@ from __future__ import annotations
 
 import re
 
-from ...declared_tools import DeclaredTools
-from ...events import CallEnd, Dropped, NoHeader
-from ..json_arguments import JsonArguments
-from ..marker_set import HEADER_LIMIT
-from ..protocol import CallArguments, LeakParser, MarkerMatch
-from .markers import MARKER_SET, MARKERS, NAMES, Marker, begins_object
-from .names import header_at_end, header_of, word_of
+from ..declared_tools import DeclaredTools
+from ..events import CallEnd, Dropped, NoHeader
+from .json_arguments import JsonArguments
+from .kimi_k2_names import header_at_end, header_of, may_be_header, word_of
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .protocol import CallArguments, LeakParser, MarkerMatch
 
-_LAST_WORD = re.compile(r"\S*\s*\Z")
-_STRAYS = {
-    text: marker.value for text, marker in MARKERS.items() if marker is Marker.ARGUMENTS_BEGIN
+_SECTION_BEGIN, _SECTION_END = "section_begin", "section_end"
+_CALL_BEGIN, _CALL_END, _ARGUMENTS_BEGIN = "call_begin", "call_end", "arguments_begin"
+
+MARKERS = {
+    "<|tool_calls_section_begin|>": _SECTION_BEGIN,
+    "<|tool_call_section_begin|>": _SECTION_BEGIN,
+    "<|tool_calls_section_end|>": _SECTION_END,
+    "<|tool_call_section_end|>": _SECTION_END,
+    "<|tool_call_begin|>": _CALL_BEGIN,
+    "<|tool_call_argument_begin|>": _ARGUMENTS_BEGIN,
+    "<|tool_call_end|>": _CALL_END,
 }
+"""What they mean; some hosts write the section markers in the singular."""
+_MARKER_SET = MarkerSet(MARKERS)
+_STRAYS = {text: name for text, name in MARKERS.items() if name == _ARGUMENTS_BEGIN}
 """Markers that do not end a call."""
+_LAST_WORD = re.compile(r"\S*\s*\Z")
+
+_KEY = r'"(?:[^"\\]|\\.){0,256}'
+_OBJECT = re.compile(rf'\s{{0,256}}\{{\s{{0,256}}(?:\}}|{_KEY}"\s{{0,256}}:)')
+_OBJECT_SO_FAR = re.compile(
+    rf'\s{{0,256}}(?:\{{\s{{0,256}}(?:{_KEY}(?:\\|"\s{{0,256}})?)?)?\Z', re.DOTALL
+)
+
+
+def _begins_object(text: str, at: int) -> bool | None:
+    """Whether a JSON object begins there, after blanks; None if that depends on text to come."""
+    if _OBJECT.match(text, at):
+        return True
+    return None if _OBJECT_SO_FAR.match(text, at) else False
 
 
 class KimiParser(LeakParser):
@@ -34,15 +65,15 @@ class KimiParser(LeakParser):
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
-        marker = NAMES[match.name]
-        self._in_section = marker is Marker.SECTION_BEGIN
-        self._in_head = marker is Marker.CALL_BEGIN
+        marker = match.name
+        self._in_section = marker == _SECTION_BEGIN
+        self._in_head = marker == _CALL_BEGIN
         self._read = self._read_header if self._in_head else self._read_section
         self._texts = False
         """Whether there was text since the section began or the last call ended."""
         self._calls = 0
         """Calls that have begun."""
-        if marker is Marker.ARGUMENTS_BEGIN:
+        if marker == _ARGUMENTS_BEGIN:
             self._begin_call(header, 0)
 
     @property
@@ -56,8 +87,8 @@ class KimiParser(LeakParser):
             return
         if self._in_head:
             self._in_head = False
-            self._events.append(Dropped(f"stray {Marker.CALL_BEGIN.value}"))
-        half = MARKER_SET.unfinished(self.rest) if self._calls else 0
+            self._events.append(Dropped(f"stray {_CALL_BEGIN}"))
+        half = _MARKER_SET.unfinished(self.rest) if self._calls else 0
         self._text(len(self._buffer) - (half if half > 1 else 0))
         if self._at < len(self._buffer):
             self._events.append(Dropped("unfinished marker"))
@@ -74,24 +105,24 @@ class KimiParser(LeakParser):
     def _read_section(self) -> bool:
         if self._at == len(self._buffer):
             return False
-        marker = MARKER_SET.find(self._buffer, self._at)
+        marker = _MARKER_SET.find(self._buffer, self._at)
         if marker is None:
-            end = len(self._buffer) - MARKER_SET.unfinished(self.rest)
+            end = len(self._buffer) - _MARKER_SET.unfinished(self.rest)
             return self._text_without_marker(end)
         end, what = marker.start(), MARKERS[marker[0]]
-        if what is Marker.ARGUMENTS_BEGIN:
+        if what == _ARGUMENTS_BEGIN:
             return self._read_arguments_begin(marker, end)
         if self._at < end:
             self._text(end)
             return True
         self._at = marker.end()
-        if what is Marker.CALL_BEGIN:
+        if what == _CALL_BEGIN:
             self._in_head = True
             self._read = self._read_header
-        elif what is Marker.SECTION_END:
+        elif what == _SECTION_END:
             self._end_section()
         else:
-            self._events.append(Dropped(f"stray {what.value}"))
+            self._events.append(Dropped(f"stray {what}"))
         return True
 
     def _read_arguments_begin(self, marker: re.Match[str], end: int) -> bool:
@@ -100,12 +131,12 @@ class KimiParser(LeakParser):
         if header is None:
             return True
         if not header:
-            begins = begins_object(self._buffer, marker.end())
+            begins = _begins_object(self._buffer, marker.end())
             if begins is None and not self._ended:
                 return False
             if not begins:
                 self._at = marker.end()
-                self._events.append(Dropped(f"stray {Marker.ARGUMENTS_BEGIN.value}"))
+                self._events.append(Dropped(f"stray {_ARGUMENTS_BEGIN}"))
                 return True
         return self._begin_call(header, marker.end())
 
@@ -148,10 +179,10 @@ class KimiParser(LeakParser):
     # A call
 
     def _read_header(self) -> bool:
-        marker = MARKER_SET.find(self._buffer, self._at)
+        marker = _MARKER_SET.find(self._buffer, self._at)
         end = marker.start() if marker else len(self._buffer)
         run = self._buffer[self._at : end]
-        word = word_of(run if marker else run[: len(run) - MARKER_SET.unfinished(run)])
+        word = word_of(run if marker else run[: len(run) - _MARKER_SET.unfinished(run)])
         if marker is None and word is not None:
             return False
         if marker is None or word is None:
@@ -159,9 +190,9 @@ class KimiParser(LeakParser):
             self._leave_call()
             return True
         what = MARKERS[marker[0]]
-        if what is Marker.ARGUMENTS_BEGIN:
+        if what == _ARGUMENTS_BEGIN:
             return self._begin_call(word, marker.end())
-        self._at = marker.end() if what is Marker.CALL_END else end
+        self._at = marker.end() if what == _CALL_END else end
         if word:
             self._calls += 1
             header = header_of(word, self._tools, arguments=False)
@@ -174,12 +205,12 @@ class KimiParser(LeakParser):
     def _begin_call(self, word: str, at: int) -> bool:
         self._calls += 1
         header = header_of(word, self._tools, arguments=True)
-        return self._start_call(header, JsonArguments(MARKER_SET, _STRAYS), at)
+        return self._start_call(header, JsonArguments(_MARKER_SET, _STRAYS), at)
 
     def _arguments_ended(self, arguments: CallArguments) -> None:
         assert isinstance(arguments, JsonArguments)
         ended_by = MARKERS.get(arguments.ended_by)
-        self._at = len(arguments.ended_by) if ended_by is Marker.CALL_END else 0
+        self._at = len(arguments.ended_by) if ended_by == _CALL_END else 0
         self._leave_call()
         self._texts = ended_by is None
 
@@ -188,3 +219,37 @@ class KimiParser(LeakParser):
         self._read = self._read_section
         if not self._in_section:
             self._end_section()
+
+
+class _KimiK2(MarkedFormat):
+    """Looks for stripped headers as well."""
+
+    look_back = HEADER_LIMIT
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
+        return len(text) <= HEADER_LIMIT and may_be_header(text, tools)
+
+    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:
+        return header_at_end(text, tools) if match.name == _ARGUMENTS_BEGIN else ""
+
+    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:
+        if match.name != _ARGUMENTS_BEGIN:
+            return False
+        return True if header else _begins_object(text, match.end)
+
+
+KIMI_K2 = _KimiK2(
+    "kimi_k2",
+    _MARKER_SET,
+    KimiParser,
+    begin=[text for text, name in MARKERS.items() if name in (_SECTION_BEGIN, _CALL_BEGIN)],
+    beginnings=("<|tool_call",),
+    names=MARKERS,
+)
+
+
+def section(header: str, arguments: str) -> str:
+    """A section with one call, as the model writes it."""
+    text = {name: text for text, name in reversed(MARKERS.items())}
+    call = f"{text[_CALL_BEGIN]}{header}{text[_ARGUMENTS_BEGIN]}{arguments}"
+    return f"{text[_SECTION_BEGIN]}{call}{text[_CALL_END]}{text[_SECTION_END]}"
