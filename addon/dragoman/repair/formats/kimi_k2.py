@@ -69,7 +69,7 @@ class KimiParser(LeakParser):
         self._in_section = marker == _SECTION_BEGIN
         self._in_head = marker == _CALL_BEGIN
         self._read = self._read_header if self._in_head else self._read_section
-        self._texts = False
+        self._has_text = False
         """Whether there was text since the section began or the last call ended."""
         self._calls = 0
         """Calls that have begun."""
@@ -89,7 +89,7 @@ class KimiParser(LeakParser):
             self._in_head = False
             self._events.append(Dropped(f"stray {_CALL_BEGIN}"))
         half = _MARKER_SET.unfinished(self.rest) if self._calls else 0
-        self._text(len(self._buffer) - (half if half > 1 else 0))
+        self._give_until(len(self._buffer) - (half if half > 1 else 0))
         if self._at < len(self._buffer):
             self._events.append(Dropped("unfinished marker"))
             self._at = len(self._buffer)
@@ -108,12 +108,12 @@ class KimiParser(LeakParser):
         marker = _MARKER_SET.find(self._buffer, self._at)
         if marker is None:
             end = len(self._buffer) - _MARKER_SET.unfinished(self.rest)
-            return self._text_without_marker(end)
+            return self._give_but_last_word(end)
         end, what = marker.start(), MARKERS[marker[0]]
         if what == _ARGUMENTS_BEGIN:
             return self._read_arguments_begin(marker, end)
         if self._at < end:
-            self._text(end)
+            self._give_until(end)
             return True
         self._at = marker.end()
         if what == _CALL_BEGIN:
@@ -140,26 +140,25 @@ class KimiParser(LeakParser):
                 return True
         return self._begin_call(header, marker.end())
 
-    def _text_without_marker(self, end: int) -> bool:
-        """Text up to the last word."""
+    def _give_but_last_word(self, end: int) -> bool:
+        """There is no marker: up to the last word it is text."""
         run = self._buffer[self._at : end]
         last = _LAST_WORD.search(run)
-        size = len(run) - len(last[0]) if last else len(run)
-        if len(run) - size > HEADER_LIMIT:
-            size = len(run)
-        if size == 0 or (not self._texts and len(run) <= HEADER_LIMIT and not run[:size].strip()):
+        size = last.start() if last and len(last[0]) <= HEADER_LIMIT else len(run)
+        blank = len(run) <= HEADER_LIMIT and not run[:size].strip()
+        if size == 0 or (blank and not self._has_text):
             return False
-        self._text(self._at + size)
+        self._give_until(self._at + size)
         return True
 
-    def _text(self, end: int) -> None:
-        """Everything up to `end` is text, but for white space that only formats."""
+    def _give_until(self, end: int) -> None:
+        """What comes up to this place is text, but for white space that only formats."""
         run = self._buffer[self._at : end]
         if not run:
             return
-        if run.strip() or self._texts:
+        if run.strip() or self._has_text:
             self._give_text(end)
-            self._texts = True
+            self._has_text = True
         else:
             self._events.append(Dropped("white space between markers"))
             self._at = end
@@ -169,10 +168,10 @@ class KimiParser(LeakParser):
         is the next event."""
         run = self._buffer[self._at : end]
         header = header_at_end(run, self._tools)
-        if not (header or self._texts) and run.strip() and (word := word_of(run)):
+        if not (header or self._has_text) and run.strip() and (word := word_of(run)):
             return word
         if len(header) < len(run):
-            self._text(end - len(header))
+            self._give_until(end - len(header))
             return None
         return word_of(header) or ""
 
@@ -212,10 +211,10 @@ class KimiParser(LeakParser):
         ended_by = MARKERS.get(arguments.ended_by)
         self._at = len(arguments.ended_by) if ended_by == _CALL_END else 0
         self._leave_call()
-        self._texts = ended_by is None
+        self._has_text = ended_by is None
 
     def _leave_call(self) -> None:
-        self._texts = self._in_head = False
+        self._has_text = self._in_head = False
         self._read = self._read_section
         if not self._in_section:
             self._end_section()

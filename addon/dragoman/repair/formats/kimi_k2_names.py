@@ -88,7 +88,8 @@ def may_be_header(text: str, tools: DeclaredTools) -> bool:
         return name in tools and (index.isdigit() or not index)
     if _FUNCTIONS.startswith(text):
         return bool(tools)
-    return tools.may_begin(text) or tools.may_begin(text.removeprefix(_FUNCTIONS))
+    name = text.removeprefix(_FUNCTIONS)
+    return tools.may_begin(text) or (name != text and tools.may_begin(name))
 
 
 def _is_call_id(word: str) -> bool:
