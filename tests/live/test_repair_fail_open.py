@@ -150,7 +150,7 @@ STREAM_STAGES = [
     "repair.scanner:Scanner._step_text",
     "repair.call_reader:CallReader.run",
     "repair.formats.marker_set:MarkedFormat.match",
-    "repair.formats.kimi_k2.names:resolve",
+    "repair.formats.kimi_k2_names:resolve",
     "repair.call_namer:CallNamer.arguments",
     "repair.call_namer:CallNamer.end",
     "repair.formats.kimi_k2.parser:KimiParser.next",

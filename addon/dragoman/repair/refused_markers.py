@@ -1,9 +1,9 @@
-"""Markers that were refused, in a text that has shown many of them without a call.
+"""Markers that were refused, in a text that has had many of them without a call.
 
-To read what may be a call costs as much as a hundred words.  So of a marker that was refused the
-scanner keeps how it went on, up to where that was certain (``<tool_call><|``): the same again is
-text at once, and a frame that holds nothing else leaves unread (`UnreadFrames`).  The invariant:
-only what no text to come can make a call is known, so none is lost, however many were refused.
+To read what may be a call costs as much as a hundred words.  So the scanner keeps each refused
+marker with the text after it, up to where it was certain (``<tool_call><|``): the same text again
+is text at once, and a frame that has nothing else leaves unread (`UnreadFrames`).  The invariant:
+only what no further text can make a call is kept, so no call is lost, however many were refused.
 (A stray marker that would be dropped elsewhere may stay in such a text.)
 """
 
@@ -27,7 +27,7 @@ _OPENS_OR_CLOSES = re.compile('[`~"]')
 
 
 class RefusedMarkers:
-    """Those of one choice."""
+    """The refused markers of one choice."""
 
     def __init__(self, formats: ActiveFormats) -> None:
         self._begins = formats.begins_or_ends
@@ -42,14 +42,14 @@ class RefusedMarkers:
         self._run = re.compile("(?!)").match
         """Matches many of them with what is between."""
         self.certain = 0
-        """Characters of the text that comes next which are text for certain."""
+        """How many of the next characters are text for certain."""
 
     @property
     def full(self) -> bool:
         return len(self._taken) >= _MAX_KEPT
 
     def learn(self, scan: Callable[[str], list[ScanEvent]], text: str, size: int) -> None:
-        """Find out how much of a text, which begins with a marker of this size, is needed to
+        """Find out how much of a text, which begins with a marker of this `size`, is needed to
         refuse it: `scan` gives what becomes of it, piece by piece."""
         begin = taken = 0
         for more in (0, 1, 2, 4, 8, 16, LONGEST):
@@ -65,8 +65,8 @@ class RefusedMarkers:
             begin = end
 
     def _add(self, text: str, taken: int) -> None:
-        """So many of the first characters of `text` are text, whatever follows; but for a marker
-        that something in it may quote."""
+        """The first `taken` characters of `text` are text, whatever follows; but for a marker that
+        something in it may quote."""
         if (quote := _OPENS_OR_CLOSES.search(text)) is not None:
             taken = min(taken, self._begins(text, quote.end()).start())  # type: ignore[union-attr]
         self._taken[text] = taken
@@ -76,8 +76,8 @@ class RefusedMarkers:
             sizes.append(len(text))
 
     def look(self, text: str, at: int = 0) -> tuple[int, bool]:
-        """Up to where a text is text for certain, if it is so up to `at`; and whether what comes
-        there has to be read: else it is nothing, or the start of what is known."""
+        """Up to where a text is text for certain, if it is so up to `at`; and whether the rest has
+        to be read: else it is empty, or the start of a refused text."""
         while (at := self._begins(text, at).start()) < len(text):  # type: ignore[union-attr]
             if (run := self._run(text, at)) is not None:
                 at = run.end()
@@ -93,7 +93,7 @@ class RefusedMarkers:
         return at, False
 
     def _hit(self) -> None:
-        """After many, an expression is faster."""
+        """After many hits, an expression is faster."""
         self._hits += 1
         if self._hits >= len(self._taken):
             self._hits = 0

@@ -64,7 +64,7 @@ class RequestTools:
             model=string(body.get("model")),
             forbidden=body.get("tool_choice") == "none",
             called={call_id: name for call_id, name in called.items() if name},
-            declared=index,
+            index=index,
         )
         return cls(declared, ToolNames(toolbox.table), isinstance(request, dict))
 
