@@ -13,7 +13,7 @@ from ...wire.json_codec import Json
 from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import Frame
 from ...wire.usage import usage
-from ..reply.tool_names import ToolNames
+from ..reply.tool_lookup import ToolLookup
 from ..responses.event_writer import ItemStatus, ProseKind
 from .adopting_writer import AdoptingWriter
 from .host_items import HostItems
@@ -28,7 +28,7 @@ class ChangedResponse:
     def __init__(
         self,
         host: HostItems,
-        names: ToolNames,
+        names: ToolLookup,
         policy: Policy,
         evidence: Evidence,
         *,

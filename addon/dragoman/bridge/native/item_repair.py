@@ -11,7 +11,7 @@ from ...repair.pending import Policy, fields_of, note_piece
 from ...wire.chat_calls import Call
 from ...wire.chat_text import ADDED_REASONING, CONTENT
 from ..reply.call_emitter import CallEmitter
-from ..reply.tool_names import ToolNames
+from ..reply.tool_lookup import ToolLookup
 from ..responses.event_writer import ProseKind
 from ..turn_context import Tool
 from .adopting_writer import AdoptingWriter
@@ -21,7 +21,7 @@ class ItemRepair:
     """Writes the items that take the place of one in which a call leaked."""
 
     def __init__(
-        self, writer: AdoptingWriter, names: ToolNames, policy: Policy, evidence: Evidence
+        self, writer: AdoptingWriter, names: ToolLookup, policy: Policy, evidence: Evidence
     ) -> None:
         self._writer = writer
         self._names = names
@@ -60,7 +60,7 @@ class ItemRepair:
         self._evidence.call(start.name, start.format, start.form)
         if start.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
-        tool = self._names.exactly(start.name) or self._names.meant_by(start.name)
+        tool = self._names.find(start.name)
         self._call = Call(id=start.call_id, name=start.name)
         self._emitter = CallEmitter(self._call, tool or Tool("function", start.name), self._writer)
 

@@ -36,9 +36,9 @@ from ..responses.response_object import snapshot
 from ..turn_context import TurnContext
 from .choices import Choices
 from .delta_reader import DeltaReader
-from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer
 from .shortcut import Meaning, Shortcut
+from .whole_body import choice_in_runs, runs
 
 _NOTHING = "The upstream's answer ended without any part of a turn."
 
