@@ -18,9 +18,9 @@ from ..notes import Evidence
 from ..wire.chat_text import CONTENT, Passage, passages
 from ..wire.errors import read_error
 from ..wire.frame_templates import MAX_RUN, FrameTemplate, KnownTemplate, TemplateCache
-from ..wire.json_codec import NotJson, loads, quoted
+from ..wire.json_codec import NotJson, loads
 from ..wire.sse import BLANK_LINE_ENDS, Frame
-from .chunk_templates import ChunkTemplate, one_text, text_of, written_as
+from .chunk_templates import ChunkTemplate, one_text, rewritten, text_of
 from .chunk_writer import chunk_like
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -32,8 +32,6 @@ from .refused_markers import UnreadFrames
 from .scanner import Scanner
 from .text_channel import Channels
 
-_AHEAD = 8
-"""Frames that are matched at once after one that only continued; twice as many after them."""
 MAX_LIKE = 64 * 1024
 """Bytes of a frame that serves as the pattern of chunks that are added."""
 _MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,256})')
@@ -61,8 +59,10 @@ class ChatStreamRepair:
         self._templates: TemplateCache[ChunkTemplate] = TemplateCache()
         self._waiting = PendingFrames(policy)
         self._unread = UnreadFrames()
-        self._ahead = 0
-        """How many frames in a row may only continue what the one before them said."""
+        self._continued: KnownTemplate[ChunkTemplate] | None = None
+        """The template of the latest frame, if one that fits it may only continue that."""
+        self._ahead = 1
+        """How many such frames in a row are matched at once."""
         self._gave_up = False
         self._open_ended = False
 
@@ -110,7 +110,7 @@ class ChatStreamRepair:
             self._read(frame)
         else:
             text, known = fitting
-            known.meaning.channel.latest = frame
+            known.meaning.channel.latest = frame.raw
             more = None if again else self._continuing(frame, text, known)
             if more is not None:
                 return [more]
@@ -140,6 +140,7 @@ class ChatStreamRepair:
             self._pass(each.raw)
         if held != bool(self._unread):
             self._settle()
+        self._continued = None
         return out
 
     def _read_unread(self) -> bool:
@@ -157,45 +158,50 @@ class ChatStreamRepair:
     def _continuing(
         self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
     ) -> Frame | None:
-        """The short way for a frame that only continues the text or arguments of the one before."""
+        """`continues` for one frame, which may fit another template than the one before."""
         like = known.meaning
-        if not self._may_continue(like) or (given := like.channel.takes(text)) is None:
+        if self._continued is None or not self._may_continue(like):
             return None
+        if (given := like.channel.scanner.takes(text)) is None:
+            return None
+        like.channel.end += len(text)
         if like.call:
             like.channel.calls.passed(given)
-            self._ahead = self._ahead or _AHEAD
-        return written_as(known, frame, quoted(given))
+        self._continued = known
+        return Frame(rewritten(known, frame.raw, [0, len(frame.raw)], [given]))
 
     def _may_continue(self, like: ChunkTemplate) -> bool:
         """Whether such a frame can take the short way now, whatever its text."""
         channel = like.channel
-        if like.written is None or self._waiting or like.fields != channel.fields:
+        if like.written is None or like.fields != channel.fields or self._waiting or self._unread:
             return False
         if like.call:
             return like.call == channel.calls.repaired and not channel.scanner.between
         return self._policy.moves and channel.scanner.between
 
     def continues(self, frames: bytes, begin: int) -> tuple[bytes, int]:
-        """See `StreamRepair`: frames with arguments of a call that leaks."""
-        known = self._templates.latest
-        if not self._ahead or known is None or not known.meaning.call:
+        """See `StreamRepair`."""
+        known = self._continued
+        if known is None:
             return b"", begin
-        like, written = known.meaning, known.meaning.written
-        if not (self._may_continue(like) and isinstance(written, FrameTemplate)):
-            return b"", begin
+        like = known.meaning
+        channel, takes = like.channel, like.channel.scanner.takes
         texts, ends = known.pattern.texts_in(frames, begin, self._ahead)
         given: list[str] = []
         for text in texts:
-            if not text or (more := like.channel.takes(text)) is None:
+            if not text or (more := takes(text)) is None:
+                self._continued = None
                 break
+            channel.end += len(text)
             given.append(more)
-        self._ahead = min(2 * self._ahead, MAX_RUN) if len(given) == len(texts) else 0
         if not given:
             return b"", begin
+        self._ahead = min(8 * self._ahead, MAX_RUN)
         last, end = ends[len(given) - 1 : len(given) + 1]
-        like.channel.latest = Frame(frames[last:end])
-        like.channel.calls.passed("".join(given))
-        return written.around_each(map(quoted, given)), end
+        channel.latest = frames[last:end]
+        if like.call:
+            channel.calls.passed("".join(given))
+        return rewritten(known, frames, ends, given), end
 
     def _read_fitting(self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]) -> None:
         """Read a frame that has this text and nothing else, as it fits a template."""
@@ -238,6 +244,9 @@ class ChatStreamRepair:
             resting = resting and channel.resting
             quiet = quiet and resting and channel.quiet
         self._prefilter.resting, self._prefilter.quiet = resting, resting and quiet
+        known = None if quiet or self._gave_up else self._templates.latest
+        self._continued = known if known and self._may_continue(known.meaning) else None
+        self._ahead = 1
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
@@ -266,7 +275,7 @@ class ChatStreamRepair:
         self._evidence.note("gave up repair", "too much to hold back")
         self._waiting.append(self.release())
         self._channels.clear()
-        self._gave_up, self._ahead = True, 0
+        self._gave_up = True
 
     # Taking a frame in
 

@@ -17,6 +17,7 @@ from ..wire.frame_templates import (
     LooseTemplate,
     of_our_own,
 )
+from ..wire.json_codec import quoted
 from ..wire.sse import Frame
 from .chunk_writer import says_nothing
 from .pending import PendingFrame, PendingPart, delta_of
@@ -59,14 +60,21 @@ class ChunkTemplate:
         return ChunkTemplate(self.channel, self.fields, self.chunk, self.call)
 
 
-def written_as(known: KnownTemplate[ChunkTemplate], frame: Frame, literal: bytes) -> Frame:
-    """What replaces a frame that fits, with this JSON string as its text."""
+def rewritten(
+    known: KnownTemplate[ChunkTemplate], frames: bytes, ends: list[int], texts: list[str]
+) -> bytes:
+    """What replaces frames in a row that fit, with these texts; `ends`: where the first begins, and
+    where each ends."""
     written, pattern = known.meaning.written, known.pattern
-    if isinstance(written, LooseFrame):
-        assert isinstance(pattern, LooseTemplate)
-        return Frame(written.around(literal, pattern.values_in(frame.raw)))
+    if isinstance(written, FrameTemplate):
+        return written.around_each(map(quoted, texts))
+    assert isinstance(pattern, LooseTemplate)
     assert written is not None
-    return Frame(written.around(literal))
+    places = zip(texts, ends, ends[1:], strict=False)
+    return b"".join(
+        written.around(quoted(text), pattern.values_in(frames[begin:end]))
+        for text, begin, end in places
+    )
 
 
 def one_text(waiting: PendingFrame) -> Passage | None:

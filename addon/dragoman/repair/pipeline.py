@@ -184,38 +184,25 @@ class RepairPipeline:
             self._take(stream)
 
     def _take(self, data: bytes) -> None:
-        self._unsplit = data
-        if data:
-            asked = self._pass_frames()
-            if self._unsplit:
-                self._split(asked)
-
-    def _pass_frames(self) -> int:
-        """Let all whole frames through at once, if none of them needs repair.  Returns how
-        many bytes were asked about, and may need some."""
         if self._holds:
-            with_held = self._splitter.with_held(self._unsplit, MAX_REJOINED)
-            if with_held is None:
-                return 0
-            self._unsplit, self._holds = with_held, False
-        rejoined = self._unsplit
-        end = rejoined.rfind(b"\n\n") + 2
-        if end < 2:
-            return 0
-        passing = rejoined if end == len(rejoined) else rejoined[:end]
-        if not self._repair.ignores(passing):
-            return end
-        self._out.append(passing)
-        self._unsplit = rejoined[end:]
-        if self._has_end and not self._begun:
-            self._look_for_chunk(passing)
-        return 0
+            rejoined = self._splitter.with_held(data, MAX_REJOINED)
+            self._holds = rejoined is None
+            data = data if rejoined is None else rejoined
+        self._unsplit = data
+        end = 0 if self._holds else data.rfind(b"\n\n") + 2
+        if end > 1:
+            frames = data if end == len(data) else data[:end]
+            if self._has_end and not self._begun:
+                self._look_for_chunk(frames)
+            if self._repair.ignores(frames):
+                self._out.append(frames)
+                self._unsplit = data[end:]
+            else:
+                self._repair_whole(frames)
+        if self._unsplit:
+            self._split()
 
-    def _split(self, asked: int) -> None:
-        if asked and is_plain(self._unsplit, asked):
-            self._repair_whole(asked)
-            if not self._unsplit:
-                return
+    def _split(self) -> None:
         self._holds = True
         self._unrepaired = frames = self._splitter.feed(self._unsplit)
         self._unsplit = b""
@@ -223,29 +210,31 @@ class RepairPipeline:
             self._look_for_chunk(joined(frames))
         self._repair_frames()
 
-    def _repair_whole(self, end: int) -> None:
-        """Repair what is unsplit up to `end`: whole frames with LF line ends."""
-        frames, at = self._unsplit, 0
-        if self._has_end and not self._begun:
-            self._look_for_chunk(frames[:end])
+    def _repair_whole(self, frames: bytes) -> None:
+        """Repair whole frames, with which begins what is unsplit; up to a line end that is no LF,
+        or a second blank line."""
+        unsplit, end = self._unsplit, len(frames)
         repaired: list[bytes] = []
+        plain = False
+        at = 0
         try:
             while at < end:
-                frame_end = frames.find(b"\n\n", at) + 2
-                if frame_end < end:
-                    sent, after = self._repair.continues(frames, at)
-                    if after > at:
-                        repaired.append(sent)
-                        at = after
-                        continue
-                begin, at = at, frame_end
+                sent, after = self._repair.continues(frames, at)
+                if after > at:
+                    repaired.append(sent)
+                    at = after
+                    continue
+                plain = plain or is_plain(frames, max(0, at - 2))
+                if not plain:
+                    break
+                begin, at = at, frames.find(b"\n\n", at) + 2
                 frame = Frame(frames[begin:at])
                 self._unrepaired = [frame]
                 asked = at - begin == end
                 repaired += [each.raw for each in self._repair.feed(frame, asked=asked)]
                 self._unrepaired = []
         finally:
-            self._unsplit = frames[at:]
+            self._unsplit = unsplit[at:]
             if repaired:
                 self._out.append(b"".join(repaired))
 

@@ -45,7 +45,7 @@ class TextChannel:
     natives: NativeCalls
     policy: Policy
     evidence: Evidence
-    latest: dict[str, Any] | Frame
+    latest: dict[str, Any] | bytes
     """The latest chunk that belongs to it, if it is not too large; or its frame, if it has not been
     parsed, and belongs to nothing else."""
     fields: tuple[str, ...] = ()
@@ -68,8 +68,8 @@ class TextChannel:
     def last_chunk(self) -> dict[str, Any]:
         """The latest: chunks that are added are like it."""
         latest = self.latest
-        if isinstance(latest, Frame):
-            latest = self.latest = loads(latest.data or b"")
+        if isinstance(latest, bytes):
+            latest = self.latest = loads(Frame(latest).data or b"")
         return latest
 
     @property
@@ -109,12 +109,6 @@ class TextChannel:
         part.passages.append(passage)
         self.end = end
         self._place(part, self.scanner.feed(passage.text))
-
-    def takes(self, text: str) -> str | None:
-        """See `Scanner.takes`."""
-        given = self.scanner.takes(text)
-        self.end += len(text) if given is not None else 0
-        return given
 
     def passed(self, fields: tuple[str, ...], text: str) -> None:
         """A text of a frame that passed."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
 
@@ -37,13 +37,22 @@ _CALL_INDEX = re.compile(rb'(.*"index":[ ]?)' + _NUMBER.pattern + rb"(.*)", re.D
 Meaning = TypeVar("Meaning")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FrameTemplate:
     """A frame without its text, which it had once, or twice the same."""
 
     head: bytes
     between: bytes | None
     tail: bytes
+    _opening: bytes = field(init=False, repr=False)
+    """The head, and the quote with which the text begins."""
+    _after: bytes = field(init=False, repr=False)
+    """What follows a text, with its quote: the tail, or what is between, up to the next quote."""
+    _closing: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._opening, self._closing = self.head + b'"', b'"' + self.tail
+        self._after = self._closing if self.between is None else b'"%b"' % self.between
 
     def text_in(self, raw: bytes) -> str | None:
         """The text of a frame that matches; None if it does not."""
@@ -63,28 +72,25 @@ class FrameTemplate:
         """What `text_in` gives for at most `limit` whole frames in a row, from `begin` on, in a
         fourth of the time; no text if the first does not match, or has a long one.  And `begin`,
         and where each ends."""
-        head, tail = self.head + b'"', b'"' + self.tail
-        again = b"" if self.between is None else b'"%b"' % self.between
+        opening, after, closing = self._opening, self._after, self._closing
         literals: list[bytes] = []
         ends, end = [begin], begin
-        whole = tail.endswith(b"\n\n")
-        while whole and frames.startswith(head, end) and len(literals) < limit:
-            start = end + len(head)
-            stop = frames.find(again or tail, start, start + MAX_FRAME)
+        if not closing.endswith(b"\n\n"):
+            return [], ends
+        while len(literals) < limit and frames.startswith(opening, end):
+            start = end + len(opening)
+            stop = frames.find(after, start, start + MAX_FRAME)
             literal = frames[start:stop]
             if stop < 0 or LF in literal:
                 break
-            if again:
-                stop += len(again) + len(literal)
-                if not frames.startswith(literal + tail, stop - len(literal)):
+            if self.between is not None:
+                stop += len(after) + len(literal)
+                if not frames.startswith(literal + closing, stop - len(literal)):
                     break
-            end = stop + len(tail)
+            end = stop + len(closing)
             literals.append(literal)
             ends.append(end)
-        texts = _strings(b'["%b"]' % b'","'.join(literals), len(literals))
-        if literals and not texts:
-            texts = _strings(b'["%b"]' % literals[0], 1)
-        return texts, ends
+        return _first_strings(b'"', literals), ends
 
     def renumbered(self, raw: bytes) -> FrameTemplate | None:
         """This template with the call's index of another frame, if that frame then matches."""
@@ -162,10 +168,7 @@ class LooseTemplate:
                 break
             literals.append(found["text"])
             ends.append(begin := found.end())
-        texts = _strings(b"[%b]" % b",".join(literals), len(literals))
-        if literals and not texts:
-            texts = _strings(b"[%b]" % literals[0], 1)
-        return texts, ends
+        return _first_strings(b"", literals), ends
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
         """The values of the members in a frame that matches."""
@@ -217,13 +220,19 @@ def _string(literal: bytes) -> str | None:
     return text if end == len(string) else None
 
 
-def _strings(array: bytes, count: int) -> list[str]:
-    """The members of a JSON array, if it has so many and all are strings."""
-    try:
-        texts: list[Any] = loads(array) if count else []
-    except NotJson:
-        return []
-    return texts if len(texts) == count and set(map(type, texts)) <= {str} else []
+def _first_strings(quote: bytes, literals: list[bytes]) -> list[str]:
+    """The texts of JSON strings, which lack this `quote`: of all, or if one of them is none, of the
+    first."""
+    if len(literals) > 1:
+        array = b"".join((b"[", quote, (quote + b"," + quote).join(literals), quote, b"]"))
+        try:
+            texts: list[Any] = loads(array)
+        except NotJson:
+            texts = []
+        if len(texts) == len(literals) and set(map(type, texts)) == {str}:
+            return texts
+    first = _string(quote + literals[0] + quote) if literals else None
+    return [] if first is None else [first]
 
 
 def _members(names: list[str]) -> re.Pattern[bytes] | None:

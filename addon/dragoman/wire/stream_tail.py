@@ -25,11 +25,16 @@ class Tail:
         self._size = 0
 
     def add(self, data: bytes) -> None:
-        data = data[-self._limit :]
-        append(self._pieces, data)
+        if len(data) > self._limit:
+            data = data[-self._limit :]
+        pieces = self._pieces
+        if len(data) < _SMALL:
+            append(pieces, data)
+        else:
+            pieces.append(data)
         self._size += len(data)
-        while self._size - len(self._pieces[0]) >= self._limit:
-            self._size -= len(self._pieces.popleft())
+        while self._size - len(pieces[0]) >= self._limit:
+            self._size -= len(pieces.popleft())
 
     @property
     def kept(self) -> bytes:

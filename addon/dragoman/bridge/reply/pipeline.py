@@ -114,13 +114,13 @@ class BridgePipeline:
             return
         at = 0
         while at < len(frames):
-            begin, at = at, frames.find(b"\n\n", at) + 2
-            repaired, end = repair.continues(frames, begin) if at < len(frames) else (b"", begin)
-            if end > begin:
-                at = end
+            repaired, end = repair.continues(frames, at)
+            if end > at:
                 self.reply.take_frames(repaired)
             else:
-                self._repair_frame(Frame(frames[begin:at]), asked=at - begin == len(frames))
+                end = frames.find(b"\n\n", at) + 2
+                self._repair_frame(Frame(frames[at:end]), asked=end - at == len(frames))
+            at = end
 
     def _repair_frame(self, frame: Frame, *, asked: bool = False) -> None:
         repaired = [frame] if self._repair is None else self._repair.feed(frame, asked=asked)
