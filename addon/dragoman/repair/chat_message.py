@@ -11,7 +11,14 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import Span, by_field, emptied_completion, passages, rewritten, text_of_fields
+from ..wire.chat_text import (
+    Passage,
+    by_passage,
+    emptied_completion,
+    passages,
+    rewritten,
+    text_of_fields,
+)
 from ..wire.json_codec import NotJson
 from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices
@@ -103,7 +110,7 @@ class _MessageRepair:
         self._new_calls: list[dict[str, Any]] = []
         self._arguments: list[str] = []
         """Those of the last of them."""
-        self._spans: list[Span] = []
+        self._passages: list[Passage] = []
         self._plain = 0  # characters that came out as text
         self._touched = self._cut = False
 
@@ -122,7 +129,8 @@ class _MessageRepair:
         end = 0
         for passage in passages(message):
             self._texts.setdefault(passage.fields, [])
-            self._spans.append(Span(end, end + len(passage.text), passage.fields))
+            passage.begin = end
+            self._passages.append(passage)
             end += len(passage.text)
             self._place(self._scanner.enter(text_of_fields(passage.fields)))
             for text in at_markers(passage.text, AT_ONCE):
@@ -140,8 +148,8 @@ class _MessageRepair:
     def _place(self, pieces: list[ScanEvent]) -> None:
         for piece in pieces:
             if isinstance(piece, Text):
-                for span, text in by_field(piece.start, piece.text, self._spans):
-                    fields = fields_of(piece, span.fields, self._policy)
+                for received, text in by_passage(piece.start, piece.text, self._passages):
+                    fields = fields_of(piece, received, self._policy)
                     self._texts.setdefault(fields, []).append(text)
                     self._plain += len(text)
                 continue

@@ -35,34 +35,31 @@ PassedText = tuple[TextChannel, Fields, str]
 class PassedFrames:
     """The frames since the last time that they were read."""
 
-    __slots__ = ("_pieces", "_size", "_templates", "skipped")
+    __slots__ = ("_size", "_templates", "pieces", "skipped")
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self.pieces: list[bytes] = []
         self._size = 0
         self._templates: TemplateCache[tuple[TextChannel, Fields]] = TemplateCache()
         self.skipped = False
         """Whether frames before these are missing, in which no code begins or ends."""
 
-    def __bool__(self) -> bool:
-        return bool(self._pieces)
-
     def add(self, raw: bytes) -> bool:
         """One or more whole frames have passed.  Returns whether there are too many now: they
         have to be `shortened`, or read."""
-        self._pieces.append(raw)
+        self.pieces.append(raw)
         self._size += len(raw)
         return self._size > MAX_KEPT
 
     @property
     def hold_calls(self) -> bool:
         """Whether deltas of calls may be among them."""
-        return self.skipped or any(b'"tool_calls"' in piece for piece in self._pieces)
+        return self.skipped or any(b'"tool_calls"' in piece for piece in self.pieces)
 
     def read(self, channel_of: ChannelOf) -> Iterator[PassedText]:
         """Their texts, once, each with its channel and its fields; `skipped` then counts anew."""
-        passed = b"".join(self._pieces)
-        self._pieces = []
+        passed = b"".join(self.pieces)
+        self.pieces = []
         self._size = 0
         self.skipped = False
         if not may_name_text(passed):
@@ -95,12 +92,12 @@ class PassedFrames:
     def shortened(self) -> bool:
         """Keep the last only, if code neither begins nor ends in the others; where code may
         have begun before them, that is not to be asked."""
-        passed = b"".join(self._pieces)
-        self._pieces = [passed]
+        passed = b"".join(self.pieces)
+        self.pieces = [passed]
         if _TICKS.search(passed):
             return False
         begin = passed.find(b"\n\n", len(passed) - _LAST) + 2
-        self._pieces = [passed[begin:]] if begin >= 2 else []
+        self.pieces = [passed[begin:]] if begin >= 2 else []
         self._size = len(passed) - begin if begin >= 2 else 0
         self.skipped = True
         return True

@@ -9,14 +9,14 @@ from, a call to the part that completes it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_delta import choice_index
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import CONTENT, Passage, Span, by_field, text_of_fields
+from ..wire.chat_text import CONTENT, Passage, by_passage, text_of_fields
 from ..wire.json_codec import loads
 from ..wire.sse import Frame
 from .call_builder import CallBuilder
@@ -30,10 +30,7 @@ from .pending import PendingPart, Policy, fields_of, finish_after, note_piece
 from .scanner import Scanner
 
 MAX_CHANNELS = 128
-"""Channels of one reply that are read; what others say is forwarded as it is."""
-
-ChannelKey = tuple[int, ...]
-"""What identifies a channel of a reply: in a chat completion the index of the choice."""
+"""Channels of one reply that are read; others are forwarded as they are."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,30 +81,32 @@ class TextChannel:
 
     @property
     def quiet(self) -> bool:
-        """Whether a frame in which no marker begins needs no repair as far as this goes."""
-        return self.scanner.idle and (self.finished or not self.calls.repaired)
+        """The same of one in which no marker begins."""
+        return self.resting and self.scanner.idle
 
     @property
     def resting(self) -> bool:
         """Whether a frame without any text needs no repair as far as this goes."""
-        certain = self.scanner.between and self.natives.resting
-        return certain and (self.finished or not self.calls.repaired)
+        if self.calls.repaired and not self.finished:
+            return False
+        return self.scanner.between and self.natives.resting
 
     # What frames say
 
     def part(self, position: int = 0) -> PendingPart:
         """That of a frame with text of this channel, at a position among its choices."""
-        part = PendingPart(position, self, [])
+        part = PendingPart(position, self)
         self.open_parts.append(part)
         return part
 
     def read(self, part: PendingPart, passage: Passage) -> None:
         if passage.fields != self.fields:
             self._place(part, self._enter(passage.fields))
-        end = self.end + len(passage.text)
-        part.spans.append(Span(self.end, end, passage.fields))
+        size = len(passage.text)
+        passage.begin = self.end
         part.passages.append(passage)
-        self.end = end
+        part.size += size
+        self.end += size
         self._place(part, self.scanner.feed(passage.text))
 
     def passed(self, fields: tuple[str, ...], text: str) -> None:
@@ -141,11 +140,12 @@ class TextChannel:
         decided = self.end - self.scanner.undecided
         while self.open_parts:
             part = self.open_parts[0]
-            part.open = bool(part.spans) and part.spans[-1].end > decided
+            last = part.passages[-1] if part.passages else None
+            part.open = last is not None and last.begin + len(last.text) > decided
             if part.open:
                 break
             self.closed_parts.append(self.open_parts.popleft())
-        if self.open_parts and not self.open_parts[-1].spans:
+        if self.open_parts and not self.open_parts[-1].passages:
             self.open_parts[-1].open = False
             self.closed_parts.append(self.open_parts.pop())
 
@@ -191,8 +191,12 @@ class TextChannel:
     def _place_text(self, current: PendingPart, piece: Text) -> None:
         """Give text back to the frames it came from; what waits there is decided now."""
         parts = self.open_parts
-        first = next((part for part in parts if part.spans), None)
-        waits = first.spans[0].begin if first else piece.start + len(piece.text)
+        first = None
+        for part in parts:
+            if part.passages:
+                first = part
+                break
+        waits = first.passages[0].begin if first else piece.start + len(piece.text)
         if waits > piece.start:  # text that looked like a header: its frames have left, this waits
             rest = piece.text[: waits - piece.start]
             moves = self.policy.moves and bool(rest.strip())
@@ -200,9 +204,9 @@ class TextChannel:
             part.add(dict.fromkeys(CONTENT if moves else self.fields, rest))
             part.changed = True
         for part in parts:
-            for span, text in by_field(piece.start, piece.text, part.spans):
-                fields = fields_of(piece, span.fields, self.policy)
-                part.plain += len(text) if fields == span.fields else 0
+            for received, text in by_passage(piece.start, piece.text, part.passages):
+                fields = fields_of(piece, received, self.policy)
+                part.plain += len(text) if fields == received else 0
                 part.has_kinds |= piece.kind is not None
                 part.add(dict.fromkeys(fields, text))
 
@@ -224,33 +228,27 @@ class Channels:
         self._now = now
         self._formats = formats
         self._model = ""
-        self._channels: dict[ChannelKey, TextChannel] = {}
+        self._by_index: dict[int, TextChannel] = {}
+        self.all = self._by_index.values()
 
-    def __iter__(self) -> Iterator[TextChannel]:
-        return iter(self._channels.values())
-
-    def __len__(self) -> int:
-        return len(self._channels)
-
-    def named(self, model: str, formats: ActiveFormats) -> None:
+    def set_model(self, model: str, formats: ActiveFormats) -> None:
         """The reply has named its model; in channels to come these formats are looked for."""
         self._model, self._formats = model, formats
 
     def clear(self) -> None:
-        self._channels.clear()
+        self._by_index.clear()
 
     def of_choice(self, value: object, position: int) -> TextChannel | None:
         """That of a choice at a position of a chunk; None if that is invalid, or one too many."""
         if not isinstance(value, dict):
             return None
         index = choice_index(value, position)
-        key: ChannelKey = (index,)
-        if key not in self._channels:
-            if len(self._channels) >= MAX_CHANNELS:
+        if index not in self._by_index:
+            if len(self._by_index) >= MAX_CHANNELS:
                 return None
             rules = rules_for(self._tools, self._model)
             calls = CallBuilder(self._evidence, self._now, self._tools)
-            self._channels[key] = TextChannel(
+            self._by_index[index] = TextChannel(
                 Scanner(self._tools, rules, self._formats),
                 calls,
                 NativeCalls(self._tools, calls, self._formats, self._evidence),
@@ -258,4 +256,4 @@ class Channels:
                 self._evidence,
                 {"object": "chat.completion.chunk", "choices": [{"index": index}]},
             )
-        return self._channels[key]
+        return self._by_index[index]
