@@ -1,8 +1,8 @@
 """What was done to one flow: counted, and written in one line.
 
-Every stage that repairs, drops, renames, infers or downgrades something notes it
-here; `proxy` logs the line once when the flow ends.  Nothing a person wrote and no
-credential is ever noted: only names of tools and fields, forms and counts.
+Every stage that repairs, drops, renames, infers or downgrades something notes it here; `proxy` logs
+the line when the flow ends.  Nothing that a person wrote and no credential is ever noted: only
+names of tools and fields, forms and counts.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def printable(text: str, limit: int = MAX_DETAIL) -> str:
 
 @dataclass(slots=True)
 class Evidence:
-    """The notes of one flow, in the order in which each kind was first seen."""
+    """The notes of one flow, in the order in which each kind was first noted."""
 
     calls: Counter[str] = field(default_factory=Counter)
-    """Tool calls that repair made, by tool name."""
+    """Tool calls that repair made of text, by tool name."""
     forms: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """The same by their format, and how their name was found."""
+    """These calls by their format, and how their name was found."""
     refused: int = 0
-    """Those whose arguments are no JSON, or such as the schema of their tool refuses."""
+    """Those whose arguments are not JSON, or refused by their tool's schema."""
     notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often something was done: (what was done, to what)."""
     of_request: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Those of `notes` that were there when the request left."""
+    """The notes on the request."""
 
     def note(self, what: str, detail: str = "", count: int = 1) -> None:
         """Record e.g. ``note("dropped", "tool web_search")``."""
@@ -49,14 +49,22 @@ class Evidence:
         self.notes[key] += count
 
     def call(self, name: str, leaked_as: str, form: str) -> None:
-        """Record a tool call that repair has made of text of a format; `form` says how its name
-        was found."""
+        """Record a tool call that repair made of text of the format `leaked_as`; `form` says how
+        its name was found."""
         self.note(REPAIRED, f"{name} ({leaked_as}, {form})")
         self.forms[leaked_as, form] += 1
         name = printable(name)
         if name not in self.calls and len(self.calls) >= MAX_KINDS:
             name = OTHERS
         self.calls[name] += 1
+
+    @property
+    def leaked(self) -> Counter[str]:
+        """The calls that repair made, by their format."""
+        leaked: Counter[str] = Counter()
+        for (leaked_as, _), count in self.forms.items():
+            leaked[leaked_as] += count
+        return leaked
 
     @property
     def empty(self) -> bool:
@@ -71,11 +79,9 @@ class Evidence:
         return _phrases(self.notes)
 
     def request_lines(self) -> list[str]:
-        """The phrases of what was done to the request."""
         return _phrases(self.of_request)
 
     def reply_lines(self) -> list[str]:
-        """The phrases of what was done to the reply."""
         return _phrases(self.notes - self.of_request)
 
 

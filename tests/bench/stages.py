@@ -24,6 +24,7 @@ from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
+from dragoman.stored.store import Limits
 from dragoman.stored.turn_reader import TurnReader
 from dragoman.stored.turn_reasoning import TurnNamer, keep, reading_history, recall
 from dragoman.wire import json_codec
@@ -146,7 +147,7 @@ def cure(bench: Bench) -> Iterator[Row]:
         found = bench.rounds(what, {"": partial(_seconds, _curing, body)}, rounds=40, warm_up=3)
         row = f"{what}, {len(body) / 1e6:.1f} MB"
         yield Row(row, "ms", None, Samples.of(found[""], 1e3), "value", goal, "–")
-    store = open_store("", confdir=bench.confdir(), days=30, max_bytes=1 << 30)
+    store = open_store("", confdir=bench.confdir(), limits=Limits(30, 1 << 30))
     for number in range(TURNS):
         names = drained(TurnNamer().names([CallDelta(0, f"call_{number}", "bash", "{}")]))
         keep(store, "owner", names=names, text="thought " * 100, now=time.time(), used=())

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.cure import chat_request
-from dragoman.bridge.cure.chat_history import NO_OUTPUT
 from dragoman.bridge.cure.chat_request import Cured, curing
 from dragoman.bridge.cure.moonshot_schema import moonshot_schema
+from dragoman.bridge.cure.segment import NO_OUTPUT
 from dragoman.bridge.model_families import family_of
 from dragoman.stored.turn_reasoning import reading_history
 from dragoman.wire.json_codec import dumps, loads
@@ -276,7 +276,7 @@ def test_a_tool_has_another_name_where_its_own_is_refused(model: str) -> None:
     )
     assert made.notes == (("renamed", f"tool a.b to {sent}"),)
     said = {"content": f'"name":"{sent}"', "tool_calls": [call("x", sent), call("y", "read")]}
-    reply = made.tool_names.given_in(dumps({"choices": [{"delta": said}]}))
+    reply = made.tool_names.restored(dumps({"choices": [{"delta": said}]}))
     meant = {**said, "tool_calls": [call("x", "a.b"), call("y", "read")]}
     assert loads(reply) == {"choices": [{"delta": meant}]}
 

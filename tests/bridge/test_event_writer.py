@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.responses import long_texts
+from dragoman.bridge.responses import event_queue
 from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.bridge.responses.event_writer import Writer
 from dragoman.bridge.responses.response_object import snapshot
@@ -124,7 +124,7 @@ def test_a_long_text_is_told_in_the_same_bytes(
 ) -> None:
     short = ended(dialect, told, end).events.drain()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(long_texts, "LONG", 0)
+        patched.setattr(event_queue, "LONG", 0)
         assert ended(dialect, told, end).events.drain() == short
 
 

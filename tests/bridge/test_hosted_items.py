@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.request.hosted_items import HOSTED
+from dragoman.bridge.request.input_items import HOSTED
 
 from .converting import Json, call, of_input, output, said, thought, user
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.adopting_writer import AdoptingWriter
-from dragoman.bridge.native.changed_response import ChangedResponse
+from dragoman.bridge.native.changed_response import AdoptingWriter, ChangedResponse
 from dragoman.bridge.native.host_items import HostItems
 from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.bridge.native.stream_repair import ResponsesStreamRepair
@@ -231,9 +230,9 @@ def test_a_call_that_is_cut_is_left_open_and_the_reply_is_incomplete() -> None:
 
 
 STAGES = [
-    *((ResponsesStreamRepair, name) for name in ("_take_in", "_end_texts", "_adopt", "_let_out")),
+    *((ResponsesStreamRepair, name) for name in ("_read", "_end_texts", "_adopt", "_send_decided")),
     *((HostItems, name) for name in ("read", "item_up_to")),
-    *((ChangedResponse, name) for name in ("__init__", "write", "take_event", "pass_on", "drain")),
+    *((ChangedResponse, name) for name in ("__init__", "write", "replace", "pass_on", "drain")),
     (AdoptingWriter, "pass_on"),
     (Scanner, "feed"),
 ]

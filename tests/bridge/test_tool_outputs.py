@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.request.chat_messages import Message
-
 from .converting import Converted, Json, call, image, of_input, output, user
 
 DATA = "iVBORw0KGgo" * 60
@@ -49,7 +47,7 @@ def returned(value: Any, kind: str = "function_call_output") -> Converted:
     return made
 
 
-def images_of(messages: list[Message]) -> list[Any]:
+def images_of(messages: list[Json]) -> list[Any]:
     """The images of the message after the tool's."""
     (sent,) = messages[3:]
     assert sent["role"] == "user"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.envelope import open_sealed, seal
-from dragoman.bridge.request.turn_items import SUMMARY_PROMPT
+from dragoman.bridge.request.convert import SUMMARY_PROMPT
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.bridge.turn_context import Tool
 from dragoman.wire.json_codec import dumps

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.bridge.reply import message_runs
 from dragoman.bridge.reply.answer import answering
-from dragoman.bridge.responses import event_writer as told_in
+from dragoman.bridge.responses import open_part as told_in
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair

@@ -35,8 +35,7 @@ def recorded(limit: int = 1 << 20) -> http.HTTPFlow:
     flow.request.headers["authorization"] = f"Bearer {KEY}"
     record = FlowRecorder(flow, "repair", evidence=Evidence(), keep=limit)
     record.streamed = True
-    record.came((FIXTURE / "upstream.sse").read_bytes())
-    record.left((FIXTURE / "chat.sse").read_bytes())
+    record.reply.add((FIXTURE / "upstream.sse").read_bytes(), (FIXTURE / "chat.sse").read_bytes())
     record.end(flow)
     return flow
 

@@ -14,12 +14,12 @@ from dragoman.bridge.responses.dialects import CODEX
 from dragoman.inspect.exchange import Exchange, Step, Timing
 from dragoman.inspect.outcome import RUNNING
 from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page, full_diff_page
-from dragoman.inspect.pages.frame_text import SAYS
+from dragoman.inspect.pages.frame_text import SUMMARY
 from dragoman.inspect.pages.page import stats_page
 from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
-from dragoman.inspect.parse.gap import gap
+from dragoman.inspect.parse.frames import gap
 from fixtures.server import FOLDER
 from tests.bridge.replying import chunk, sse
 from tests.bridge.replying import text as says
@@ -129,7 +129,7 @@ def test_upstream_frames_are_numbered_timed_and_unchanged() -> None:
     page = text(upstream_page(exchange))
     frames = exchange.upstream_reply.decode().split("\n\n")[:-1]
     for number, frame in enumerate(frames, 1):
-        line = rf"^{number:>6}{number * 0.5:>8.3f} s  .{{{SAYS}}}  {re.escape(frame)}$"
+        line = rf"^{number:>6}{number * 0.5:>8.3f} s  .{{{SUMMARY}}}  {re.escape(frame)}$"
         assert re.search(line, page, re.MULTILINE)
     assert ' "I need"  ' in page
 
@@ -162,7 +162,7 @@ def test_every_frame_that_differs_is_shown_once_and_no_other() -> None:
 def test_frames_that_carry_the_same_text_stand_side_by_side() -> None:
     lines = [line.text for line in full_diff_page(bridged())[2:]]
     assert lines[0][7:17] == "   0.500 s"
-    says_ = [line[19 : 19 + SAYS].strip() for line in lines]
+    says_ = [line[19 : 19 + SUMMARY].strip() for line in lines]
     at = says_.index('"A new file. "')
     assert says_[at : at + 6] == [
         '"A new file. "',

@@ -17,8 +17,8 @@ from dragoman.inspect.stats import (
     MAX_MODELS,
     MAX_NAMES,
     OTHER,
+    EndedFlow,
     Stats,
-    Summary,
     aligned,
     counted,
 )
@@ -31,7 +31,7 @@ from dragoman.repair.formats.kimi_k2.format import KIMI_K2
 from dragoman.repair.formats.kimi_k2.names import header_of
 
 
-def summary(**changes: Any) -> Summary:
+def summary(**changes: Any) -> EndedFlow:
     values: dict[str, Any] = {
         "job": "repair",
         "host": "api.example.com",
@@ -47,7 +47,7 @@ def summary(**changes: Any) -> Summary:
         "duration": 1.0,
         "parsed": True,
     }
-    return Summary(**(values | changes))
+    return EndedFlow(**(values | changes))
 
 
 def table(stats: Stats) -> dict[str, str]:

@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 
 from dragoman.inspect.outcome import outcome_of
-from dragoman.inspect.recorded_calls import MAX_READ, recorded_calls
 from dragoman.inspect.stats import Stats
-from dragoman.inspect.turn_figures import TurnFigures, counting_refused, figures_of
+from dragoman.inspect.turn_figures import (
+    MAX_READ,
+    TurnFigures,
+    counting_refused,
+    figures_of,
+    streamed_calls,
+)
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.wire.slices import drained
@@ -69,12 +74,12 @@ def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence
 )
 def test_the_calls_of_a_stream_are_read(chunks: list[Any], wanted: list[tuple[str, str]]) -> None:
     for body in (sse(chunks), escaped(chunks)):
-        assert drained(recorded_calls(body)) == wanted
+        assert drained(streamed_calls(body)) == wanted
 
 
 def test_what_would_take_too_long_is_not_known() -> None:
     mixed = [head(at % 2, arguments=" ") for at in range(MAX_READ + 1)]
-    assert drained(recorded_calls(sse([head(0), head(1), *mixed]))) == []
+    assert drained(streamed_calls(sse([head(0), head(1), *mixed]))) == []
 
 
 LEAK = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}<|tool_call_end|>"

@@ -15,6 +15,7 @@ from mitmproxy import contentviews, http
 from mitmproxy.test import taddons, tflow
 
 from dragoman.inspect.exchange import Exchange
+from dragoman.inspect.stats import Stats
 from dragoman.proxy.observe import views
 from dragoman.proxy.observe.recorder import KEY
 from tests.inspect.exchanges import of_fixture
@@ -28,7 +29,7 @@ def installed() -> Iterator[None]:
     """The views, in a mitmproxy with the options that showing things needs."""
     with taddons.context() as context:
         context.options.add_option("protobuf_definitions", str | None, None, "")
-        views.install()
+        views.install(Stats())
         yield
 
 
@@ -132,7 +133,7 @@ def test_each_view_can_be_chosen_for_either_message(name: str) -> None:
 
 
 def test_views_of_an_earlier_load_are_replaced() -> None:
-    views.install()
+    views.install(Stats())
     if NEW:
         names = [view.name for view in contentviews.registry.values()]
     else:
@@ -147,8 +148,8 @@ def test_a_fault_in_a_page_is_logged_and_said(
     def broken(_: Exchange) -> Any:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(views, "LOOKS", (views._Look("LLM stream", broken, "response"),))
-    views.install()
+    monkeypatch.setattr(views, "VIEWS", (views._View("LLM stream", broken, "response"),))
+    views.install(Stats())
     made = flow()
     with caplog.at_level(logging.ERROR):
         assert "cannot be shown" in shown(made.response, made)[0]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.request.turn_items import SUMMARY_PROMPT
+from dragoman.bridge.request.convert import SUMMARY_PROMPT
 from fixtures.server import Reply
 from fixtures.wire import Request
 from tests.live.responses import to_last_message

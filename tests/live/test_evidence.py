@@ -15,7 +15,7 @@ from mitmproxy.flow import Flow
 from mitmproxy.io import FlowReader
 
 from dragoman.inspect.exchange import Exchange
-from dragoman.inspect.parse.gap import gap
+from dragoman.inspect.parse.frames import gap
 from dragoman.inspect.replay import compare
 from dragoman.proxy.observe.recorder import exchange_of
 from fixtures.server import FOLDER, Reply, Upstream

@@ -322,7 +322,7 @@ def _run(
         if beat:
             out.append(stream.heartbeat())
         out += stream(piece) if piece else []
-    out += [stream.last_word("gone")] if breaks else stream(b"")
+    out += [stream.break_off("gone")] if breaks else stream(b"")
     out.append(stream.heartbeat())
     assert out[-1] == b""
     return b"".join(out)

@@ -85,7 +85,9 @@ def test_a_stream_that_breaks_off_breaks_off_after_what_was_held(chat: Chat) -> 
         assert b"response.failed" not in reply.body
 
 
-@pytest.mark.parametrize("where", ["host_items:HostItems.read 9", "item_repair:ItemRepair.write 3"])
+@pytest.mark.parametrize(
+    "where", ["host_items:HostItems.read 9", "changed_response:ChangedResponse.write 3"]
+)
 def test_after_a_fault_the_stream_passes_or_if_it_has_changed_fails(chat: Chat, where: str) -> None:
     asked = request(FOLDER / LEAKING)
     chat.ask(LEAKING, ";cut=event", path=PATH, request=asked)  # so that the host is known
@@ -95,7 +97,7 @@ def test_after_a_fault_the_stream_passes_or_if_it_has_changed_fails(chat: Chat, 
     reply = chat.ask(LEAKING, ";cut=event", path=PATH, request=asked, headers=headers)
     chat.proxy.wait_for_log("fault fired")
     assert reply.complete
-    if where.startswith("item_repair"):
+    if where.startswith("changed_response"):
         assert check_native(reply.body)[-1]["type"] == "response.failed"
     else:
         assert reply.body == fixture_bytes(LEAKING)

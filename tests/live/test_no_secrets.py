@@ -136,7 +136,7 @@ STAGES = [
     "dragoman.repair.scanner:Scanner.feed 2",
     "dragoman.repair.pending_frames:render 1",
     "dragoman.bridge.responses.event_writer:Writer.prose 1",
-    "dragoman.bridge.request.chat_messages:messages 1",
+    "dragoman.bridge.request.chat_messages:chat_messages 1",
     "dragoman.proxy.observe.recorder:FlowRecorder.end 1",
     "dragoman.inspect.summary:summarizing 1",
     "dragoman.wire.json_codec:loads 3",

@@ -43,13 +43,13 @@ def bridge_stream(*, waits: bool) -> BridgeStream:
 def parts_of(stream: BridgeStream) -> list[bytes]:
     """What is sent after a piece, one by one, as `http_stream` does it."""
     parts = []
-    while stream.unread or stream.unkept:
-        if stream.unread:
-            assert sum(1 for _ in stream.reading()) < 2000
-            parts.append(stream.what_was_read())
+    while stream.has_slow_work or stream.holds_end:
+        if stream.has_slow_work:
+            assert sum(1 for _ in stream.slow_work()) < 2000
+            parts.append(stream.slow_output())
         else:
             assert stream.reply.writer.ended
-            parts.append(stream.end())
+            parts.append(stream.release_end())
     return parts
 
 
@@ -57,7 +57,7 @@ def sent(stream: BridgeStream, chunks: list[dict[str, object]], error: str) -> l
     parts = [stream.opening(), *parts_of(stream)]
     for value in chunks:
         parts += [*stream(b"data: " + dumps(value) + b"\n\n"), *parts_of(stream)]
-    parts += [stream.last_word(error)] if error else stream(b"data: [DONE]\n\n")
+    parts += [stream.break_off(error)] if error else stream(b"data: [DONE]\n\n")
     return [*parts, *parts_of(stream)]
 
 
@@ -74,6 +74,6 @@ def test_the_end_of_a_long_reply_is_written_and_sent_in_parts() -> None:
 def test_what_a_client_that_left_does_not_want_is_not_written() -> None:
     stream = bridge_stream(waits=True)
     stream.opening()
-    assert stream.unread
-    stream.leave()
+    assert stream.has_slow_work
+    stream.drop_slow_work()
     assert parts_of(stream) == []

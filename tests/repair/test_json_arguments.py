@@ -102,3 +102,15 @@ def test_more_of_a_string_is_taken_at_once_and_its_end_is_not() -> None:
     assert arguments.takes(" c") == " c"
     assert arguments.takes('", "d": [') == '", "d": ['
     assert arguments.takes("]}") is None, "it completes the JSON"
+
+
+def test_arguments_that_were_only_taken_are_no_empty_ones() -> None:
+    arguments = JsonArguments(MARKERS, {"<stray>": "stray"})
+    arguments.push("<stray>")
+    while arguments.step():
+        pass
+    arguments.take()
+    assert arguments.takes("{") == "{"
+    arguments.push("<end>")
+    arguments.step()
+    assert arguments.take() == [CallEnd(valid=False, cut=False)]

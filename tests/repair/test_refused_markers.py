@@ -124,7 +124,7 @@ def test_what_is_known_of_openers_loses_no_call_and_no_word(
         texts.append(rest[:size])
         rest = rest[size:]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dragoman.repair.call_reader.MAX_IN_VAIN", sys.maxsize)
+        patch.setattr("dragoman.repair.scan_state.MAX_IN_VAIN", sys.maxsize)
         # What passes unread, opener or not, is kept up to here: quotes may be in it.
         patch.setattr("dragoman.repair.passed_frames.MAX_KEPT", sys.maxsize)
         known = _read(texts)

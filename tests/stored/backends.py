@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.proxy.stored.open_store import open_store
-from dragoman.stored.store import Store
+from dragoman.stored.store import Limits, Store
 
 MB = 1024 * 1024
 OWNER = "a" * 64
@@ -36,7 +36,7 @@ class Backend:
         self._opened: list[Store] = []
 
     def open(self, *, days: float = 30, max_bytes: int = 64 * MB) -> Store:
-        store = open_store(self.value, confdir=self.confdir, days=days, max_bytes=max_bytes)
+        store = open_store(self.value, confdir=self.confdir, limits=Limits(days, max_bytes))
         self._opened.append(store)
         return store
 
@@ -90,7 +90,7 @@ class RedisBackend(Backend):
 
 def file_store(path: Path | str, **bounds: float) -> Store:
     days, size = bounds.get("days", 30), int(bounds.get("max_bytes", 64 * MB))
-    return open_store(str(path), confdir=Path("/nonexistent"), days=days, max_bytes=size)
+    return open_store(str(path), confdir=Path("/nonexistent"), limits=Limits(days, size))
 
 
 def assert_whole(path: Path) -> None:

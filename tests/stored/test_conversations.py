@@ -50,4 +50,4 @@ def test_what_was_used_the_longest_ago_makes_room() -> None:
 def test_what_is_ready_is_nothing_that_the_collector_looks_at() -> None:
     conversation = drained(SAID.continued([ITEM]))
     assert not any(map(gc.is_tracked, conversation.texts))
-    assert drained(conversation.listing()) == [ITEM] * 31
+    assert drained(conversation.items()) == [ITEM] * 31

@@ -12,7 +12,7 @@ import pytest
 from mitmproxy.exceptions import OptionsError
 
 from dragoman.proxy.stored.open_store import open_store
-from dragoman.stored.store import Store, StoreError
+from dragoman.stored.store import Limits, Store, StoreError
 from tests.stored.backends import Backend
 from tests.stored.redis_server import RedisServer
 
@@ -22,7 +22,7 @@ PASSWORD = "hunter2-and-more"
 
 
 def redis_store(url: str, days: float = 30) -> Store:
-    return open_store(url, confdir=Path("/nonexistent"), days=days, max_bytes=1000)
+    return open_store(url, confdir=Path("/nonexistent"), limits=Limits(days, 1000))
 
 
 def test_a_redis_that_restarts_between_two_calls_is_not_noticed(own_redis: RedisServer) -> None:

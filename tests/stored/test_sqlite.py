@@ -19,7 +19,7 @@ from mitmproxy.exceptions import OptionsError
 from dragoman.proxy.stored import sqlite
 from dragoman.proxy.stored.memory import Memory
 from dragoman.proxy.stored.open_store import FILE, open_store
-from dragoman.stored.store import StoreError
+from dragoman.stored.store import Limits, StoreError
 from tests.live.mitmdump import ROOT
 from tests.stored.backends import MB, NOW, OWNER, SqliteBackend, assert_whole, file_store
 
@@ -233,9 +233,9 @@ def test_a_full_disk_is_an_error_and_harms_nothing(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "sys.path.insert(0, 'addon')\n"
         "from dragoman.proxy.stored.open_store import open_store\n"
-        "from dragoman.stored.store import StoreError\n"
+        "from dragoman.stored.store import Limits, StoreError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))\n"
-        "store = open_store('', confdir=Path(sys.argv[1]), days=30, max_bytes=1 << 30)\n"
+        "store = open_store('', confdir=Path(sys.argv[1]), limits=Limits(30, 1 << 30))\n"
         "kept = 0\n"
         "for number in range(200):\n"
         "    try:\n"
@@ -258,7 +258,7 @@ def test_without_sqlite3_it_is_memory_with_one_warning(
     monkeypatch.setitem(sys.modules, "sqlite3", None)
     monkeypatch.delitem(sys.modules, "dragoman.proxy.stored.sqlite")
     with caplog.at_level(logging.DEBUG):
-        store = open_store("", confdir=tmp_path, days=30, max_bytes=MB)
+        store = open_store("", confdir=tmp_path, limits=Limits(30, MB))
         assert isinstance(store, Memory)
         store.put(OWNER, "resp_1", b"blob", NOW)
         assert store.get(OWNER, ["resp_1"], NOW) == [b"blob"]

@@ -24,6 +24,7 @@ from dragoman.stored.continuation import (
 )
 from dragoman.stored.endpoint_bodies import events_after, input_items
 from dragoman.stored.save_context import SaveContext, asker, owner
+from dragoman.stored.store import Limits
 from dragoman.stored.stored_response import StoredResponse, Unreadable, parts_of
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.slices import drained
@@ -40,9 +41,9 @@ KEPT = st.builds(
     StoredResponse,
     response=OBJECTS,
     request=st.binary(max_size=40),
-    trail=st.lists(IDS, max_size=4).map(lambda ids: " ".join(ids).encode()),
+    ancestor_ids=st.lists(IDS, max_size=4).map(lambda ids: " ".join(ids).encode()),
     references=st.dictionaries(st.text(max_size=4), OBJECTS, max_size=2),
-    said=st.none() | st.lists(OBJECTS, max_size=2),
+    full_output=st.none() | st.lists(OBJECTS, max_size=2),
     delta_cuts=st.text(max_size=40).map(str.encode),
 )
 NOW = 1_700_000_000.0
@@ -112,8 +113,8 @@ def test_what_is_packed_is_read_again(
     assert list(whole.response) == list(snapshot)
     assert replace(whole, inherited=inherited) == kept
     bare = drained(StoredResponse.decoding(blob))
-    assert drained(bare.listing()) == drained(kept.listing())
-    assert (bare.before, bare.response["id"]) == (kept.before, "resp_1")
+    assert drained(bare.turn_items()) == drained(kept.turn_items())
+    assert (bare.ancestors, bare.response["id"]) == (kept.ancestors, "resp_1")
     assert set(whole.inherited) == {*inherited, *parts}
 
 
@@ -184,7 +185,7 @@ def made(number: int, *, before: tuple[str, ...] = (), **request: Any) -> Stored
     return StoredResponse(
         response={"id": f"resp_{own}", "output": output},
         request=dumps({"input": f"ask {number}"} | request),
-        trail=" ".join(before).encode(),
+        ancestor_ids=" ".join(before).encode(),
     )
 
 
@@ -192,11 +193,11 @@ def test_a_chain_is_a_conversation() -> None:
     first = made(1)
     second = made(2, before=(first.response["id"],))
     earlier = drained(continuing([], [first, second], {}))
-    assert earlier.before == (first.response["id"], second.response["id"])
+    assert earlier.ancestors == (first.response["id"], second.response["id"])
     assert [item.get("content") for item in earlier.items] == [
         *("ask 1", [], "ask 2", []),
     ]
-    assert earlier.items == [*drained(first.listing()), *drained(second.listing())]
+    assert earlier.items == [*drained(first.turn_items()), *drained(second.turn_items())]
 
 
 @given(text=st.text(max_size=60) | IDS.map(lambda name: f"msg_{name[5:]}_0"))
@@ -249,7 +250,7 @@ def test_what_a_response_goes_on_from_lives_as_long_as_it(
     """Its previous responses, and those whose items it refers to."""
     monkeypatch.setattr(archives, "time", type("Clock", (), {"time": lambda: backend.now}))
     opened = AsyncStore()
-    opened.choose(backend.value, confdir=backend.confdir, days=1, max_bytes=10**7, running=True)
+    opened.choose(backend.value, confdir=backend.confdir, limits=Limits(1, 10**7), running=True)
     first, referred, alone = made(1), made(2), made(3)
 
     async def live() -> list[bool]:
@@ -262,7 +263,7 @@ def test_what_a_response_goes_on_from_lives_as_long_as_it(
             await opened.keep(
                 b"me",
                 StoredResponse(
-                    last.response, last.request, last.trail, {reference["id"]: reference}
+                    last.response, last.request, last.ancestor_ids, {reference["id"]: reference}
                 ),
             )
         ids = [kept.response["id"] for kept in (first, referred, alone)]
@@ -296,7 +297,7 @@ def test_what_was_cut_is_no_history(status: str, said: Any) -> None:
     whole = [each for each in CUT[:4] if status != "failed" or each["type"] != "message"]
     output = CUT if said is None else []
     response = {"id": "resp_1", "status": status, "output": output}
-    kept = replace(made(1), response=response, said=said)
-    assert drained(kept.listing())[1:] == whole
+    kept = replace(made(1), response=response, full_output=said)
+    assert drained(kept.turn_items())[1:] == whole
     assert [call["call_id"] for call in drained(open_calls(kept)).values()] == ["c2", "c3"]
     assert drained(resuming(kept, []))["input"][1:] == whole

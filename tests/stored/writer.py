@@ -18,10 +18,11 @@ def main() -> None:
     confdir, name, count, size = sys.argv[1:]
     sys.path.insert(0, str(ROOT / "addon"))
     from dragoman.proxy.stored.open_store import open_store  # noqa: PLC0415 - the path is set just now
+    from dragoman.stored.store import Limits  # noqa: PLC0415
 
     print("ready", flush=True)
     sys.stdin.readline()
-    store = open_store("", confdir=Path(confdir), days=30, max_bytes=1 << 30)
+    store = open_store("", confdir=Path(confdir), limits=Limits(30, 1 << 30))
     print(store.secret().hex(), flush=True)
     previous: list[str] = []
     for number in range(int(count)):

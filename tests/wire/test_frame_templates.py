@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,6 +24,8 @@ from dragoman.wire.frame_templates import (
     MAX_KNOWN,
     MAX_MISSES,
     VARIED,
+    FrameTemplate,
+    LooseTemplate,
     TemplateCache,
     learn,
     of_our_own,
@@ -254,12 +257,24 @@ def test_the_short_way_is_the_usual_one() -> None:
         for number in range(100)
     ]
     for deltas in ([{"content": text} for text in leaked], native):
-        fitted = []
-        real = TemplateCache.match
-        counting = lambda self, frame: fitted.append(real(self, frame)) or fitted[-1]  # noqa: E731, B023
-        with mock.patch.object(TemplateCache, "match", counting):
+        with counting_matches() as fitted:
             through(sse(list(map(chunk, deltas))), bridge=True)
         assert sum(text is not None for text in fitted) > 90
+
+
+@contextmanager
+def counting_matches() -> Iterator[list[str | None]]:
+    """What templates found in frames."""
+    found: list[str | None] = []
+    with ExitStack() as patches:
+        for kind in (FrameTemplate, LooseTemplate):
+
+            def text_in(template: Any, raw: bytes, real: Any = kind.text_in) -> str | None:
+                found.append(real(template, raw))
+                return found[-1]
+
+            patches.enter_context(mock.patch.object(kind, "text_in", text_in))
+        yield found
 
 
 def _with(number: int, delta: dict[str, Any], ignored: str) -> dict[str, Any]:
@@ -283,10 +298,7 @@ def test_what_says_nothing_may_differ_in_every_chunk(bridge: bool, varied: str) 
     said += [("content", leaked), ("reasoning", leaked)] if varied != "usage" else []
     for field, pieces in said:
         stream = sse([_with(number, {field: text}, varied) for number, text in enumerate(pieces)])
-        fitted = []
-        real = TemplateCache.match
-        counting = lambda self, frame: fitted.append(real(self, frame)) or fitted[-1]  # noqa: E731, B023
-        with mock.patch.object(TemplateCache, "match", counting):
+        with counting_matches() as fitted:
             short = through(stream, bridge=bridge)
         assert sum(text is not None for text in fitted) > 90
         assert short == the_long_way(stream, bridge=bridge)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.request.hosted_items import HOSTED
+from dragoman.bridge.request.input_items import HOSTED
 from dragoman.stored.endpoint_bodies import input_items
 from dragoman.stored.stored_response import StoredResponse
 from dragoman.wire.json_codec import dumps

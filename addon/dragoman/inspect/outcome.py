@@ -1,7 +1,7 @@
-"""How a turn ended, in words for the comment, the log line, the views, the statistics and the
-metrics.
+"""How a turn ended: the words with which the comment and the log line begin, and by which the
+statistics and the metrics count.
 
-They begin with it: mitmweb's list has room for some seventeen characters.
+mitmweb's list has room for some seventeen characters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from ..notes import Evidence
 from ..wire.chat_end import FINISHES
 
-if TYPE_CHECKING:  # what it reads of a reply needs an `Exchange`, which has an outcome
+if TYPE_CHECKING:  # `summary` imports what needs an `Exchange`, which has an outcome
     from .summary import ReplySummary
 
 Ending = Literal["answered", "cut", "empty", "failed", "unread", "running"]
@@ -29,7 +29,7 @@ SIGNS: dict[Ending, str] = {
 }
 MAX_NAMES = 5
 REFUSED = "refused:"
-"""What is noted of a request that Dragoman answers itself, with an error."""
+"""The note on a request that Dragoman answers itself, with an error."""
 UNNAMED = "error"
 """The code of an error that has none."""
 _CUTS = {
@@ -58,25 +58,25 @@ _UNREAD = Outcome("unread", "no reply of an LLM")
 
 
 def outcome_of(
-    seen: ReplySummary, evidence: Evidence, *, status: int = 200, broken: str = ""
+    reply: ReplySummary, evidence: Evidence, *, status: int = 200, broken: str = ""
 ) -> Outcome:
     """The outcome of a flow that has ended. `status` is the client's, 0 without a reply; `broken`
     says in a few words that a connection broke off."""
-    if failed := _failure(seen, evidence, status, broken):
+    if failed := _failure(reply, evidence, status, broken):
         return Outcome("failed", failed)
-    if cut := next(filter(None, map(_cut, seen.finishes)), ""):
+    if cut := next(filter(None, map(_cut, reply.finishes)), ""):
         return Outcome("cut", cut)
-    if calls := calls_of(seen, evidence):
+    if calls := calls_of(reply, evidence):
         return Outcome("answered", listed(calls))
-    if seen.answered:
+    if reply.answered:
         return Outcome("answered", "text")
-    return Outcome("empty", "no answer, no call") if seen.parsed else _UNREAD
+    return Outcome("empty", "no answer, no call") if reply.parsed else _UNREAD
 
 
-def calls_of(seen: ReplySummary, evidence: Evidence) -> Counter[str]:
+def calls_of(reply: ReplySummary, evidence: Evidence) -> Counter[str]:
     """The calls that the client received, by name; at least the repaired ones, where the reply was
     not kept whole."""
-    return max(Counter(seen.calls), evidence.calls, key=Counter.total)
+    return max(Counter(reply.calls), evidence.calls, key=Counter.total)
 
 
 def listed(calls: Counter[str]) -> str:
@@ -86,22 +86,22 @@ def listed(calls: Counter[str]) -> str:
     return f"{calls.total()} call{'' if calls.total() == 1 else 's'} {', '.join(names + more)}"
 
 
-def _failure(seen: ReplySummary, evidence: Evidence, status: int, broken: str) -> str:
+def _failure(reply: ReplySummary, evidence: Evidence, status: int, broken: str) -> str:
     refused = [detail for what, detail in evidence.notes if what == REFUSED]
     if refused:
         return f"refused by Dragoman: {refused[0]}"
-    if seen.failed and not (seen.failed == UNNAMED and status >= 400):
-        return seen.failed
+    if reply.failed and not (reply.failed == UNNAMED and status >= 400):
+        return reply.failed
     if broken:
         return broken
-    if "cancelled" in seen.finishes:
+    if "cancelled" in reply.finishes:
         return "cancelled"
-    if seen.early:
+    if reply.early:
         return "ended early"
     if status >= 400:
-        return seen.refused or f"HTTP {status}"
-    failed = (finish for finish in seen.finishes if FINISHES.get(finish, finish) == "failed")
-    return seen.refused or next(failed, "")
+        return reply.refused or f"HTTP {status}"
+    failed = (finish for finish in reply.finishes if FINISHES.get(finish, finish) == "failed")
+    return reply.refused or next(failed, "")
 
 
 def _cut(finish: str) -> str:

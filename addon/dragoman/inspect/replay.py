@@ -1,15 +1,16 @@
 """Runs a recorded flow again, offline, through the code as it is now, and compares the result with
 what the client got.
 
-Times and ids made of them or at random are made equal first; so any difference left is a change
-of Dragoman.
+Times, and ids made of them or at random, are made equal first; so any remaining difference is a
+change of Dragoman.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
@@ -37,7 +38,7 @@ from ..wire.errors import Refused
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.responses import ID_PREFIXES
 from ..wire.slices import drained
-from ..wire.sse import HEARTBEAT, FrameSplitter, is_event_stream, joined
+from ..wire.sse import HEARTBEAT, FrameSplitter, is_event_stream, joined, split
 from ..wire.usage import estimating
 from .exchange import Exchange
 from .fixture import IncompleteError, require_whole
@@ -50,7 +51,7 @@ _BEFORE = 40
 """Characters shown before the first difference."""
 
 # Made of the time or at random, where our own code makes it.
-_PASSING = tuple(
+_VOLATILE = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (rb"\bcall_(\d+)_\d{9,11}\b", rb"call_\1_<time>"),
@@ -80,22 +81,22 @@ def replay(exchange: Exchange) -> Replay:
     reply = exchange.upstream_reply
     if exchange.job == "bridge":
         return _bridged(exchange)
-    # What was remembered when a request was cured is not at hand.
+    # What was remembered when a request was cured is not known here.
     request = exchange.upstream_request
     if exchange.job == "watch" or exchange.status != 200:
         return Replay((reply,), request)
-    asked = _value(request)
-    tools = drained(reading_tools(asked, native=is_responses_request(asked)))
+    sent = _value(request)
+    tools = drained(reading_tools(sent, native=is_responses_request(sent)))
     names = None
-    if (client := _value(exchange.client_request)) != asked and isinstance(client, dict):
+    if (client := _value(exchange.client_request)) != sent and isinstance(client, dict):
         names = drained(curing(client, family_of(str(client.get("model"))))).tool_names
-        tools = names.known(tools)
+        tools = names.with_aliases(tools)
     if is_event_stream(reply):
         replies = _repaired(exchange, tools)
     else:
         replies = (drained(repairing_whole(reply, tools, _policy(exchange), Evidence(), NOW)),)
     if names is not None:
-        replies = tuple(map(names.given_in, replies))
+        replies = tuple(map(names.restored, replies))
     return Replay(replies, request)
 
 
@@ -139,10 +140,9 @@ def _repairing(exchange: Exchange, tools: Tools, *, has_end: bool) -> RepairPipe
 def _bridged(exchange: Exchange) -> Replay:
     if exchange.client_path.partition("?")[0].endswith("/submit_tool_outputs"):
         raise IncompleteError("what it resumed is in the store alone")
-    unsupported = exchange.options.get("dragoman_unsupported_tools")
-    evidence = Evidence()
-    asked, sent = _value(exchange.client_request), _value(exchange.upstream_request)
-    own = without_stored(asked)
+    evidence, unsupported = Evidence(), exchange.options.get("dragoman_unsupported_tools")
+    request, sent = _value(exchange.client_request), _value(exchange.upstream_request)
+    own = without_stored(request)
     try:
         work = converting(
             own,
@@ -153,59 +153,46 @@ def _bridged(exchange: Exchange) -> Replay:
         conversion = drained(work)
     except Refused as refused:
         return Replay((refused.body,), b"")
-    stored = own != asked or conversion.turn.request.get("previous_response_id")
+    stored = own != request or conversion.turn.request.get("previous_response_id")
     if stored and isinstance(sent, dict):
         turn = replace(conversion.turn, estimate=drained(estimating(sent)))
         conversion = Conversion(sent, turn)
-    replies = _Bridge(exchange, conversion, evidence).replies()
+    replies = _bridged_replies(exchange, conversion, evidence)
     return Replay(replies, None if stored else dumps(conversion.chat))
 
 
-class _Bridge:
-    def __init__(self, exchange: Exchange, conversion: Conversion, evidence: Evidence) -> None:
-        self._exchange = exchange
-        self._turn = conversion.turn
-        self._evidence = evidence
-        self._tools = DeclaredTools.of_request(conversion.declaring)
-        self._repairs = exchange.options.get("dragoman_repair") != "off"
-
-    def replies(self) -> tuple[bytes, ...]:
-        exchange = self._exchange
-        body, status = exchange.upstream_reply, exchange.upstream_status
-        if status < 300 and self._turn.stream and is_event_stream(body):
-            return self._stream()
+def _bridged_replies(
+    exchange: Exchange, conversion: Conversion, evidence: Evidence
+) -> tuple[bytes, ...]:
+    turn, options = conversion.turn, exchange.options
+    reply = ReplyConverter(
+        turn,
+        DIALECTS.get(options.get("dragoman_dialect", ""), OPENAI),
+        evidence,
+        response_id=f"resp_{0:032x}",
+        created_at=NOW,
+        clock=lambda: NOW,
+    )
+    repair = None
+    if options.get("dragoman_repair") != "off":
+        tools = DeclaredTools.of_request(conversion.declaring)
+        repair = ChatStreamRepair(tools, _policy(exchange), evidence, NOW)
+    body, status = exchange.upstream_reply, exchange.upstream_status
+    if status >= 300 or not turn.stream or not is_event_stream(body):
         work = answering(
-            self._reply(),
+            reply,
             body,
             status=status,
-            stream=self._turn.stream,
+            stream=turn.stream,
             retry_after=exchange.retry_after,
-            repair=self._repair(),
+            repair=repair,
         )
         return (drained(work).body,)
-
-    def _stream(self) -> tuple[bytes, ...]:
-        reply = self._reply()
-        pipeline = BridgePipeline(reply, self._repair())
-        begun = joined(reply.open() + pipeline.feed(self._exchange.upstream_reply))
-        if self._exchange.error:
-            return begun + joined(pipeline.give_up(self._exchange.error)), begun
-        return (begun + joined(pipeline.close()),)
-
-    def _reply(self) -> ReplyConverter:
-        return ReplyConverter(
-            self._turn,
-            DIALECTS.get(self._exchange.options.get("dragoman_dialect", ""), OPENAI),
-            self._evidence,
-            response_id=f"resp_{0:032x}",
-            created_at=NOW,
-            clock=lambda: NOW,
-        )
-
-    def _repair(self) -> ChatStreamRepair | None:
-        if not self._repairs:
-            return None
-        return ChatStreamRepair(self._tools, _policy(self._exchange), self._evidence, NOW)
+    pipeline = BridgePipeline(reply, repair)
+    begun = joined(reply.open() + pipeline.feed(body))
+    if exchange.error:
+        return begun + joined(pipeline.give_up(exchange.error)), begun
+    return (begun + joined(pipeline.close()),)
 
 
 # The comparison
@@ -222,12 +209,12 @@ def compare(exchange: Exchange) -> list[str]:
     return lines
 
 
-def _difference(what: str, was: bytes, now: tuple[bytes, ...]) -> list[str]:
-    """``reply: unchanged``, or how the first of `now` differs from what `was`."""
-    old = normal(was)
-    if any(normal(reply) == old for reply in now):
-        return [f"{what}: unchanged ({len(was)} bytes)"]
-    before, after = _lines(old), _lines(normal(now[0]))
+def _difference(what: str, recorded: bytes, replayed: tuple[bytes, ...]) -> list[str]:
+    """``reply: unchanged``, or how the first of `replayed` differs from what was `recorded`."""
+    old = normal(recorded)
+    if any(normal(body) == old for body in replayed):
+        return [f"{what}: unchanged ({len(recorded)} bytes)"]
+    before, after = _lines(old), _lines(normal(replayed[0]))
     shown = list(_diff(before, after))
     cut = [f"… {len(shown) - MAX_LINES} more lines"] if len(shown) > MAX_LINES else []
     head = f"{what}: CHANGED (- when it ran, {len(before)} lines; + now, {len(after)} lines)"
@@ -239,7 +226,7 @@ def normal(body: bytes) -> bytes:
     if is_event_stream(body):
         frames = FrameSplitter(max_frame=len(body) + 1).feed(body + b"\n\n")
         body = joined(f for f in frames if f != HEARTBEAT and not _HEARTBEAT.match(f.raw))
-    for pattern, replacement in _PASSING:
+    for pattern, replacement in _VOLATILE:
         body = pattern.sub(replacement, body)
     return body
 
@@ -247,8 +234,7 @@ def normal(body: bytes) -> bytes:
 def _lines(body: bytes) -> list[str]:
     """One line for each frame of a stream, or of indented JSON."""
     if is_event_stream(body):
-        splitter = FrameSplitter(max_frame=len(body) + 1)
-        frames = splitter.feed(body) + splitter.close()
+        frames = split(body, max_frame=len(body) + 1)
         return [" ".join(_text(frame.raw).split("\n")).strip() for frame in frames]
     try:
         value = loads(body)
@@ -263,17 +249,10 @@ def _text(raw: bytes) -> str:
 
 def _diff(before: list[str], after: list[str]) -> Iterator[str]:
     """The lines that differ, cut to the difference; `@@` gives their place."""
-    start = 0
-    for old, new in zip(before, after, strict=False):
-        if old != new:
-            break
-        start += 1
-    end = 0
-    for old, new in zip(reversed(before[start:]), reversed(after[start:]), strict=False):
-        if old != new:
-            break
-        end += 1
-    olds, news = before[start : len(before) - end], after[start : len(after) - end]
+    start = _common(before, after)
+    olds, news = before[start:], after[start:]
+    end = _common(olds[::-1], news[::-1])
+    olds, news = olds[: len(olds) - end], news[: len(news) - end]
     first_olds, first_news = olds[:MAX_COMPARED], news[:MAX_COMPARED]
     matcher = SequenceMatcher(None, first_olds, first_news, autojunk=False)
     for tag, i, j, k, m in matcher.get_opcodes():
@@ -286,25 +265,17 @@ def _diff(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def _replaced(olds: list[str], news: list[str]) -> Iterator[str]:
-    paired = len(olds) == len(news)
-    at = [_first_difference(*pair) if paired else 0 for pair in zip(olds, news, strict=False)]
+    at = [0] * max(len(olds), len(news))
+    if len(olds) == len(news):
+        at = list(map(_common, olds, news))
     for sign, lines in (("-", olds), ("+", news)):
-        for number, line in enumerate(lines):
-            yield f"{sign} {_shown(line, at[number] if number < len(at) else 0)}"
+        for line, first in zip(lines, at, strict=False):
+            # A line around the first difference, without what a terminal would obey.
+            begin = max(0, first - _BEFORE) if len(line) > MAX_LINE else 0
+            yield f"{sign} {'…' if begin else ''}{printable(line[begin:], MAX_LINE)}"
 
 
-def _first_difference(old: str, new: str) -> int:
-    low, high = 0, min(len(old), len(new))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if old[:middle] == new[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _shown(line: str, at: int) -> str:
-    """A line around `at`, without what a terminal would obey."""
-    start = max(0, at - _BEFORE) if len(line) > MAX_LINE else 0
-    return ("…" if start else "") + printable(line[start:], MAX_LINE)
+def _common(old: Sequence[str], new: Sequence[str]) -> int:
+    """The length of the beginning that both have."""
+    sizes = range(min(len(old), len(new)))
+    return bisect_left(sizes, True, key=lambda size: old[: size + 1] != new[: size + 1])

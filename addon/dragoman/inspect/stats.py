@@ -34,13 +34,21 @@ BOUNDS = (
 """The upper limits of a histogram's buckets, in seconds; one more has none."""
 
 Result = Literal["clean", "repaired"] | Ending
-TOUCHED = frozenset({"dropped", "took out", "joined", "added finish_reason"})
+_OUTCOMES: dict[Result, str] = {
+    "repaired": "repaired",
+    "clean": "clean",
+    "cut": "cut off",
+    "empty": "no answer, no call",
+    "failed": "failed",
+}
+"""Those that the table lists, and their names there."""
+_CHANGES = frozenset({"dropped", "took out", "joined", "added finish_reason"})
 """What repair notes of a reply that it changed without making a call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """One flow that has ended."""
+class EndedFlow:
+    """What is counted of a flow."""
 
     job: Job
     host: str
@@ -48,9 +56,9 @@ class Summary:
     streamed: bool
     outcome: Outcome
     forms: Mapping[str, int]
-    """Repaired calls by the form of their header."""
+    """Repaired calls by their format and form."""
     notes: Mapping[str, int]
-    """By what was done."""
+    """Other notes by what was done."""
     input_tokens: int | None
     output_tokens: int | None
     first_token: float | None
@@ -63,15 +71,15 @@ class Summary:
 
     @property
     def result(self) -> Result:
-        """What the flow is counted as: only an answer or a call is clean, or repaired."""
+        """Only an answer or a call is clean, or repaired."""
         if self.outcome.ending == "answered":
-            touched = self.job == "repair" and not TOUCHED.isdisjoint(self.notes)
-            return "repaired" if self.forms or touched else "clean"
+            changed = self.job == "repair" and not _CHANGES.isdisjoint(self.notes)
+            return "repaired" if self.forms or changed else "clean"
         return self.outcome.ending
 
 
 def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
-    """The repaired calls by their format and form, and all other notes by what they say."""
+    """The `EndedFlow.forms` and `EndedFlow.notes` of a flow."""
     notes: Counter[str] = Counter()
     for (what, _), count in evidence.notes.items():
         if what != REPAIRED:
@@ -87,7 +95,7 @@ class Histogram:
     longest: float = 0.0
 
     def with_time(self, seconds: float | None) -> Histogram:
-        """One more time is counted, if it is known."""
+        """With one more time, if it is known."""
         if seconds is None or not math.isfinite(seconds):
             return self
         seconds = max(0.0, seconds)  # a clock may have been set back
@@ -126,22 +134,23 @@ class FlowKind:
 
 Time = Literal["first token", "longest silence", "duration"]
 TIMES: tuple[Time, ...] = get_args(Time)
-_NO_TIMES = Histogram()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFigures:
     counts: Mapping[str, int] = field(default_factory=Counter)
-    times: Mapping[Time, Histogram] = field(default_factory=lambda: dict.fromkeys(TIMES, _NO_TIMES))
+    times: Mapping[Time, Histogram] = field(
+        default_factory=lambda: dict.fromkeys(TIMES, Histogram())
+    )
     turns: TurnFigures = field(default_factory=TurnFigures)
 
-    def with_flow(self, flow: Summary) -> ModelFigures:
+    def with_flow(self, flow: EndedFlow) -> ModelFigures:
         tokens = {TOKENS_IN: flow.input_tokens, TOKENS_OUT: flow.output_tokens}
         counts = {"flows": 1} | {what: max(0, count or 0) for what, count in tokens.items()}
         seconds = zip(TIMES, (flow.first_token, flow.longest_silence, flow.duration), strict=True)
         return ModelFigures(
             {what: self.counts.get(what, 0) + count for what, count in counts.items()},
-            {what: self.times[what].with_time(taken) for what, taken in seconds},
+            {what: self.times[what].with_time(time) for what, time in seconds},
             self.turns + flow.turn,
         )
 
@@ -165,38 +174,32 @@ class Totals:
         """Of all models."""
         return sum((figures.times[what] for figures in self.models.values()), Histogram())
 
-    def flows_where(self, **wanted: object) -> int:
-        """Flows with these members of `FlowKind`."""
-        return sum(
-            count
-            for kind, count in self.flows.items()
-            if all(getattr(kind, name) == value for name, value in wanted.items())
-        )
-
     def rows(self) -> list[list[str]]:
         """A table for a person."""
-        total = sum(self.flows.values())
-        rows = [
-            ["flows", str(total)],
-            ["streams", str(self.flows_where(streamed=True))],
-            ["whole replies", str(self.flows_where(streamed=False))],
-            ["bridged", str(self.flows_where(job="bridge"))],
-            ["repaired", str(self.flows_where(outcome="repaired"))],
-            ["clean", str(self.flows_where(outcome="clean"))],
-            ["cut off", str(self.flows_where(outcome="cut"))],
-            ["no answer, no call", str(self.flows_where(outcome="empty"))],
-            ["failed", str(self.flows_where(outcome="failed"))],
-            ["no reply of an LLM", str(self.unread)],
-            *([what, str(self.count(what))] for what in (TOKENS_IN, TOKENS_OUT)),
-            ["calls repaired", str(sum(self.forms.values()))],
-        ]
+        streams: Counter[bool] = Counter()
+        jobs: Counter[str] = Counter()
+        outcomes: Counter[str] = Counter()
+        for kind, count in self.flows.items():
+            streams[kind.streamed] += count
+            jobs[kind.job] += count
+            outcomes[kind.outcome] += count
+        counts = {
+            "flows": streams.total(),
+            "streams": streams[True],
+            "whole replies": streams[False],
+            "bridged": jobs["bridge"],
+            **{name: outcomes[outcome] for outcome, name in _OUTCOMES.items()},
+            "no reply of an LLM": self.unread,
+            **{what: self.count(what) for what in (TOKENS_IN, TOKENS_OUT)},
+            "calls repaired": sum(self.forms.values()),
+        }
+        rows = [[name, str(count)] for name, count in counts.items()]
         rows += _listed("call read from", self.forms)
         rows += _listed("note", self.notes)
         rows += _listed("failure", self.failures)
         for what in TIMES:
             rows += _times(what, self.times(what))
-        for (host, model), figures in self.models.items():
-            rows += _of_model(f"{host} {model}".rstrip(), figures)
+        rows += [_model_row(*name, figures) for name, figures in self.models.items()]
         return rows
 
 
@@ -212,25 +215,20 @@ def _times(what: str, times: Histogram) -> list[list[str]]:
     return [[what, " · ".join(f"{name} {seconds:.2f} s" for name, seconds in parts)]]
 
 
-def _of_model(name: str, figures: ModelFigures) -> list[list[str]]:
-    """A row for a model: its counts, and the median time to its first token."""
+def _model_row(host: str, model: str, figures: ModelFigures) -> list[str]:
     parts = [f"{what} {count}" for what, count in figures.counts.items()]
     if (first := figures.times["first token"]).total:
         parts.append(f"first token p50 {first.quantile(0.5):.2f} s")
-    if figures.turns.turns:
-        parts += _in_words(figures.turns)
-    return [[name, " · ".join(parts)]]
-
-
-def _in_words(turns: TurnFigures) -> list[str]:
-    leaked = ", ".join(f"{count} {name}" for name, count in sorted(turns.leaked.items()))
-    return [
-        f"turns with tools {turns.turns}",
-        f"calls {turns.calls}",
-        f"leaked {sum(turns.leaked.values())}" + (f" ({leaked})" if leaked else ""),
-        f"refused arguments {turns.refused}",
-        f"no answer, no call {turns.silent}",
-    ]
+    if (turns := figures.turns).turns:
+        leaked = ", ".join(f"{count} {name}" for name, count in sorted(turns.leaked.items()))
+        parts += [
+            f"turns with tools {turns.turns}",
+            f"calls {turns.calls}",
+            f"leaked {sum(turns.leaked.values())}" + (f" ({leaked})" if leaked else ""),
+            f"refused arguments {turns.refused}",
+            f"no answer, no call {turns.silent}",
+        ]
+    return [f"{host} {model}".rstrip(), " · ".join(parts)]
 
 
 def aligned(rows: Iterable[list[str]]) -> str:
@@ -239,23 +237,16 @@ def aligned(rows: Iterable[list[str]]) -> str:
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
-@dataclass(slots=True)
-class _Names:
+class _Names(Counter[str]):
     """A counter of at most `MAX_NAMES` names."""
 
-    counts: Counter[str] = field(default_factory=Counter)
-
     def add(self, name: str, count: int = 1) -> str:
-        """Count under `name`, or under `OTHER`."""
+        """Count under `name`, or under `OTHER`; returns which."""
         name = printable(name)
-        if name not in self.counts and len(self.counts) >= MAX_NAMES:
+        if name not in self and len(self) >= MAX_NAMES:
             name = OTHER
-        self.counts[name] += count
+        self[name] += count
         return name
-
-    def add_all(self, counts: Mapping[str, int]) -> None:
-        for name, count in counts.items():
-            self.add(name, count)
 
 
 class Stats:
@@ -269,36 +260,31 @@ class Stats:
         self._figures: dict[tuple[str, str], ModelFigures] = {}
         self._unread = 0
 
-    def add(self, flow: Summary) -> None:
+    def add(self, flow: EndedFlow) -> None:
         with self._lock:
             host, model = self._hosts.add(flow.host), self._models.add(flow.model)
-            self._add_kind(flow, host, model)
-            self._add_figures(flow, host, model)
-            self._forms.add_all(flow.forms)
-            self._notes.add_all(flow.notes)
+            kind = FlowKind(flow.job, host, model, flow.streamed, flow.result)
+            if kind not in self._flows and len(self._flows) >= MAX_FLOW_KINDS:
+                kind = replace(kind, host=OTHER, model=OTHER)
+            self._flows[kind] += 1
+            if (host, model) not in self._figures and len(self._figures) >= MAX_MODELS:
+                host = model = OTHER
+            figures = self._figures.get((host, model), ModelFigures())
+            self._figures[host, model] = figures.with_flow(flow)
+            for names, counts in ((self._forms, flow.forms), (self._notes, flow.notes)):
+                for name, count in counts.items():
+                    names.add(name, count)
             if flow.outcome.ending == "failed":
                 self._failures.add(flow.outcome.reason)
             self._unread += not flow.parsed
-
-    def _add_kind(self, flow: Summary, host: str, model: str) -> None:
-        kind = FlowKind(flow.job, host, model, flow.streamed, flow.result)
-        if kind not in self._flows and len(self._flows) >= MAX_FLOW_KINDS:
-            kind = replace(kind, host=OTHER, model=OTHER)
-        self._flows[kind] += 1
-
-    def _add_figures(self, flow: Summary, host: str, model: str) -> None:
-        if (host, model) not in self._figures and len(self._figures) >= MAX_MODELS:
-            host = model = OTHER
-        figures = self._figures.get((host, model), ModelFigures())
-        self._figures[host, model] = figures.with_flow(flow)
 
     def totals(self) -> Totals:
         with self._lock:
             return Totals(
                 dict(self._flows),
-                dict(self._forms.counts),
-                dict(self._notes.counts),
-                dict(self._failures.counts),
+                dict(self._forms),
+                dict(self._notes),
+                dict(self._failures),
                 dict(self._figures),
                 self._unread,
             )

@@ -1,17 +1,16 @@
-"""A reply at a glance: what its headline says, found without reading all of it.
+"""The summary of a reply, which its headline needs, made without reading all of it.
 
-A reply of ten thousand events must not cost ten thousand times reading JSON when it
-ends.  So only lines that can matter are read: the first until one carries a token, those
-that name a call, the first with an answer, and the last that hold usage and the finish
-reason.  What is looked for is found by searching bytes; text cannot be mistaken for it,
-because JSON escapes the quotes of text.  The readers of a whole reply (`parse.reply`) read these
-lines as if they were all.
+A reply of ten thousand events must not cost ten thousand times reading JSON when it ends.  So only
+lines that can matter are read: the first until one carries a token, those that name a call, the
+first with an answer, and the last that hold usage and the finish reason.  They are found by
+searching bytes; text cannot be mistaken for them, because JSON escapes the quotes of text.  The
+readers of a whole reply (`parse.reply`) read these lines as if they were all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -30,7 +29,7 @@ from .parse.values import ParsedChoice, ParsedReply, Prose
 MAX_FIRST_LINES = 64
 MAX_CALLS = 1000
 MAX_ANSWERS = 256
-"""Lines that are read for an answer that is not blank; further or too long ones count as such."""
+"""Texts that are read for one that is not blank; further or too long ones are taken for it."""
 MAX_LINE = 1024 * 1024
 _WINDOW, _OVERLAP = 1024 * 1024, 256
 """Bytes that are searched by one call, and what a match in them may be longer."""
@@ -42,7 +41,7 @@ _TERMINAL = re.compile(rb"event: ?response\.(completed|incomplete|failed|cancell
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
 _DATA = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[\r\n]))data:[^\r\n]*+")
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
-_AT_THE_HOST = frozenset(
+_RUN_BY_HOST = frozenset(
     {"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}
 )
 """Kinds of calls that no client executes: a turn does not end with them."""
@@ -81,17 +80,17 @@ def summarizing_both(
 ) -> Slices[ReplySummary]:
     """Summarizes the client's reply, with the figures and the error of the upstream's; each is a
     body and its tail."""
-    came = yield from summarizing(*upstream)
+    of_upstream = yield from summarizing(*upstream)
     if client == upstream:
-        return came
-    left = yield from summarizing(*client)
+        return of_upstream
+    of_client = yield from summarizing(*client)
     return replace(
-        came,
-        model=came.model or left.model,
-        calls=left.calls,
-        refused=left.failed,
-        finishes=left.finishes,
-        answered=left.answered,
+        of_upstream,
+        model=of_upstream.model or of_client.model,
+        calls=of_client.calls,
+        refused=of_client.failed,
+        finishes=of_client.finishes,
+        answered=of_client.answered,
     )
 
 
@@ -101,40 +100,41 @@ def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:
     if not is_event_stream(body):
         return (yield from _whole(body))
     reader = ObjectReader()
-    first: int | None = None
+    first_token: int | None = None
     parsed = False
     fed: set[int] = set()
     for start, end, value in _first_lines(body):
         fed.add(start)
-        parsed = parsed or _is_ours(value)
+        parsed = parsed or _is_llm(value)
         if reader.feed(value):
-            first = end
+            first_token = end
             break
     yield
-    names = yield from _matches(_NAME, body, MAX_CALLS)
-    for start, value in _naming(body, names, max(fed, default=-1)):
-        fed.add(start)
-        reader.feed(value)
+    last_fed = max(fed, default=-1)
+    for start, end in _lines_at(body, (yield from _matches(_NAME, body, MAX_CALLS))):
+        if start > last_fed and (call := _value(body[start:end])) is not None:
+            fed.add(start)
+            reader.feed(call)
         yield
     error: ErrorObject | None = None
-    counted = reader.usage
+    usage = reader.usage
     for number, (start, value) in enumerate(_last_lines(tail or body, len(body) if tail else 0)):
         if not number:
             where = (value, value.get("response"), *objects(value.get("choices")))
             error = next(filter(None, map(read_error, where)), None)
-        parsed = parsed or bool(error) or _is_ours(value)
+        parsed = parsed or bool(error) or _is_llm(value)
         if start not in fed:
             reader.feed(value)
-        if reader.usage is not counted and any(choice.finish for choice in reader.choices):
+        if reader.usage is not usage and any(choice.finish for choice in reader.choices):
             break
         yield
-    seen = _glance(reader.parsed(), error, parsed=parsed, first_token=first)
-    finishes = seen.finishes or _last_event(tail or body)
+    summary = _summary(reader.parsed(), error, parsed=parsed, first_token=first_token)
+    finishes = summary.finishes or _last_event(tail or body)
     early = parsed and not (finishes or is_done((tail or body)[-TAIL:]))
-    answered = seen.answered
+    answered = summary.answered
     for part in (body, tail):
         answered = answered or (yield from _holding_answer(part))
-    return replace(seen, finishes=finishes, early=early, answered=answered)
+    return replace(summary, finishes=finishes, early=early, answered=answered)
 
 
 def model_asked(request: bytes) -> str:
@@ -143,47 +143,39 @@ def model_asked(request: bytes) -> str:
     return printable(found[1].decode("utf-8", "replace")) if found else ""
 
 
-def _glance(
-    seen: ParsedReply,
-    error: ErrorObject | None,
-    *,
-    parsed: bool,
-    first_token: int | None,
+def _summary(
+    reply: ParsedReply, error: ErrorObject | None, *, parsed: bool, first_token: int | None
 ) -> ReplySummary:
-    calls = (call.name for call in seen.calls if call.kind not in _AT_THE_HOST)
-    usage = seen.usage
+    calls = (call.name for call in reply.calls if call.kind not in _RUN_BY_HOST)
+    usage = reply.usage
     return ReplySummary(
         parsed=parsed,
-        model=printable(seen.model),
+        model=printable(reply.model),
         calls=tuple(printable(name) for name in calls if name),
         input_tokens=usage.input if usage else None,
         output_tokens=usage.output if usage else None,
         first_token=first_token,
         failed=_code(error) if error else "",
-        finishes=tuple(choice.finish for choice in seen.choices if choice.finish),
-        answered=any(map(_answers, seen.choices)),
+        finishes=tuple(choice.finish for choice in reply.choices if choice.finish),
+        answered=any(map(_answers, reply.choices)),
     )
 
 
 def _answers(choice: ParsedChoice) -> bool:
-    said = (part for part in choice.parts if isinstance(part, Prose) and part.kind != "reasoning")
-    return any(prose.text.strip() for prose in said)
+    texts = (part for part in choice.parts if isinstance(part, Prose) and part.kind != "reasoning")
+    return any(part.text.strip() for part in texts)
 
 
 def _holding_answer(body: bytes) -> Slices[bool]:
-    end = -1
-    found = yield from _matches(_ANSWER, body, MAX_ANSWERS + 2)
-    for number, at in enumerate(found):
-        if at < end:
-            continue
-        start, end = _line_at(body, at)
-        value, line = _value(body[start:end]), ObjectReader()
-        if value is not None and line.feed(value) and any(map(_answers, line.choices)):
+    found = yield from _matches(_ANSWER, body, MAX_ANSWERS + 1)
+    for start, end in _lines_at(body, found[:MAX_ANSWERS]):
+        value, reader = _value(body[start:end]), ObjectReader()
+        if value is not None and reader.feed(value) and any(map(_answers, reader.choices)):
             return True
-        if number > MAX_ANSWERS or end - start > MAX_LINE:
+        if end - start > MAX_LINE:
             return True
         yield
-    return False
+    return len(found) > MAX_ANSWERS
 
 
 def _matches(pattern: re.Pattern[bytes], body: bytes, most: int) -> Slices[list[int]]:
@@ -212,12 +204,8 @@ def _whole(body: bytes) -> Slices[ReplySummary]:
         value = None
     reply = yield from parsing_whole(value)
     yield from emptied_completion(value)
-    return _glance(
-        reply,
-        reply.error,
-        parsed=bool(reply.shape),
-        first_token=len(body) if reply.ended else None,
-    )
+    first_token = len(body) if reply.ended else None
+    return _summary(reply, reply.error, parsed=bool(reply.shape), first_token=first_token)
 
 
 def _code(error: ErrorObject) -> str:
@@ -238,30 +226,27 @@ def _first_lines(body: bytes) -> Iterator[tuple[int, int, Json]]:
 def _last_lines(body: bytes, offset: int) -> Iterator[tuple[int, Json]]:
     """The JSON objects of the last lines with an end, latest first, and their offsets."""
     lines: dict[int, int] = {}
-    for what in _LAST:
-        end = len(body)
+    for name in _LAST:
+        position = len(body)
         for _ in range(3):
-            end = body.rfind(what, 0, end)
-            if end < 0:
+            position = body.rfind(name, 0, position)
+            if position < 0:
                 break
-            start, line_end = _line_at(body, end)
-            lines[start] = line_end
+            start, end = _line_at(body, position)
+            lines[start] = end
     for start in sorted(lines, reverse=True):
         value = _value(body[start : lines[start]])
         if value is not None:
             yield offset + start, value
 
 
-def _naming(body: bytes, names: list[int], fed: int) -> Iterator[tuple[int, Json]]:
-    """The JSON objects of lines that may name a call after `fed`, and their offsets."""
+def _lines_at(body: bytes, positions: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Begin and end of the lines around these positions, each line once."""
     end = -1
-    for at in names:
-        if at < end:
-            continue
-        start, end = _line_at(body, at)
-        value = _value(body[start:end]) if start > fed else None
-        if value is not None:
-            yield start, value
+    for position in positions:
+        if position >= end:
+            start, end = _line_at(body, position)
+            yield start, end
 
 
 def _line_at(body: bytes, position: int) -> tuple[int, int]:
@@ -288,7 +273,7 @@ def _value(line: bytes) -> Json | None:
     return value if isinstance(value, dict) else None
 
 
-def _is_ours(value: Json) -> bool:
+def _is_llm(value: Json) -> bool:
     return (
         isinstance(value.get("choices"), list)
         or value.get("object") == "response"

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..notes import Evidence
 from ..repair.declared_tools import DeclaredTools
-from ..wire.json_codec import NotJson
+from ..wire.chat_calls import CallAssembler, CallDelta, elements, read_delta
+from ..wire.chat_delta import choices
+from ..wire.frame_templates import TemplateCache
+from ..wire.json_codec import NotJson, loads, objects
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
-from ..wire.sse import is_event_stream
+from ..wire.sse import Frame, is_event_stream
 from .outcome import Outcome
 from .parse.reply import parsing_whole
-from .recorded_calls import recorded_calls
 from .summary import ReplySummary
 
 MAX_BODY = 1024 * 1024
 """Bytes of a reply whose calls are read once more at its end."""
+MAX_READ = 2000
+"""Events that are read one by one; in a longer stream no call is read."""
+_CALLS = re.compile(rb'"tool_calls"\s*:\s*\[')
+_OTHER_CHOICE = re.compile(
+    rb'"choices"\s*:\s*\[\s*\{\s*"index"\s*:\s*[1-9]|\}\s*,\s*"index"\s*:\s*[1-9]'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +41,7 @@ class TurnFigures:
     leaked: Mapping[str, int] = field(default_factory=Counter)
     """Calls that leaked, by their format."""
     refused: int = 0
-    """Calls whose arguments are no JSON, or refused by their tool's schema."""
+    """Calls whose arguments are not JSON, or refused by their tool's schema."""
     silent: int = 0
     """Turns that ended well without answer or call."""
 
@@ -46,44 +56,82 @@ class TurnFigures:
 
 
 def figures_of(
-    tools: DeclaredTools, evidence: Evidence, seen: ReplySummary, outcome: Outcome
+    tools: DeclaredTools, evidence: Evidence, reply: ReplySummary, outcome: Outcome
 ) -> TurnFigures:
-    """Of one turn; `seen` and `outcome` are of what the client received."""
-    if not tools or not seen.parsed:
+    """Of one turn; `reply` and `outcome` are of what the client received."""
+    if not tools or not reply.parsed:
         return TurnFigures()
-    refused = evidence.refused + seen.refused_calls
-    empty = int(outcome.ending == "empty")
-    return TurnFigures(1, len(seen.calls), leaked_calls(evidence), refused, empty)
+    refused = evidence.refused + reply.refused_calls
+    silent = int(outcome.ending == "empty")
+    return TurnFigures(1, len(reply.calls), evidence.leaked, refused, silent)
 
 
 def counting_refused(
-    body: bytes, tools: DeclaredTools, evidence: Evidence, seen: ReplySummary
+    body: bytes, tools: DeclaredTools, evidence: Evidence, reply: ReplySummary
 ) -> Slices[int]:
-    """How many native calls in an upstream's reply, empty if it was not kept, have such
-    arguments."""
-    has_calls = seen.parsed and len(seen.calls) > leaked_calls(evidence).total()
+    """How many native calls have such arguments; `body` is the upstream's reply, empty if it was
+    not kept."""
+    has_native = reply.parsed and len(reply.calls) > evidence.leaked.total()
     refused = 0
-    if tools and has_calls and len(body) <= MAX_BODY:
-        for name, arguments in (yield from _native(body)):
+    if tools and has_native and len(body) <= MAX_BODY:
+        work = streamed_calls(body) if is_event_stream(body) else _whole_calls(body)
+        for name, arguments in (yield from work):
             refused += tools.refuses(name, arguments)
             yield
     return refused
 
 
-def leaked_calls(evidence: Evidence) -> Counter[str]:
-    """Repaired calls by their format."""
-    leaked: Counter[str] = Counter()
-    for (name, _), count in evidence.forms.items():
-        leaked[name] += count
-    return leaked
-
-
-def _native(body: bytes) -> Slices[list[tuple[str, str]]]:
-    """The names and arguments of native calls."""
-    if is_event_stream(body):
-        return (yield from recorded_calls(body))
+def _whole_calls(body: bytes) -> Slices[list[tuple[str, str]]]:
     try:
         reply = yield from parsing_whole((yield from reading(body)))
     except NotJson:
         return []
     return [(call.name, call.arguments) for call in reply.calls if call.kind == "function"]
+
+
+def streamed_calls(body: bytes) -> Slices[list[tuple[str, str]]]:
+    """The name and the arguments of each native call of a chat stream, or of none if that is not
+    certain: where there are several choices, or too many events.
+
+    Most events have one fragment of the arguments of one call, and reading each as JSON would cost
+    too much; such events are read many at a time."""
+    if b'"tool_calls"' not in body or _OTHER_CHOICE.search(body):
+        return []
+    templates: TemplateCache[CallDelta] = TemplateCache()
+    calls, found, left = CallAssembler(), [], MAX_READ
+    for arguments, template, raw in templates.runs(body):
+        if template is not None:
+            deltas = [replace(template, arguments=arguments)]
+        elif _CALLS.search(raw) is None:
+            deltas = []
+        elif left == 0:
+            return []
+        else:
+            left -= 1
+            deltas = _read(Frame(raw), templates)
+        for delta in deltas:
+            call, is_new = calls.take(delta)
+            if is_new:
+                found.append(call)
+        yield
+    return [(call.name, call.arguments) for call in found]
+
+
+def _read(frame: Frame, templates: TemplateCache[CallDelta]) -> list[CallDelta]:
+    try:
+        deltas = _deltas(loads(frame.data or b"null"))
+    except NotJson:
+        return []
+    if templates.wanted and len(deltas) == 1 and not deltas[0].name:
+        templates.learn(frame, deltas[0].arguments, 1, _arguments, deltas[0])
+    return deltas
+
+
+def _deltas(chunk: Any) -> list[CallDelta]:
+    first = choices(chunk)[:1] if isinstance(chunk, dict) else []
+    deltas = [read_delta(each) for choice in first for each in objects(elements(choice.delta))]
+    return [delta for delta in deltas if delta is not None and not delta.silent]
+
+
+def _arguments(chunk: Any) -> str:
+    return "".join(delta.arguments for delta in _deltas(chunk))

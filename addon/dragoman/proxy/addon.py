@@ -31,7 +31,7 @@ from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
 from .observe import views
-from .observe.commands import Commands, ProxyCommands
+from .observe.commands import Commands, HostsCommand
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
@@ -75,15 +75,13 @@ class Dragoman:
         self._cure = CureFlow(self._monitor, self._bridge.archive)
         self._hosts = Hosts(self._bridge.archive)
         self._metrics = Metrics(self._monitor.stats)
-        self_test = SelfTest()
-        commands = Commands(self._monitor.stats), ProxyCommands(self._hosts, self_test)
-        self.addons = [*commands, self_test]
+        self.addons = [Commands(self._monitor.stats), HostsCommand(self._hosts), SelfTest()]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
         options.declare(loader)
         options.take_over(ctx.options.deferred)
-        views.install(views.statistics(self._monitor.stats))
+        views.install(self._monitor.stats)
         for missing, what in (
             (
                 LAYER_MISSING,
@@ -106,10 +104,11 @@ class Dragoman:
         try:
             settings = options.Settings.of(ctx.options)
             self._metrics.listen(settings.metrics)
-            where, days, size = settings.store
-            confdir = Path(ctx.options.confdir).expanduser()
             self._bridge.archive.choose(
-                where, confdir=confdir, days=days, max_bytes=size, running=self._running
+                settings.store,
+                confdir=Path(ctx.options.confdir).expanduser(),
+                limits=settings.store_limits,
+                running=self._running,
             )
         except exceptions.OptionsError as error:
             if self._running:
@@ -223,7 +222,7 @@ class Dragoman:
             return
         if is_question(flow):
             if question := self._hosts.question(flow):
-                question.headers_came()
+                question.responseheaders()
             return
         if flow.is_replay == "response":
             self._bridge.forget(flow)  # what was saved is what the client got
@@ -249,10 +248,10 @@ class Dragoman:
         """There is work in slices for a stream: a hook of our own, see `http_stream`."""
         if flow.response and isinstance(flow.response.stream, LiveStream):
             try:
-                await in_slices(flow.response.stream.reading(), flow)
+                await in_slices(flow.response.stream.slow_work(), flow)
             except ClientLeft:
                 logger.info("%s: the client has left before its reply was read", name_of(flow))
-                flow.response.stream.leave()
+                flow.response.stream.drop_slow_work()
             await self._cure.keep(flow)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
@@ -267,7 +266,7 @@ class Dragoman:
         response = flow.response
         if response is None or not (flow.live or recorder_of(flow)):
             return
-        if isinstance(response.stream, LiveStream) and not response.stream.began:
+        if isinstance(response.stream, LiveStream) and not response.stream.started:
             response.stream = False  # the reply ended with its headers
         if flow in self._bridge:
             if response.status_code in (404, 405):
@@ -388,7 +387,7 @@ class Dragoman:
         response = flow.response
         if response is None:
             return False
-        missing = response.status_code in (404, 405) and self._hosts.is_tried(flow)
+        missing = response.status_code in (404, 405) and self._hosts.is_decisive(flow)
         missing = missing or self._refuses_upgrade(flow, response)
         collected = self._is_repairable(flow) and self._repair.may_collect(flow, response)
         return flow in self._bridge or missing or collected

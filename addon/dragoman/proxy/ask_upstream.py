@@ -1,11 +1,11 @@
 """Asks an upstream whether it speaks the Responses API.
 
-``POST {}`` is sent to the address of a client's request, with its headers, as its client's proxy
-mode prescribes.  The status is the answer; only of a 404 or 405 the body is read, to see whether
-it names a model.  So no token is generated.  The question is a flow that addons and users can
-see, sent by mitmproxy's own `ReplayHandler`, which takes the mode from an option, has no
-time-out, and waits for the end of the reply: all that is handled here.  As `http_stream`, this
-knows internals of mitmproxy.
+``POST {}`` is sent to the address of a client's request, with its headers, in its client's proxy
+mode.  The status is the answer; only of a 404 or 405 the body is read, to see whether it names a
+model.  So no token is generated.  The question is a flow that addons and users can see, sent by
+mitmproxy's own `ReplayHandler`.  That takes the mode from an option, has no time-out, and waits for
+the end of the reply: hence `_handler` and `Question._stop`.  As `http_stream`, this knows internals
+of mitmproxy.
 """
 
 from __future__ import annotations
@@ -41,11 +41,19 @@ class Verdict(Enum):
     CHAT = auto()
     """It has no Responses API."""
     RESPONSES = auto()
-    """It has."""
+    """It has one."""
     NOTHING = auto()
     """Neither is known."""
     NOTHING_TO_THESE = auto()
     """Neither is known; other credentials may get an answer."""
+
+
+_MEANS = {
+    Verdict.CHAT: "so only Chat Completions: bridged from now on",
+    Verdict.RESPONSES: "so it does",
+    Verdict.NOTHING: "so that is not known",
+    Verdict.NOTHING_TO_THESE: "so that is not known",
+}
 
 
 class Question:
@@ -58,41 +66,41 @@ class Question:
         self.answered = asyncio.get_running_loop().create_future()
         """Done when `verdict` is known."""
         self.task: asyncio.Task[None] | None = None
-        self._has_reply = self._late = False
+        self._has_reply = self._timed_out = False
         self._not_found = bytearray()
-        self._enough = asyncio.get_running_loop().create_future()
+        self._read_enough = asyncio.get_running_loop().create_future()
 
-    async def put(self) -> None:
+    async def send(self) -> None:
         """Send it, and wait for the answer."""
         handler = _handler(self.flow)
         replay = asyncio.get_running_loop().create_task(handler.replay())
-        waited_for = {replay, self._enough}
-        await asyncio.wait(waited_for, timeout=ANSWER, return_when=asyncio.FIRST_COMPLETED)
+        either = {replay, self._read_enough}
+        await asyncio.wait(either, timeout=ANSWER, return_when=asyncio.FIRST_COMPLETED)
         if not replay.done():
             await self._stop(handler, replay)
         if not replay.cancelled() and (error := replay.exception()):
             logger.error("%s: could not be asked: %s", name_of(self.flow), error)
-        self._enough.cancel()
-        self._sign()
+        self._read_enough.cancel()
+        self._comment()
         logger.info("%s: %s", name_of(self.flow), self.flow.comment)
         show(self.flow)
 
     async def _stop(self, handler: ReplayHandler, replay: asyncio.Task[None]) -> None:
-        flow, self._late = self.flow, True
+        flow, self._timed_out = self.flow, True
         if flow.intercepted:
             flow.error = Error(Error.KILLED_MESSAGE)  # it does not leave when it is resumed
             flow.resume()
         for transport in list(handler.transports.values()):
             if transport.handler is not None:
                 transport.handler.cancel("no answer is waited for any more")
-        _, left = await asyncio.wait({replay}, timeout=1)
-        if left:
+        _, pending = await asyncio.wait({replay}, timeout=1)
+        if pending:
             replay.cancel()
-            await asyncio.wait(left)
+            await asyncio.wait(pending)
 
     # The hooks of the question's own flow
 
-    def headers_came(self) -> None:
+    def responseheaders(self) -> None:
         response = self.flow.response
         if response is None or response.data.content is not None:
             return  # another addon has answered
@@ -104,38 +112,30 @@ class Question:
 
     def _read(self, data: bytes) -> list[bytes]:
         self._not_found += data[: MAX_NOT_FOUND - len(self._not_found)]
-        if len(self._not_found) == MAX_NOT_FOUND and not self._enough.done():
-            self._enough.set_result(None)
+        if len(self._not_found) == MAX_NOT_FOUND and not self._read_enough.done():
+            self._read_enough.set_result(None)
         return []
 
     def ended(self) -> None:
         if self._has_reply and self.flow.response is not None:
-            self.flow.error = None  # it was ended here
+            self.flow.error = None  # of the kill in `responseheaders`
             self.flow.response.stream = False
             if self._not_found:
                 self.flow.response.data.content = bytes(self._not_found)
             self.verdict = _verdict(self.flow.request, self.flow.response)
-        self._sign()
+        self._comment()
 
-    def _sign(self) -> None:
+    def _comment(self) -> None:
         flow, response = self.flow, self.flow.response
         if self._has_reply and response is not None:
             answer = f"HTTP {response.status_code}"
         elif response is not None:
             answer = "answered by another addon"
         else:
-            if self._late or flow.error is None:
+            if self._timed_out or flow.error is None:
                 flow.error = Error(f"no answer in {ANSWER:.0f} seconds")
             answer = flow.error.msg
         flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.verdict]}"
-
-
-_MEANS = {
-    Verdict.CHAT: "so only Chat Completions: bridged from now on",
-    Verdict.RESPONSES: "so it does",
-    Verdict.NOTHING: "so that is not known",
-    Verdict.NOTHING_TO_THESE: "so that is not known",
-}
 
 
 def _question(flow: http.HTTPFlow) -> http.HTTPFlow:
@@ -144,12 +144,11 @@ def _question(flow: http.HTTPFlow) -> http.HTTPFlow:
     question.is_replay = "request"
     question.comment = question.marked = ""
     question.metadata = {MARK: True}
-    request = question.request
-    for name in set(request.headers):
-        # A key of idempotency is that of the client's request, which is another than this.
+    for name in set(question.request.headers):
+        # An idempotency key is that of the client's request.
         if "idempotency" in name.lower() or name.lower() in ("expect", "transfer-encoding"):
-            del request.headers[name]
-    set_json(request, b"{}")
+            del question.request.headers[name]
+    set_json(question.request, b"{}")
     return question
 
 

@@ -15,7 +15,6 @@ only for requests without one.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
@@ -26,10 +25,11 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 from mitmproxy.proxy.mode_specs import ReverseMode
 
+from ..stored.save_context import hash_of
 from ..stored.store import StoreError
 from ..wire.errors import Refused
 from .body_clues import asks_for_a_response, names_something
-from .http_headers import media_type
+from .http_headers import EVENT_STREAM, media_type
 from .observe.monitor import name_of
 from .response_owner import asker_of, is_anonymous
 from .routes import ResponsesRoute
@@ -98,15 +98,14 @@ class Hosts:
 
     def __init__(self, archive: AsyncStore) -> None:
         self._archive = archive
-        self._known: OrderedDict[str, Speaks] = OrderedDict()
-        self._spelled: dict[str, str] = {}
-        """The known addresses as people write them, without queries."""
+        self._known: OrderedDict[str, tuple[Speaks, str]] = OrderedDict()
+        """By the address's hash; with the URL, without its query, as people write it."""
         self._questions: dict[str, Question] = {}
-        """Not yet answered, by the address."""
-        self._tried: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
+        """The open ones, by the address's hash."""
+        self._unbridged: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
         """The addresses of real requests that leave as they came."""
         self._bridged: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
-        """The addresses of those that are bridged because of an answer."""
+        """The addresses of requests that are bridged because of an answer."""
 
     # What is known
 
@@ -126,8 +125,12 @@ class Hosts:
             return False
         return self._of(request, _name(request, address)) in _UNSURE
 
+    def _speaks(self, name: str) -> Speaks:
+        return self._known[name][0] if name in self._known else Speaks.UNKNOWN
+
     def _of(self, request: http.Request, name: str) -> Speaks:
-        speaks = self._known.get(name, Speaks.UNKNOWN)
+        """What is known for this request, by its credentials."""
+        speaks = self._speaks(name)
         if speaks is not Speaks.UNKNOWN:
             self._known.move_to_end(name)
         if speaks is not Speaks.CHAT_ANONYMOUS:
@@ -137,23 +140,25 @@ class Hosts:
     def _learn(
         self, name: str, request: http.Request, speaks: Speaks, *, keep: bool = True
     ) -> None:
-        if self._known.get(name, Speaks.UNKNOWN) in (speaks, Speaks.RESPONSES):
+        if self._speaks(name) in (speaks, Speaks.RESPONSES):
             return
         self._known.pop(name, None)
-        self._spelled.pop(name, None)
         if speaks is not Speaks.UNKNOWN:
-            self._known[name] = speaks
             path = request.path.partition("?")[0]
-            self._spelled[name] = f"{request.scheme}://{request.pretty_host}:{request.port}{path}"
+            url = f"{request.scheme}://{request.pretty_host}:{request.port}{path}"
+            self._known[name] = speaks, url
         if len(self._known) > MAX_ADDRESSES:
-            oldest, _ = self._known.popitem(last=False)
-            del self._spelled[oldest]
+            self._known.popitem(last=False)
         if keep and speaks is not Speaks.CLAIMED:
             self._archive.remember(name, speaks.value)
 
+    def _learn_chat(self, name: str, request: http.Request) -> None:
+        anonymous = is_anonymous(request)
+        self._learn(name, request, Speaks.CHAT_ANONYMOUS if anonymous else Speaks.CHAT)
+
     def listed(self) -> list[tuple[str, str]]:
         """The known hosts and addresses, and what they speak."""
-        learned = [(self._spelled[name], said.value) for name, said in self._known.items()]
+        learned = [(url, speaks.value) for speaks, url in self._known.values()]
         return [*((host, f"{Speaks.CHAT} (built-in)") for host in KNOWN), *learned]
 
     # Finding out
@@ -165,17 +170,17 @@ class Hosts:
         if _is_settled(request):
             return
         name = _name(request, address)
-        asks = address is not None and not address.response_id
-        if asks and self._of(request, name) in _UNSURE:
+        creates = address is not None and not address.response_id
+        if creates and self._of(request, name) in _UNSURE:
             if not await asks_for_a_response(request):
                 return
-            self._tried[flow] = name
+            self._unbridged[flow] = name
         if self._of(request, name) is Speaks.UNKNOWN:
             await self._remember(name, request)
-        if asks and self._of(request, name) is Speaks.UNKNOWN:
+        if creates and self._of(request, name) is Speaks.UNKNOWN and not ASKING_MISSING:
             await self._ask(flow, name)
         if self._of(request, name) is Speaks.CHAT:
-            self._tried.pop(flow, None)
+            self._unbridged.pop(flow, None)
             self._bridged[flow] = name
 
     async def _remember(self, name: str, request: http.Request) -> None:
@@ -183,26 +188,23 @@ class Hosts:
         if not self._archive.opened:
             return
         try:
-            found = await self._archive.speaks(name)
-        except (Refused, StoreError):
+            speaks = Speaks(await self._archive.speaks(name))
+        except (Refused, StoreError, ValueError):
             return  # then it is asked
-        if name not in self._known and found in {speaks.value for speaks in Speaks}:
-            self._learn(name, request, Speaks(found), keep=False)
+        if name not in self._known:
+            self._learn(name, request, speaks, keep=False)
 
     async def _ask(self, flow: http.HTTPFlow, name: str) -> None:
-        """Ask the upstream, or wait for the answer to an earlier request. One with other
+        """Ask the upstream, or wait for the answer to an earlier request. A request with other
         credentials than those that got no answer asks again, but does not wait for long."""
-        request = flow.request
-        loop = asyncio.get_running_loop()
-        if ASKING_MISSING:
-            return
+        request, loop = flow.request, asyncio.get_running_loop()
         asker, until = asker_of(request), loop.time() + 2 * ANSWER
         while flow.error is None and self._of(request, name) is Speaks.UNKNOWN:
             question = self._questions.get(name)
             if question is None:
                 question = self._questions[name] = Question(flow)
                 # It may run at once, and to its end (mitmproxy 12 has eager tasks).
-                question.task = loop.create_task(self._put(question, name))
+                question.task = loop.create_task(self._send(question, name))
             # This cancels nothing where it is cancelled itself: others wait, too.
             await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
             if question.asker == asker or question.verdict is Verdict.NOTHING:
@@ -210,14 +212,14 @@ class Hosts:
             if not question.answered.done():
                 return
 
-    async def _put(self, question: Question, name: str) -> None:
+    async def _send(self, question: Question, name: str) -> None:
         try:
-            await question.put()
+            await question.send()
             request = question.flow.request
             if question.verdict is Verdict.RESPONSES:
                 self._learn(name, request, Speaks.CLAIMED)
             elif question.verdict is Verdict.CHAT:
-                self._learn(name, request, _chat(request))
+                self._learn_chat(name, request)
         except Exception:
             logger.exception("%s: could not be asked", name_of(question.flow))
         finally:
@@ -226,39 +228,34 @@ class Hosts:
 
     def question(self, flow: http.HTTPFlow) -> Question | None:
         """The open question whose own flow this is."""
-        for question in self._questions.values():
-            if question.flow is flow:
-                return question
-        return None
+        return next((each for each in self._questions.values() if each.flow is flow), None)
 
     # What real requests are answered
 
-    def is_tried(self, flow: http.HTTPFlow) -> bool:
-        """Whether this is a real request whose 404 may decide."""
-        return self._known.get(self._tried.get(flow, "")) is Speaks.CLAIMED
+    def is_decisive(self, flow: http.HTTPFlow) -> bool:
+        """Whether this is a real request whose 404 decides."""
+        return self._speaks(self._unbridged.get(flow, "")) is Speaks.CLAIMED
 
     def answered(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The headers of the reply to a request that is not bridged have come."""
-        kind = media_type(response)
-        if flow not in self._tried or not 200 <= response.status_code < 300:
+        if flow not in self._unbridged or not 200 <= response.status_code < 300:
             return
-        if kind in ("application/json", "text/event-stream"):  # and no page for people
-            self._learn(self._tried[flow], flow.request, Speaks.RESPONSES)
+        if media_type(response) in ("application/json", EVENT_STREAM):  # and no page for people
+            self._learn(self._unbridged[flow], flow.request, Speaks.RESPONSES)
 
     def refused(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether a 404 or 405 to a request shows that later ones have to be bridged."""
-        if not self.is_tried(flow) or names_something(flow.request, response):
+        if not self.is_decisive(flow) or names_something(flow.request, response):
             return False
-        self._learn(self._tried[flow], flow.request, _chat(flow.request))
+        self._learn_chat(self._unbridged[flow], flow.request)
         return True
 
     def refused_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """A bridged request was answered with 404 or 405: its address is unknown again, unless only
-        the model is unknown."""
+        the model is unknown, or the request is anonymous and others may get an answer."""
         name = self._bridged.get(flow, "")
-        for_all = self._known.get(name) is Speaks.CHAT
-        if for_all and is_anonymous(flow.request):
-            return  # it may be there for others
+        if self._speaks(name) is Speaks.CHAT and is_anonymous(flow.request):
+            return
         if name and not names_something(flow.request, response):
             self._learn(name, flow.request, Speaks.UNKNOWN)
 
@@ -277,12 +274,8 @@ def is_chosen(flow: http.HTTPFlow, test: Callable[[http.HTTPFlow], bool]) -> boo
 
 
 def is_question(flow: http.HTTPFlow) -> bool:
-    """Whether this is a question of ours, or one that is replayed."""
+    """Whether this is a question of ours, or a replay of one."""
     return not ASKING_MISSING and MARK in flow.metadata
-
-
-def _chat(request: http.Request) -> Speaks:
-    return Speaks.CHAT_ANONYMOUS if is_anonymous(request) else Speaks.CHAT
 
 
 def _is_settled(request: http.Request) -> bool:
@@ -297,14 +290,8 @@ def _name(request: http.Request, address: ResponsesRoute | None) -> str:
     stored."""
     path = request.path
     if address is not None and address.response_id:
-        path = f"{address.base}/responses"
-        query = request.path.partition("?")[2].split("&")
-        left = [part for part in query if unquote(part.partition("=")[0]) not in _ABOUT_ONE]
-        path += "?" + "&".join(left) if any(left) else ""
+        query = path.partition("?")[2].split("&")
+        kept = [part for part in query if unquote(part.partition("=")[0]) not in _ABOUT_ONE]
+        path = f"{address.base}/responses" + ("?" + "&".join(kept) if any(kept) else "")
     host = (request.host_header or "").lower()
-    parts = (request.scheme, request.host.lower(), str(request.port), host, path)
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogateescape")
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()
+    return hash_of(request.scheme, request.host.lower(), str(request.port), host, path).hex()

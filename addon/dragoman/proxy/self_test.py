@@ -13,7 +13,8 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException
 from typing import Any, cast
 
@@ -23,11 +24,13 @@ from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 from ..repair.formats.kimi_k2.markers import section
 from ..wire.sse import split
 from .http_headers import EVENT_STREAM
+from .observe.commands import typed_command
 
 logger = logging.getLogger(__name__)
 
 PATIENCE = 10.0
 """Seconds for each of the two requests."""
+_LOCAL = "127.0.0.1"
 _TOOL, _ARGUMENTS = "selftest", {"answer": 42}
 _SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}}
 _FUNCTION = {"name": _TOOL, "parameters": _SCHEMA}
@@ -41,67 +44,72 @@ _RESPONSES = _MODEL | {
     "input": "Call the tool.",
     "tools": [{"type": "function", **_FUNCTION}],
 }
+_JOBS = (
+    # What is found out of a host counts for its path: no engine has this one.
+    ("repair", "/dragoman-selftest/v1/chat/completions", _CHAT),
+    ("bridge", "/dragoman-selftest/v1/responses", _RESPONSES),
+)
 
 
 class SelfTest:
     name = "dragoman-self-test"
 
     def __init__(self) -> None:
-        self._upstreams: dict[tuple[str, int], int] = {}
+        self._clients: set[tuple[str, int]] = set()
+        """The addresses of our client while it asks."""
+        self._upstream = 0
+        """The port of our upstream."""
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin; the log has the result. Raises `CommandError`."""
+    @typed_command("dragoman.selftest")
+    def start(self) -> Sequence[str]:
+        """Send a leaked call and a bridged turn of a built-in upstream through this proxy."""
         if self._task is not None and not self._task.done():
             raise exceptions.CommandError("The self-test is running: see the event log.")
         host, port, is_reverse = _listening()
         self._task = asyncio.get_running_loop().create_task(self._run(host, port, is_reverse))
+        return ["The self-test runs: its result comes in the event log."]
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Send the flows of our client to our upstream."""
         peer = flow.client_conn.peername
-        if peer and peer[:2] in self._upstreams:
-            upstream = self._upstreams[peer[0], peer[1]]
-            flow.request.scheme, flow.request.host, flow.request.port = "http", _LOCAL, upstream
+        if peer and peer[:2] in self._clients:
+            flow.request.scheme = "http"
+            flow.request.host, flow.request.port = _LOCAL, self._upstream
 
     async def _run(self, host: str, port: int, is_reverse: bool) -> None:
         server = await asyncio.start_server(_answer, _LOCAL, 0)
-        upstream = server.sockets[0].getsockname()[1]
-        found = []
+        self._upstream = server.sockets[0].getsockname()[1]
+        results = []
         try:
-            for job, path, request, has_called in _JOBS:
-                target = path if is_reverse else f"http://{_LOCAL}:{upstream}{path}"
-                asking = asyncio.to_thread(self._ask, (host, port), upstream, target, request)
+            for job, path, request in _JOBS:
+                target = path if is_reverse else f"http://{_LOCAL}:{self._upstream}{path}"
+                asking = asyncio.to_thread(self._ask, (host, port), target, request)
                 try:
                     status, reply = await asyncio.wait_for(asking, 2 * PATIENCE)
                 except (OSError, HTTPException, TimeoutError) as error:
-                    found.append(f"{job}: FAILED: {error or 'no answer'}")
+                    results.append(f"{job}: FAILED: {error or 'no answer'}")
                     continue
-                found.append(f"{job}: {_verdict(job, status, reply, has_called)}")
+                results.append(f"{job}: {_verdict(job, status, reply)}")
         except Exception:
             logger.exception("The self-test could not end")
         finally:
             server.close()
-        logger.info("The self-test has ended.\n%s", "\n".join(found))
+        logger.info("The self-test has ended.\n%s", "\n".join(results))
 
-    def _ask(
-        self, proxy: tuple[str, int], upstream: int, target: str, request: dict[str, Any]
-    ) -> tuple[int, bytes]:
-        connection = HTTPConnection(*proxy, timeout=PATIENCE)
-        with contextlib.closing(connection):
+    def _ask(self, proxy: tuple[str, int], target: str, request: Any) -> tuple[int, bytes]:
+        """In a thread."""
+        headers = {"content-type": "application/json", "host": f"{_LOCAL}:{self._upstream}"}
+        with contextlib.closing(HTTPConnection(*proxy, timeout=PATIENCE)) as connection:
             connection.connect()
             own = connection.sock.getsockname()[:2]
-            self._upstreams[own] = upstream
+            self._clients.add(own)
             try:
-                headers = {"content-type": "application/json", "host": f"{_LOCAL}:{upstream}"}
                 connection.request("POST", target, json.dumps(request), headers)
                 response = connection.getresponse()
                 return response.status, response.read()
             finally:
-                del self._upstreams[own]
-
-
-_LOCAL = "127.0.0.1"
+                self._clients.discard(own)
 
 
 def _listening() -> tuple[str, int, bool]:
@@ -119,49 +127,33 @@ def _listening() -> tuple[str, int, bool]:
     raise exceptions.CommandError("The self-test needs a proxy in regular or reverse mode.")
 
 
-def _verdict(job: str, status: int, reply: bytes, has_called: Callable[[bytes], bool]) -> str:
+def _verdict(job: str, status: int, reply: bytes) -> str:
+    option = f"dragoman_{job}"
     if status == 407:
         return "not tested: this proxy asks for a password (proxyauth)"
     if status != 200:
-        return (
-            f"FAILED: HTTP {status}; dragoman_{job} is {getattr(ctx.options, f'dragoman_{job}')!r}"
-        )
-    if has_called(reply):
+        return f"FAILED: HTTP {status}; {option} is {getattr(ctx.options, option)!r}"
+    if _has_call(reply):
         return "works: the leaked call arrived as a call"
-    return f"FAILED: the call arrived as text; see the flow, and dragoman_{job}"
+    return f"FAILED: the call arrived as text; see the flow, and {option}"
 
 
-def _events(reply: bytes) -> Iterator[dict[str, Any]]:
+def _has_call(reply: bytes) -> bool:
+    """Whether a stream of chunks, or of Responses events, has the call."""
+    name = arguments = ""
     for frame in split(reply):
-        data = frame.data
-        if data and data != b"[DONE]":
-            yield json.loads(data)
-
-
-def _is_call(name: object, arguments: str) -> bool:
+        if not frame.data or frame.data == b"[DONE]":
+            continue
+        event, calls = json.loads(frame.data), []
+        if "choices" in event:
+            deltas = event["choices"][0]["delta"].get("tool_calls", ())
+            calls = [call["function"] for call in deltas]
+        elif event["type"] == "response.output_item.done":
+            calls = [event["item"]]
+        for call in calls:
+            name += call.get("name", "")
+            arguments += call.get("arguments", "")
     return name == _TOOL and json.loads(arguments or "null") == _ARGUMENTS
-
-
-def _chat_called(reply: bytes) -> bool:
-    name, arguments = "", ""
-    for chunk in _events(reply):
-        for call in chunk["choices"][0]["delta"].get("tool_calls", ()):
-            name += call["function"].get("name", "")
-            arguments += call["function"].get("arguments", "")
-    return _is_call(name, arguments)
-
-
-def _responses_called(reply: bytes) -> bool:
-    items = [event["item"] for event in _events(reply) if event["type"] == _ITEM_DONE]
-    return any(_is_call(item.get("name"), item.get("arguments", "")) for item in items)
-
-
-_ITEM_DONE = "response.output_item.done"
-_JOBS = (
-    # What is found out of a host counts for its path: no engine has this one.
-    ("repair", "/dragoman-selftest/v1/chat/completions", _CHAT, _chat_called),
-    ("bridge", "/dragoman-selftest/v1/responses", _RESPONSES, _responses_called),
-)
 
 
 def _leak() -> bytes:
@@ -183,10 +175,8 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     """Our upstream: serves one request."""
     with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError):
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        size = next(
-            (line[15:] for line in head.split(b"\r\n") if line[:15] == b"content-length:"), b"0"
-        )
-        await reader.readexactly(int(size))
+        size = re.search(rb"\r\ncontent-length:\s*(\d+)", head)
+        await reader.readexactly(int(size[1]) if size else 0)
         if b"/chat/completions" in head.partition(b"\r\n")[0]:
             status, kind, body = "200 OK", EVENT_STREAM, _leak()
         else:

@@ -23,41 +23,36 @@ class CallNamer:
 
     def __init__(self, tools: DeclaredTools) -> None:
         self._tools = tools
-        self._any = False
-        """Whether a call may have any name."""
+        self._any_name = False
         self._format = ""
-        self._header: Header | None = None
-        """That of a call that is held."""
-        self._texts: list[str] = []
+        self.nameless: Header | None = None
+        """The header of a call that is held."""
+        self._arguments: list[str] = []
+        """The pieces of its arguments."""
         self._size = 0
-
-    @property
-    def holds(self) -> bool:
-        return self._header is not None
 
     @property
     def held(self) -> Held:
         """The header of the call that is held, and the pieces of its arguments."""
-        literal = self._header.literal if self._header else ""
-        return literal, self._texts, len(self._texts)
+        literal = self.nameless.literal if self.nameless else ""
+        return literal, self._arguments, len(self._arguments)
 
-    def begin(self, of: LeakFormat, rule: CallRule) -> None:
+    def begin(self, leak: LeakFormat, rule: CallRule) -> None:
         """The calls to come are of this format."""
-        self._format = of.name
-        self._any = rule.calls == "any"
+        self._format, self._any_name = leak.name, rule.calls == "any"
 
     def forget(self) -> None:
-        self._header, self._texts, self._size = None, [], 0
+        self.nameless, self._arguments, self._size = None, [], 0
 
     def header(self, header: Header) -> list[ScanEvent] | None:
         """The start of a call; none yet if it is held.  None if it is no call but text."""
-        if header.name is None and self._tools:
-            self._header = header
-            return []
         name, form = header.name, header.form
+        if name is None and self._tools:
+            self.nameless = header
+            return []
         if name not in self._tools:
             fits = None if name is None or header.resolved else tool_of(name, self._tools)
-            if fits is None and not self._any:
+            if fits is None and not self._any_name:
                 return None
             name, form = (fits, "mangled name") if fits else (name, form)
         if header.bare and self._tools:
@@ -67,33 +62,31 @@ class CallNamer:
         return [CallStart(name, header.call_id, form, self._format)]
 
     def arguments(self, arguments: Arguments) -> list[ScanEvent]:
-        if self._header is None:
+        if self.nameless is None:
             return [arguments]
-        self._texts.append(arguments.text)
+        self._arguments.append(arguments.text)
         self._size += len(arguments.text)
-        return self._release(None) if self._size > NAMELESS_LIMIT else []
+        return self._release(self.nameless, None) if self._size > NAMELESS_LIMIT else []
 
     def end(self, end: CallEnd) -> list[ScanEvent] | None:
         """The end of the call, after all of it that was held.  None if it is no call but text."""
-        if self._header is None:
+        header = self.nameless
+        if header is None:
             return [end]
-        arguments, declared = "".join(self._texts), self._header.doubtful
-        meant = self._tools.meant_by(arguments, declared=declared) if end.valid else None
-        if meant is None and not self._any:
+        arguments = "".join(self._arguments)
+        tool = self._tools.meant_by(arguments, declared=header.doubtful) if end.valid else None
+        if tool is None and not self._any_name:
             return None
-        return [*self._release(meant), end]
+        return [*self._release(header, tool), end]
 
-    def _release(self, meant: str | None) -> list[ScanEvent]:
-        header, texts = self._header, self._texts
-        assert header is not None
+    def _release(self, header: Header, tool: str | None) -> list[ScanEvent]:
+        start = self._literal(header)
+        if tool:
+            form = "inferred from its arguments"
+            start = CallStart(tool, header.call_id, form, self._format)
+        events: list[ScanEvent] = [start, *map(Arguments, self._arguments)]
         self.forget()
-        form = "inferred from its arguments"
-        if meant:
-            start = CallStart(meant, header.call_id, form, self._format)
-        else:
-            start = self._literal(header)
-        return [start, *map(Arguments, texts)]
+        return events
 
     def _literal(self, header: Header) -> CallStart:
-        name = header.literal or "unnamed"
-        return CallStart(name, header.call_id, LITERAL, self._format)
+        return CallStart(header.literal or "unnamed", header.call_id, LITERAL, self._format)

@@ -17,7 +17,6 @@ What is certain is given out; then the next call of the section is a candidate a
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
 
 from .call_namer import CallNamer
 from .call_rule import CallRule
@@ -37,14 +36,12 @@ from .events import (
 )
 from .formats.active import ActiveFormats
 from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
-from .markdown import AFTER_LIMIT, NOT_QUOTED, Quotation
+from .markdown import AFTER_LIMIT, Quotation
+from .scan_state import ScanState
 
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
-MAX_IN_VAIN = 256
-"""Markers, and what looked like one, in a row without a call; after so many those that begin none
-are text, as each that is taken out costs many times what text does."""
-LINES_SEEN = 1024
+LINES_LIMIT = 1024
 """Characters of a candidate up to which each new one may show that it is not quoted by lines;
 later that is asked once its section is over."""
 TOO_MANY = "after too many without a call"
@@ -58,122 +55,115 @@ class Outcome(enum.Enum):
     LEFT = enum.auto()
     """The section is over: the `rest` is text again."""
     REFUSED = enum.auto()
-    """The candidate is text: `give_back` it."""
+    """The candidate is text: `drop_candidate`."""
 
 
 class CallReader:
     """Reads what may be calls of one choice, one section after the other."""
 
-    def __init__(self, tools: DeclaredTools) -> None:
+    def __init__(self, tools: DeclaredTools, state: ScanState) -> None:
         self._tools = tools
+        self._state = state
         self._namer = CallNamer(tools)
         self._rule = CallRule("none")
         self._format: LeakFormat | None = None
         """That of the section which began last."""
-        self._pieces: list[ScanEvent] = []
         self.parser: LeakParser | None = None
         """That of the open section."""
+        self.certain: LeakParser | None = None
+        """The same while all that was read is certain: the text may only continue it."""
         self.candidate: Candidate | None = None
-        """In code it outlives its section."""
+        """It outlives its section if what follows decides on it."""
         self.rest = ""
         """What stood after a section that was left."""
         self.refusal = ""
         """Why the candidate is text."""
-        self.called = False
-        """Whether there was a call."""
-        self.in_vain = 0
-        """See `MAX_IN_VAIN`."""
-        self.seen: set[LeakFormat] = set()
-        """Formats of which a call or a section was there."""
-        self.begin_is_text: set[LeakFormat] = set()
-        """Formats of which a begin marker was left as text: then what belongs to it is, too."""
-
-    @property
-    def in_call(self) -> bool:
-        """Whether a call is open, or may be."""
-        return self.parser is not None and self.parser.in_call
-
-    @property
-    def too_many(self) -> bool:
-        """See `MAX_IN_VAIN`."""
-        return self.in_vain > MAX_IN_VAIN
 
     @property
     def held_call(self) -> Held:
         """See `Scanner.held_call`."""
         if self.candidate is not None or self.parser is None:
             return NOTHING_HELD
-        return self._namer.held if self._namer.holds else self.parser.held
+        return self.parser.held if self._namer.nameless is None else self._namer.held
 
     # What comes
 
-    def begin(
-        self, marker: MarkerMatch, rule: CallRule, header: str, start: int, text: str
-    ) -> None:
-        """A section or a call may begin at this marker, after which `text` came, whose offset
-        is `start`.  `header` is that before the marker."""
-        self.in_vain += 1
+    def begin(self, marker: MarkerMatch, rule: CallRule, header: str, text: str) -> None:
+        """A section or a call may begin at this marker, after which `text` came.  `header` is
+        that before the marker."""
+        state = self._state
+        state.in_vain += 1
         self._format, self._rule = marker.format, rule
         self._namer.begin(marker.format, rule)
-        self.parser = marker.format.parser(marker, header, start, self._tools)
+        self.parser = marker.format.parser(marker, header, state.fed - len(text), self._tools)
         self.parser.push(text)
-
-    def takes(self, text: str) -> str | None:
-        """See `Scanner.takes`: arguments of the open call."""
-        if self.parser is None or self.candidate is not None or self._namer.holds:
-            return None
-        return self.parser.takes(text)
 
     def run(self) -> Outcome:
         """Read as much as can be of the open section."""
         parser = self.parser
         assert parser is not None
+        self.certain = None
         while (event := parser.next()) is not None:
-            if refusal := self._refusal(event):
+            if refusal := self._read(event):
                 self.refusal = refusal
                 return Outcome.REFUSED
-        if self.candidate is not None and self.candidate.size <= LINES_SEEN:
-            self._quoted_by_lines(parser.rest)
         candidate = self.candidate
-        if candidate is not None and candidate.too_long and not self._be_no_quotation():
-            self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
-            return Outcome.REFUSED
-        if not parser.over:
-            return Outcome.WAITS
-        self.rest, self.parser = parser.rest, None
-        if candidate is not None and not candidate.waits:
-            self.commit()
-        return Outcome.LEFT
-
-    def take(self) -> list[ScanEvent]:
-        """The pieces that are certain, once."""
-        pieces, self._pieces = self._pieces, []
-        return pieces
+        if candidate is not None and candidate.quotation and candidate.size <= LINES_LIMIT:
+            self._quoted_by_lines(candidate, parser.rest)
+            candidate = self.candidate
+        if candidate is not None and candidate.too_long:
+            # What follows would be too far away to quote it.
+            waited = candidate.quotation is not None and candidate.has_call
+            if not waited or self.end_quotation(candidate, parser.rest, "", ended=True):
+                self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
+                return Outcome.REFUSED
+        if parser.over:
+            self.rest, self.parser = parser.rest, None
+            if candidate is not None and not candidate.waits:
+                self.commit()
+            return Outcome.LEFT
+        if self.candidate is None and self._namer.nameless is None:
+            self.certain = parser
+        return Outcome.WAITS
 
     # What becomes of the candidate
 
     def commit(self) -> None:
         """The candidate, if there is one, is what it seemed to be."""
-        if self.candidate is not None:
-            candidate, self.candidate = self.candidate, None
-            self._pieces += candidate.pieces
-            if candidate.markdown is not None:
-                candidate.markdown.feed(candidate.before)
-            if candidate.calls:
-                self._has_called()
-            if self._format is not None:
-                self.seen.add(self._format)
+        candidate, self.candidate = self.candidate, None
+        if candidate is None:
+            return
+        if candidate.markdown is not None and candidate.header:
+            candidate.markdown.feed(candidate.header)
+        for event in candidate.events:
+            self._state.add(event)
+        if candidate.has_call:
+            self._state.add_call()
+        if self._format is not None:
+            self._state.seen.add(self._format)
 
-    def after_section(self, buffer: str, formats: ActiveFormats) -> Outcome | MarkerMatch:
+    def drop_candidate(self, candidate: Candidate) -> None:
+        """The candidate is text; nothing is open any more."""
+        if not candidate.in_code and self._format is not None:
+            self._state.begin_is_text.add(self._format)
+        self.candidate = None
+        self.forget()
+
+    def forget(self) -> None:
+        """What is open has no end."""
+        self.parser = self.certain = None
+        self._namer.forget()
+
+    def after_section(
+        self, candidate: Candidate, buffer: str, formats: ActiveFormats
+    ) -> Outcome | MarkerMatch:
         """What becomes of the candidate, as the `buffer` comes after its section: it has `LEFT`
-        if it is a call, and goes on if another begins at a marker."""
-        candidate = self.candidate
-        assert candidate is not None
-        if candidate.quotation:
+        if it is a call, and continues if another begins at a marker."""
+        if candidate.quotation is not None:
             return self._after_quotation(candidate, buffer, formats)
         marker = formats.find(buffer)
         end = marker.start if marker else len(buffer) - formats.unfinished(buffer)
-        if buffer[:end].strip() or candidate.too_long or not candidate.calls:
+        if buffer[:end].strip() or candidate.too_long or not candidate.has_call:
             return Outcome.REFUSED
         if marker is None:
             return Outcome.WAITS
@@ -184,9 +174,9 @@ class CallReader:
     ) -> Outcome | MarkerMatch:
         """The same where it may be quoted otherwise than in code: its lines decide, or what
         follows, but for markers that only end something."""
-        if self._quoted_by_lines(buffer):
+        if self._quoted_by_lines(candidate, buffer):
             return Outcome.REFUSED
-        if not candidate.quotation:
+        if candidate.quotation is None:
             return Outcome.LEFT
         near, at = buffer[:AFTER_LIMIT], 0
         marker = formats.find(near)
@@ -200,149 +190,123 @@ class CallReader:
         ended = candidate.too_long or len(buffer) > AFTER_LIMIT
         if not ended and 0 < len(bare) == formats.unfinished(bare):
             return Outcome.WAITS
-        quoted = self.end_quotation(buffer, after, ended=ended)
+        quoted = self.end_quotation(candidate, buffer, after, ended=ended)
         if quoted is None:
             return Outcome.WAITS
         return Outcome.REFUSED if quoted else Outcome.LEFT
 
-    def _quoted_by_lines(self, rest: str) -> bool:
-        """Whether all lines of the candidate are quoted, but for the `rest`, which has not been
-        read.  If they are not, and nothing else may quote it, it is not quoted."""
-        candidate = self.candidate
-        if candidate is None or not candidate.quotation.by_lines:
-            return False
-        if candidate.quotation.holds_lines(candidate.read(rest)):
+    def end_quotation(
+        self, candidate: Candidate, rest: str, after: str, *, ended: bool
+    ) -> bool | None:
+        """Whether the candidate is quoted, as `after` follows its calls; None if more text
+        is needed, unless it has `ended`.  `rest` is what has not been read of it.  If it is not
+        quoted, it is no more in doubt than any other."""
+        if self._quoted_by_lines(candidate, rest):
             return True
-        candidate.quotation = Quotation(closers=candidate.quotation.closers)
-        if not candidate.quotation:
-            self._be_unquoted(candidate)
-        return False
-
-    def end_quotation(self, rest: str, after: str, *, ended: bool) -> bool | None:
-        """Whether the candidate is quoted, see `Quotation.holds`; the `rest` has not been read.
-        If it is not, it is no more in doubt than any other."""
-        if self._quoted_by_lines(rest):
-            return True
-        candidate = self.candidate
-        if candidate is None or not candidate.quotation:
+        if candidate.quotation is None:
             return False
         quoted = candidate.quotation.holds(after, ended=ended)
         if quoted is False:
-            self._be_unquoted(candidate)
+            self._set_unquoted(candidate)
         return quoted
 
-    def _be_unquoted(self, candidate: Candidate) -> None:
+    def _quoted_by_lines(self, candidate: Candidate, rest: str) -> bool:
+        """Whether all lines of the candidate are quoted, but for the `rest`, which has not been
+        read.  If they are not, and nothing else may quote it, it is not quoted."""
+        quotation = candidate.quotation
+        if quotation is None or not quotation.by_lines:
+            return False
+        if quotation.holds_lines(candidate.before(rest)):
+            return True
+        if quotation.closers:
+            candidate.quotation = Quotation(closers=quotation.closers)
+        else:
+            self._set_unquoted(candidate)
+        return False
+
+    def _set_unquoted(self, candidate: Candidate) -> None:
         """The candidate is not quoted: what of it is a call for certain is one."""
-        candidate.quotation = NOT_QUOTED
-        _, count = candidate.whole
-        is_open = any(isinstance(piece, CallStart) for piece in candidate.pieces[count:])
+        candidate.quotation = None
+        count = candidate.whole[1]
+        is_open = any(isinstance(event, CallStart) for event in candidate.events[count:])
         if self.parser is None or is_open:
             self.commit()
         elif count:
-            rest = candidate.after_whole()
+            rest = candidate.split_whole()
             self.commit()
             self.candidate = rest
 
-    def _be_no_quotation(self) -> bool:
-        """A candidate that is too long to be held is not quoted by what follows.  Whether it
-        was held for that."""
-        if self.candidate is None or not (self.candidate.quotation and self.candidate.calls):
-            return False
-        rest = self.parser.rest if self.parser else ""
-        return self.end_quotation(rest, "", ended=True) is False
-
-    def give_back(self) -> Candidate:
-        """The candidate, which is text; nothing is open any more."""
-        candidate = self.candidate
-        assert candidate is not None
-        if not candidate.in_code and self._format is not None:
-            self.begin_is_text.add(self._format)
-        self.candidate = None
-        self.forget()
-        return candidate
-
-    def forget(self) -> None:
-        """What is open has no end."""
-        self.parser = None
-        self._namer.forget()
-
     # What the parser gives
 
-    def _refusal(self, event: ParseEvent) -> str:
+    def _read(self, event: ParseEvent) -> str:
         """Take in an event.  Returns why the candidate is text, or nothing if it may be a
         call."""
-        if self.candidate is not None and self.candidate.in_code:
+        candidate = self.candidate
+        if candidate is not None and candidate.in_code:
             cut = isinstance(event, CallEnd) and not event.valid
-            if cut or isinstance(event, Text | NoHeader | NoJson):
+            if cut or isinstance(event, (Text, NoHeader, NoJson)):
                 return IN_CODE
-        if isinstance(event, Header | Arguments | CallEnd):
-            return "" if self._take_call(event) else "of no declared tool"
+        if isinstance(event, (Header, Arguments, CallEnd)):
+            return "" if self._read_call(event) else "of no declared tool"
         if isinstance(event, NoHeader):
             return "without a header"
-        if self.too_many and self._is_in_vain(event):
+        if self._state.too_many_in_vain and self._is_in_vain(event):
             return TOO_MANY
         if isinstance(event, Text):  # inside a section, before, between or after its calls
-            trailing = self.called or (self.candidate is not None and self.candidate.calls)
-            if self.candidate is not None and not self.candidate.waits:
+            trailing = self._state.called or (candidate is not None and candidate.has_call)
+            if candidate is not None and not candidate.waits:
                 self.commit()
-            self._add(replace(event, trailing=trailing))
-            self._begin_anew()
+            self._add(Text(event.start, event.text, trailing, event.kind))
+            self._begin_candidate()
         elif isinstance(event, Dropped):
-            self.in_vain += 1
+            self._state.in_vain += 1
             self._add(event)
         return ""
 
     def _is_in_vain(self, event: ParseEvent) -> bool:
         """Whether this belongs to a section without any call."""
-        if self.candidate is None or self.candidate.calls or self.parser is None:
+        if self.candidate is None or self.candidate.has_call or self.parser is None:
             return False
         if isinstance(event, Text):
             return bool(event.text.strip())
         stray = isinstance(event, Dropped) and event.what.startswith("stray")
         return stray or self.parser.over
 
-    def _take_call(self, event: Header | Arguments | CallEnd) -> bool:
+    def _read_call(self, event: Header | Arguments | CallEnd) -> bool:
         """Part of a call; False where it is none."""
-        pieces: list[ScanEvent] | None
-        if isinstance(event, Header):
-            pieces = self._namer.header(event)
-        elif isinstance(event, Arguments):
-            pieces = self._namer.arguments(event)
+        namer = self._namer
+        events: list[ScanEvent] | None
+        if isinstance(event, Arguments):
+            events = namer.arguments(event)
         else:
-            pieces = self._namer.end(event)
-        if pieces is None:
+            events = namer.header(event) if isinstance(event, Header) else namer.end(event)
+        if events is None:
             return False
-        if not self._namer.holds or self._rule.calls == "any":
-            self._be_certain()
-        for piece in pieces:
-            self._add(piece)
+        if namer.nameless is None or self._rule.calls == "any":
+            if self.candidate is not None and not self.candidate.waits:
+                self.commit()
+            if self.candidate is None:  # in code it is only known in the end
+                self._state.add_call()
+        for each in events:
+            self._add(each)
         if isinstance(event, CallEnd):
-            self._begin_anew()
+            self._begin_candidate()
         return True
 
-    def _be_certain(self) -> None:
-        """The candidate is a call; in code, that is known only in the end."""
-        if self.candidate is not None and not self.candidate.waits:
-            self.commit()
-        if self.candidate is None:
-            self._has_called()
-
-    def _has_called(self) -> None:
-        self.called = True
-        self.in_vain = 0
-        self.begin_is_text.clear()
-
-    def _begin_anew(self) -> None:
+    def _begin_candidate(self) -> None:
         """All up to here is certain, unless it may be quoted; in what comes, a call may be text
         again."""
-        if self.parser is None:
+        parser, candidate = self.parser, self.candidate
+        if parser is None:
             return
-        candidate = self.candidate
         if candidate is not None:
-            candidate.whole = candidate.size - len(self.parser.rest), len(candidate.pieces)
-        elif not self.parser.over:
+            candidate.whole = candidate.size - len(parser.rest), len(candidate.events)
+        elif not parser.over:
             self.candidate = Candidate()
-            self.candidate.add(self.parser.rest)
+            self.candidate.add(parser.rest)
 
-    def _add(self, piece: ScanEvent) -> None:
-        (self.candidate.pieces if self.candidate else self._pieces).append(piece)
+    def _add(self, event: ScanEvent) -> None:
+        if self.candidate is not None:
+            self.candidate.events.append(event)
+        else:
+            self._state.add(event)

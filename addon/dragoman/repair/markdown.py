@@ -98,9 +98,6 @@ class Quotation:
         return None if waits and not ended else False
 
 
-NOT_QUOTED = Quotation()
-
-
 class MarkdownCode:
     """Follows one text; `is_open` says whether what comes next is quoted."""
 

@@ -109,7 +109,7 @@ class RepairPipeline:
     @property
     def is_whole(self) -> bool:
         """Whether something was sent, and nothing of an event is held."""
-        return self._splitter.empty and bool(self._sent.kept)
+        return not self._splitter.held and bool(self._sent.kept)
 
     def feed(self, data: bytes) -> bytes:
         """A piece of the upstream's body."""

@@ -1,4 +1,4 @@
-"""Makes a request that continues kept responses one with the whole conversation.
+"""Gives a request that continues kept responses the whole conversation.
 
 Later stages know nothing of stored responses: the earlier items are converted before the
 request's own, so a continued conversation becomes the same messages as one that the client sends
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..bridge.request.validation import (
     RequestObject,
@@ -23,19 +23,27 @@ from ..wire.errors import Refused
 from ..wire.json_codec import Json, array
 from ..wire.responses import CALL_OUTPUTS, refers
 from ..wire.slices import Slices
-from .stored_response import StoredResponse, input_items
+from .stored_response import StoredResponse, resolved_items
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
-References = list[tuple[str, str, bool, int]]
-"""Each item's id, that of its response, whether it is of its input, and its place there."""
+
+
+class ItemReference(NamedTuple):
+    """A reference to an item of a kept response."""
+
+    item_id: str
+    response_id: str
+    in_input: bool
+    place: int
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
     items: list[Json] = field(default_factory=list)
     """The conversation before the request's own input."""
-    before: tuple[str, ...] = ()
+    ancestors: tuple[str, ...] = ()
+    """The ids of its responses."""
     references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which ``item_reference`` items of the request refer, by id."""
     parts: tuple[str, ...] = ()
@@ -47,12 +55,13 @@ def previous_id(body: Json) -> str | None:
     return RequestObject(body).string("previous_response_id") or None
 
 
-def referring(body: Json) -> Slices[References]:
-    """The items of kept responses to which `body` refers."""
-    found: References = []
+def referring(body: Json) -> Slices[list[ItemReference]]:
+    """The references of `body` to items of kept responses."""
+    found: list[ItemReference] = []
     for item in array(body.get("input")):
         if refers(item) and (named := _ITEM_ID.fullmatch(item["id"])):
-            found.append((item["id"], f"resp_{named[1]}", bool(named[2]), int(named[3])))
+            response_id = f"resp_{named[1]}"
+            found.append(ItemReference(item["id"], response_id, bool(named[2]), int(named[3])))
         yield
     return found
 
@@ -82,41 +91,41 @@ def in_progress(response_id: str, *, previous: bool = False) -> Refused:
 
 
 def continuing(
-    references: References,
+    references: Iterable[ItemReference],
     chain: Sequence[StoredResponse],
     others: Mapping[str, StoredResponse],
-    said: Sequence[Json] = (),
+    earlier: Sequence[Json] = (),
 ) -> Slices[Continuation]:
     """What a request continues.
 
-    `chain` is the previous response after all those before it, or after those whose items
-    `said` has; `others` are the responses to whose items it refers, by id.  Items that are
-    not there stay references, which the conversion refuses.
+    `chain` ends with the previous response; `earlier` are the items of the responses before
+    `chain`; `others` are the responses to whose items the request refers, by id.  A reference to a
+    missing item stays, and the conversion refuses it.
     """
     inputs: dict[str, list[Json]] = {}
     found: dict[str, Json] = {}
-    for item_id, response_id, in_input, index in references:
+    for item_id, response_id, in_input, place in references:
         kept = others.get(response_id)
         if kept is None:
             continue
         if in_input and response_id not in inputs:
-            inputs[response_id] = yield from kept.listing_input()
+            inputs[response_id] = yield from kept.input_items()
         items = inputs[response_id] if in_input else kept.response["output"]
-        if index < len(items):
-            found[item_id] = items[index]
-    conversation = list(said)
+        if place < len(items):
+            found[item_id] = items[place]
+    conversation = list(earlier)
     for kept in chain:
-        conversation += yield from kept.listing()
-    before = (*chain[-1].before, chain[-1].response["id"]) if chain else ()
-    of_all = [digest for kept in (*chain[-1:], *others.values()) for digest in kept.inherited]
-    return Continuation(conversation, before, found, tuple(dict.fromkeys(of_all)))
+        conversation += yield from kept.turn_items()
+    ancestors = (*chain[-1].ancestors, chain[-1].response["id"]) if chain else ()
+    parts = [digest for kept in (*chain[-1:], *others.values()) for digest in kept.inherited]
+    return Continuation(conversation, ancestors, found, tuple(dict.fromkeys(parts)))
 
 
 def with_references(body: Json, references: Mapping[str, Json]) -> Slices[Json]:
     """`body` with the items in the place of the references to them."""
     if not references:
         return body
-    return {**body, "input": (yield from input_items(body["input"], references))}
+    return {**body, "input": (yield from resolved_items(body["input"], references))}
 
 
 # Outputs of tools that are submitted to a response
@@ -126,7 +135,7 @@ def open_calls(kept: StoredResponse) -> Slices[dict[str, Json]]:
     """The calls of a response that wait for their outputs, by their ids."""
     calls: dict[str, Json] = {}
     answered = set()
-    for item in (yield from kept.outcome()):
+    for item in (yield from kept.output_items()):
         if item.get("type") in CALL_OUTPUTS.values():
             answered.add(item.get("call_id"))
         elif item.get("type") in CALL_OUTPUTS:
@@ -140,12 +149,11 @@ def submitted(body: object, kept: StoredResponse) -> Slices[list[Json]]:
     body of a ``submit_tool_outputs`` request; raises `Refused`."""
     if not isinstance(body, dict):
         raise wrong_type(body, "an object", "body")
-    request = RequestObject(body)
     waiting = yield from open_calls(kept)
     if not waiting:
         raise Refused("This response waits for no tool outputs.", param="tool_outputs")
     outputs: dict[str, Any] = {}
-    for path, value in request.array("tool_outputs"):
+    for path, value in RequestObject(body).array("tool_outputs"):
         output = RequestObject.of(value, path)
         call_id = output.string("tool_call_id") or output.string("call_id")
         if call_id is None:
@@ -164,21 +172,20 @@ def submitted(body: object, kept: StoredResponse) -> Slices[list[Json]]:
             param="tool_outputs",
             code="missing_required_parameter",
         )
-    answers = []
+    items = []
     for call_id, call in waiting.items():
-        answers.append(_answer(call, outputs[call_id]))
+        output = outputs[call_id]
+        # An output with more fields than one comes as an object.
+        fields = (
+            output if isinstance(output, dict) else {"output": "" if output is None else output}
+        )
+        items.append({**fields, "type": CALL_OUTPUTS[call["type"]], "call_id": call_id})
         yield
-    return answers
-
-
-def _answer(call: Json, output: Any) -> Json:
-    """Some outputs have fields of their own; those come as an object."""
-    fields = output if isinstance(output, dict) else {"output": "" if output is None else output}
-    return {**fields, "type": CALL_OUTPUTS[call["type"]], "call_id": call["call_id"]}
+    return items
 
 
 def resuming(kept: StoredResponse, outputs: Sequence[Json]) -> Slices[Json]:
     """The request that continues a response after its calls, with their outputs."""
-    items = yield from kept.listing()
-    ask = yield from kept.asking()
-    return {**ask, "input": [*items, *outputs], "previous_response_id": None}
+    items = yield from kept.turn_items()
+    body = yield from kept.request_body()
+    return {**body, "input": [*items, *outputs], "previous_response_id": None}

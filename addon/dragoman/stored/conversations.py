@@ -1,7 +1,7 @@
 """The last conversations, in memory, so that the store need not be read again to continue them.
 
-They are kept as JSON: of the parsed values there would be a million, at all of which each full
-garbage collection looks, while all flows wait.
+They are kept as JSON: the parsed values would be a million objects, and each full garbage
+collection would look at all of them while all flows wait.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ENTRY = 200
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What was said in a chain of responses."""
+    """The items of a chain of responses."""
 
     texts: Sequence[bytes] = ()
-    """The items, some in each: JSON arrays."""
+    """JSON arrays, with some of the items in each."""
 
-    def listing(self) -> Slices[list[Json]]:
+    def items(self) -> Slices[list[Json]]:
         items: list[Json] = []
         for text in self.texts:
             items += yield from reading(text)
@@ -44,37 +44,36 @@ class Conversations:
         self._max_bytes = max_bytes
         self._size = 0
         self._ready: OrderedDict[tuple[bytes, str], tuple[Sequence[str], Conversation]]
-        self._ready = OrderedDict()  # that used the longest ago first
+        self._ready = OrderedDict()  # least recently used first
 
     def find(self, asker: bytes, ids: Sequence[str]) -> Conversation | None:
         known, found = self._ready.get((asker, ids[-1]), ((), None))
-        if found is None or list(known) != list(ids):
+        if list(known) != list(ids):
             return None
         self._ready.move_to_end((asker, ids[-1]))
         return found
 
     def add(self, asker: bytes, ids: Sequence[str], conversation: Conversation) -> None:
-        self._remove((asker, ids[-1]))
-        self._ready[asker, ids[-1]] = ids, conversation
+        key = (asker, ids[-1])
+        if key in self._ready:
+            self._remove(key)
+        self._ready[key] = ids, conversation
         self._size += _size(ids, conversation)
         while self._size > self._max_bytes:
             self._remove(next(iter(self._ready)))
 
     def changed(self, asker: bytes, response_id: str) -> None:
         """This response was replaced or deleted."""
-        keys = [
-            key for key, (ids, _) in self._ready.items() if key[0] == asker and response_id in ids
-        ]
-        for key in keys:
-            self._remove(key)
+        for key, (ids, _) in list(self._ready.items()):
+            if key[0] == asker and response_id in ids:
+                self._remove(key)
 
     def clear(self) -> None:
         self._ready.clear()
         self._size = 0
 
     def _remove(self, key: tuple[bytes, str]) -> None:
-        if key in self._ready:
-            self._size -= _size(*self._ready.pop(key))
+        self._size -= _size(*self._ready.pop(key))
 
 
 def _size(ids: Sequence[str], conversation: Conversation) -> int:

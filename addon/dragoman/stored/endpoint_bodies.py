@@ -48,11 +48,11 @@ def events_after(kept: StoredResponse, number: int) -> Slices[bytes]:
 def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> Slices[bytes]:
     """A page of the input of the last response of `chain`: everything before it, and its own input.
     Raises `Refused` for an invalid query."""
-    *before, kept = chain
     listed: list[Json] = []
-    for earlier in before:
-        listed += yield from _all(earlier)
-    listed += yield from _own(kept)
+    for kept in chain:
+        listed += yield from _listed(kept, "in", (yield from kept.input_items()))
+        if kept is not chain[-1]:
+            listed += yield from _listed(kept, "out", (yield from kept.output_items()))
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise Refused("'order' must be 'asc' or 'desc'.", param="order")
@@ -66,19 +66,15 @@ def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> Sl
             raise Refused(f"No item with id '{label(after)}' is here.", param="after", status=404)
         listed = listed[place + 1 :]
     page = listed[: _limit(query)]
-    has_more = len(page) < len(listed)
+    body = {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else "",
+        "last_id": page[-1]["id"] if page else "",
+        "has_more": len(page) < len(listed),
+    }
     yield from emptied(listed)
-    return (
-        yield from writing(
-            {
-                "object": "list",
-                "data": page,
-                "first_id": page[0]["id"] if page else "",
-                "last_id": page[-1]["id"] if page else "",
-                "has_more": has_more,
-            }
-        )
-    )
+    return (yield from writing(body))
 
 
 def _limit(query: Mapping[str, str]) -> int:
@@ -89,33 +85,21 @@ def _limit(query: Mapping[str, str]) -> int:
     return limit
 
 
-def _all(kept: StoredResponse) -> Slices[list[Json]]:
-    listed = yield from _own(kept)
-    for index, item in enumerate((yield from kept.outcome())):
-        listed.append(_listed(kept, f"out_{index}", item))
+def _listed(kept: StoredResponse, part: str, items: Sequence[Json]) -> Slices[list[Json]]:
+    """The items in the form of the API: with an id, a type and a status, and content in parts.
+    `continuation` finds an item by the id that it gets here."""
+    own = str(kept.response["id"]).removeprefix("resp_")
+    found = []
+    for index, item in enumerate(items):
+        kind = item.get("type") or "message"
+        listed = {"id": None, **item, "type": kind, "status": item.get("status") or "completed"}
+        if not isinstance(listed["id"], str):
+            listed["id"] = item_id(kind, f"{own}_{part}_{index}")
+        if kind == "message":
+            listed["content"] = _parts(item)
+        found.append(listed)
         yield
-    return listed
-
-
-def _own(kept: StoredResponse) -> Slices[list[Json]]:
-    """The response's own input; `continuation` finds an item by its id here."""
-    listed = []
-    for index, item in enumerate((yield from kept.listing_input())):
-        listed.append(_listed(kept, f"in_{index}", item))
-        yield
-    return listed
-
-
-def _listed(kept: StoredResponse, place: str, item: Json) -> Json:
-    """An item in the form of the API: with an id, a type and a status, and content in parts."""
-    kind = item.get("type") or "message"
-    listed: Json = {"id": None, **item, "type": kind, "status": item.get("status") or "completed"}
-    if not isinstance(listed["id"], str):
-        own = str(kept.response["id"]).removeprefix("resp_")
-        listed["id"] = item_id(kind, f"{own}_{place}")
-    if kind == "message":
-        listed["content"] = _parts(item)
-    return listed
+    return found
 
 
 def _parts(message: Json) -> list[Json]:

@@ -15,8 +15,13 @@ from .stored_response import StoredResponse
 def asker(credentials: Iterable[str], upstream: str) -> bytes:
     """Who asks, only for use in memory: a hash of the `credentials` and of the `upstream` (scheme,
     host, port and base path)."""
+    return hash_of(upstream, *credentials)
+
+
+def hash_of(*parts: str) -> bytes:
+    """Another one if the same characters are cut into other parts."""
     digest = hashlib.sha256()
-    for part in (upstream, *credentials):
+    for part in parts:
         text = part.encode("utf-8", "surrogateescape")
         digest.update(len(text).to_bytes(8, "big") + text)
     return digest.digest()
@@ -50,14 +55,14 @@ class SaveContext:
         if self.resumes is not None:
             if response["status"] == "failed":
                 return None
-            before = self.resumes.said or self.prior
+            before = self.resumes.full_output or self.prior
             said = [*before, *self.outputs, *response["output"][len(self.prior) :]]
         return StoredResponse(
             response=response,
             request=self.request,
-            trail=" ".join(self.earlier.before).encode(),
+            ancestor_ids=" ".join(self.earlier.ancestors).encode(),
             references=self.earlier.references,
-            said=said,
+            full_output=said,
             delta_cuts=cuts,
             inherited=self.earlier.parts,
         )

@@ -7,10 +7,13 @@ a credential, a host and a base path.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 Parts = Mapping[str, bytes | None]
 NO_PARTS: Parts = {}
+MAX_ADDRESSES = 4096
+"""Upstreams' addresses that a store remembers, of some 200 bytes each."""
 
 
 class StoreError(Exception):
@@ -21,9 +24,37 @@ class NotOpened(StoreError):  # noqa: N818 - the name says what is the matter
     """It could not be opened; that was logged the first time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The options ``dragoman_store_days`` and ``dragoman_store_max``."""
+
+    days: float
+    max_bytes: int
+
+    @property
+    def seconds(self) -> float:
+        return self.days * 86400
+
+    def expiry(self, now: float) -> float:
+        """What was last used then or before is too old."""
+        return now - self.seconds
+
+    def admit(self, *blobs: bytes) -> None:
+        """Raises `StoreError` for a response that is larger than the whole store."""
+        size = sum(map(len, blobs))
+        if size > self.max_bytes:
+            raise StoreError(
+                f"a response of {size} bytes is not kept: "
+                f"it is larger than dragoman_store_max ({self.max_bytes})"
+            )
+
+
 class Store(Protocol):
     """Called in one thread, perhaps another than the one that made it. Methods may raise
     `StoreError`, and nothing else."""
+
+    limits: Limits
+    """May be replaced in any thread."""
 
     def secret(self) -> bytes:
         """The random key of the owners' hashes, the same for all who share the store."""
@@ -38,19 +69,19 @@ class Store(Protocol):
         *,
         parts: Parts = NO_PARTS,
     ) -> None:
-        """Keep `blob`, in place of what was kept under this id; it is safe when this returns
-        (a process that is killed after it loses nothing).  `keeps` are the ids of those
-        that `blob` continues: their time begins anew.  `now` is in Unix seconds.
+        """Keep `blob`, in place of what was kept under this id. When this returns, it is safe even
+        if the process is killed. `keeps` are the ids of the responses that `blob` continues: their
+        time begins anew. `now` is in Unix seconds.
 
-        `parts` are kept once for all of an owner's that have them, and as long as any has;
-        None: a part that is kept already, and that one of `keeps` has.
+        Each of the `parts` is kept once for an owner, as long as one of its responses has it; None
+        stands for a part that one of `keeps` has, and that is kept already.
         """
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
-        """None for one that is not there, or too old."""
+        """None for a response that is missing or too old."""
 
     def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
-        """None for one that is not there."""
+        """None for a missing part."""
 
     def count(self, owner: str, ids: Sequence[str], now: float) -> int:
         """How many of these different ids are kept."""
@@ -58,9 +89,6 @@ class Store(Protocol):
     def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
         """Whether there was something to delete; `parts` are the digests of its parts, which are
         deleted, too, if no other response has them."""
-
-    def limit(self, days: float, max_bytes: int) -> None:
-        """New limits; called in any thread, and does not block."""
 
     def remember(self, address: str, speaks: str, now: float) -> None:
         """Keep which API the upstream at an address (a hash) speaks, for as long as a response;

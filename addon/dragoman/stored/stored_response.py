@@ -2,8 +2,8 @@
 
 The request is kept as it was sent, but tools and instructions that a conversation repeats are
 kept once (`StoredResponse.packed`).  Of the stream only the cuts are kept with which it can be
-made again.  A conversation is read off a chain of responses, oldest first, each of which adds its
-own input and outcome, and is never kept whole.
+made again.  A conversation is never kept whole: it is read from a chain of responses, oldest first,
+each of which adds its input and output.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..bridge.request.chat_shapes import forming
 from ..wire.json_codec import Json, NotJson, array, dumps, loads
@@ -28,11 +27,11 @@ _REPEATED = ("tools", "instructions")
 _MIN_PART = 512
 """Bytes of a part at least."""
 _MAX_READ = 1024 * 1024
-"""Bytes of a request, without its parts, that is parsed to find these."""
-_TRIES = 16
-"""Fields of one name that are tried: tools may have such fields, too."""
+"""Bytes of a request, beside its parts, that is parsed to find these."""
 _CUT = re.compile(rb"\0(\d+)\0")
 """Replaces a part in the events, which have no NUL."""
+_FIELD = re.compile(r'\s*[{,]\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
+"""The name of an object's next field."""
 _DECODER = json.JSONDecoder()
 
 
@@ -42,12 +41,12 @@ class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The JSON of a response."""
+    """The JSON of a response object."""
 
     response: bytes
-    """Without the repeated long fields."""
+    """Without the `fields`."""
     fields: dict[str, bytes]
-    """Those."""
+    """The long ones that other responses repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,65 +54,57 @@ class StoredResponse:
     response: Json
     """The response object as the client got it last."""
     request: bytes
-    """The body that asked for it, as the client sent it."""
-    trail: bytes = b""
+    """The body of its request, as the client sent it."""
+    ancestor_ids: bytes = b""
     """The ids of the responses before it, oldest first, with blanks between. Only the last
     response's is ever read, so it is no part of the JSON."""
     references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which the request's ``item_reference`` items refer, by id."""
-    said: Sequence[Json] | None = None
-    """The outcome, if that is more than the response's output: outputs of tools that were submitted
-    stand between the output items."""
+    full_output: Sequence[Json] | None = None
+    """The output with the outputs of tools that were submitted in between, if there are any."""
     delta_cuts: bytes = b""
     """Makes the response's events again (`event_replay`); empty if it was not streamed."""
     events: bytes = b""
     """The stream itself, which earlier versions kept instead."""
     inherited: Sequence[str] = ()
     """The parts (see `packed`) of the responses before it."""
+    size: int = field(default=0, compare=False)
+    """Of a decoded response: about how many bytes of JSON it adds to its conversation."""
 
     @property
-    def before(self) -> tuple[str, ...]:
+    def ancestors(self) -> tuple[str, ...]:
         """The ids of the responses before it, oldest first."""
-        return tuple(self.trail.decode().split())
+        return tuple(self.ancestor_ids.decode().split())
 
-    length: int = field(default=0, compare=False)
-    """Bytes of the JSON of a decoded response."""
+    def request_body(self) -> Slices[Json]:
+        """In the form of the Responses API."""
+        body: Json = yield from forming((yield from reading(self.request)))
+        return body
 
-    @property
-    def size(self) -> int:
-        """About how many bytes of JSON it adds to its conversation."""
-        return len(self.request) + self.length
-
-    def asking(self) -> Slices[Json]:
-        """The request's body, in the form of the Responses API."""
-        ask: Json = yield from forming((yield from reading(self.request)))
-        return ask
-
-    def listing_input(self) -> Slices[list[Json]]:
+    def input_items(self) -> Slices[list[Json]]:
         """The items of the request's ``input``, whatever form it had."""
-        ask = yield from self.asking()
-        return (yield from input_items(ask.get("input"), self.references))
+        body = yield from self.request_body()
+        return (yield from resolved_items(body.get("input"), self.references))
 
-    def listing(self) -> Slices[list[Json]]:
-        """What this response adds to its conversation."""
-        items = yield from self.listing_input()
-        items += yield from self.outcome()
-        return items
-
-    def outcome(self) -> Slices[list[Json]]:
+    def output_items(self) -> Slices[list[Json]]:
         """What the model answered, without a call that was cut, or the prose that a failure cut:
         listed as ``incomplete``, its end was never sent to the client, and it is never history."""
-        came: list[Json] = []
+        items: list[Json] = []
         failed = self.response.get("status") == "failed"
         cut = (*STREAMED_CALLS, "message", "reasoning") if failed else STREAMED_CALLS
-        for item in self.response["output"] if self.said is None else self.said:
+        for item in self.response["output"] if self.full_output is None else self.full_output:
             if item.get("status") != "incomplete" or item.get("type") not in cut:
-                came.append(item)
+                items.append(item)
             yield
-        return came
+        return items
+
+    def turn_items(self) -> Slices[list[Json]]:
+        """What this response adds to its conversation."""
+        items = yield from self.input_items()
+        items += yield from self.output_items()
+        return items
 
     def writing(self) -> Slices[Written]:
-        """The response's JSON, in slices."""
         response, fields = dict(self.response), {}
         for name in _REPEATED:
             if response.get(name):
@@ -129,27 +120,23 @@ class StoredResponse:
         request, cuts = _cut(self.request, _MAX_READ + 2 * sum(map(len, fields.values())))
         texts = list(dict.fromkeys([*fields.values(), *(text for _, text in cuts)]))
         parts = {hashlib.sha256(text).hexdigest(): text for text in texts}
-        if not parts and not self.inherited:
-            return self._joined(written.response, self.request), {}
-        packed = {
-            "parts": list(parts),
-            "inherited": list(self.inherited),
-            "fields": {name: texts.index(text) for name, text in fields.items()},
-            "cuts": [[place, texts.index(text)] for place, text in cuts],
-        }
-        return self._joined(written.response, request, **packed), parts
-
-    def _joined(self, response: bytes, request: bytes, **packed: Any) -> bytes:
         head = {
-            "version": PACKED if packed else WHOLE,
-            "sizes": [len(self.trail), len(response), len(request)],
+            "version": WHOLE,
+            "sizes": [len(self.ancestor_ids), len(written.response), len(request)],
             "references": self.references,
-            "said": self.said,
+            "said": self.full_output,
             # A text, which is read sooner than what is in it.
             "delta_cuts": self.delta_cuts.decode(),
-            **packed,
         }
-        return b"".join((dumps(head), b"\n", self.trail, response, request))
+        if parts or self.inherited:
+            head |= {
+                "version": PACKED,
+                "parts": list(parts),
+                "inherited": list(self.inherited),
+                "fields": {name: texts.index(text) for name, text in fields.items()},
+                "cuts": [[place, texts.index(text)] for place, text in cuts],
+            }
+        return b"".join((dumps(head), b"\n", self.ancestor_ids, written.response, request)), parts
 
     @classmethod
     def decoding(
@@ -162,22 +149,23 @@ class StoredResponse:
             head = loads(head_text)
             if head["version"] not in (WHOLE, PACKED):
                 raise Unreadable(f"it is of version {head['version']}")
-            answer, asked, events = itertools.accumulate(head["sizes"])
+            ids_end, response_end, request_end = itertools.accumulate(head["sizes"])
             own = head.get("parts", [])
             texts = [b"null" if parts is None else parts[digest] for digest in own]
-            response = yield from reading(rest[answer:asked])
+            response = yield from reading(rest[ids_end:response_end])
             for name, index in head.get("fields", {}).items():
                 response[name] = yield from reading(texts[index])
+            request = _uncut(rest[response_end:request_end], head.get("cuts", []), texts)
             return cls(
                 response=response,
-                request=_uncut(rest[asked:events], head.get("cuts", []), texts),
-                trail=rest[:answer],
+                request=request,
+                ancestor_ids=rest[:ids_end],
                 references=head["references"],
-                said=head["said"],
+                full_output=head["said"],
                 delta_cuts=str(head.get("delta_cuts", "")).encode(),
-                events=_CUT.sub(lambda found: texts[int(found[1])], rest[events:]),
+                events=_CUT.sub(lambda found: texts[int(found[1])], rest[request_end:]),
                 inherited=tuple(dict.fromkeys([*head.get("inherited", []), *own])),
-                length=asked - answer,
+                size=len(request) + response_end - ids_end,
             )
         except (NotJson, KeyError, TypeError, ValueError, IndexError) as error:
             raise Unreadable(str(error)) from None
@@ -193,70 +181,43 @@ def parts_of(blob: bytes) -> list[str]:
 
 def _cut(request: bytes, longest: int) -> tuple[bytes, list[tuple[int, bytes]]]:
     """A request's body without its long repeated fields; and those, with their places in the rest.
-    One that is too long to be parsed stays whole, and one longer than `longest` is not even
-    searched."""
+    A body longer than `longest` stays whole."""
     if not _MIN_PART <= len(request) <= longest:
         return request, []
     try:
         text = request.decode()
-    except UnicodeDecodeError:
+        found = _values_of(text)
+    except (ValueError, RecursionError):
         return request, []
-    found: list[tuple[int, int]] = []
-    for name in _REPEATED:
-        found += _values_of(name, text, found)
-    found.sort()
     pieces, cuts, end, place = [], [], 0, 0
     for begin, after in found:
         pieces.append(text[end:begin].encode())
         place += len(pieces[-1])
         cuts.append((place, text[begin:after].encode()))
         end = after
-    left = b"".join((*pieces, text[end:].encode()))
-    # None of them may be in the input, which is read without them.
-    nulls = [(index, 0) for index, _ in cuts]
-    if not cuts or len(left) > _MAX_READ or not _are_fields(_uncut(left, nulls, [b"null"])):
-        return request, []
-    return left, cuts
+    return b"".join((*pieces, text[end:].encode())), cuts
 
 
-def _values_of(name: str, text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Where the first long value of a field of this name begins and ends, outside of those `taken`;
-    none, or one."""
-    fields = re.finditer(rf'"{name}"[ \t\r\n]*:[ \t\r\n]*', text)
-    for field_ in itertools.islice(fields, _TRIES):
-        begin = field_.end()
-        if any(first <= begin < last for first, last in taken):
-            continue
-        try:
-            _, end = _DECODER.raw_decode(text, begin)
-        except (ValueError, RecursionError):
-            continue
-        if end - begin >= _MIN_PART and not any(begin < first < end for first, _ in taken):
-            return [(begin, end)]
-    return []
+def _values_of(text: str) -> list[tuple[int, int]]:
+    """Where the long values of a request's repeated fields begin and end."""
+    found, end = [], 0
+    while member := _FIELD.match(text, end):
+        begin = member.end()
+        _, end = _DECODER.raw_decode(text, begin)
+        if member[1] in _REPEATED and end - begin >= _MIN_PART:
+            found.append((begin, end))
+    return found
 
 
-def _are_fields(left: bytes) -> bool:
-    """Whether the nulls, which were cut out, are fields of the request itself."""
-    nulls = len(re.findall(rf'"({"|".join(_REPEATED)})"[ \t\r\n]*:[ \t\r\n]*null'.encode(), left))
-    try:
-        ask = loads(left)
-    except NotJson:
-        return False
-    return isinstance(ask, dict) and nulls == sum(
-        name in ask and ask[name] is None for name in _REPEATED
-    )
-
-
-def _uncut(left: bytes, cuts: Sequence[Sequence[int]], texts: Sequence[bytes]) -> bytes:
+def _uncut(rest: bytes, cuts: Sequence[Sequence[int]], texts: Sequence[bytes]) -> bytes:
     pieces, end = [], 0
     for place, index in cuts:
-        pieces += [left[end:place], texts[index]]
+        pieces += [rest[end:place], texts[index]]
         end = place
-    return b"".join((*pieces, left[end:]))
+    return b"".join((*pieces, rest[end:]))
 
 
-def input_items(value: object, references: Mapping[str, Json]) -> Slices[list[Json]]:
+def resolved_items(value: object, references: Mapping[str, Json]) -> Slices[list[Json]]:
     """The items of an ``input`` that was accepted, references replaced."""
     if isinstance(value, str):
         return [{"type": "message", "role": "user", "content": value}]

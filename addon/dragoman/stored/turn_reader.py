@@ -28,6 +28,9 @@ MAX_TEXT = 4 * 1024 * 1024
 """Characters of a turn; of one with more nothing is kept."""
 MAX_CHOICES = 16
 _STEP = 16 * 1024
+_FINISH = b'"finish_reason"'
+_NO_FINISH = (b":null", b": null")
+"""What follows it in nearly all chunks: an expression takes several times longer to see that."""
 # Many hosts send null, or an empty list, in each delta.  JSON escapes the quotes of text.
 _CALLED = re.compile(rb'_calls?"\s*+:\s*+(?!null|\[\s*+\])')
 
@@ -87,11 +90,12 @@ class TurnReader:
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
         kept before this is sent; the length of it if none does."""
-        if self._has_read_all and sent[-2:] in (b"", b"\n\n") and not _counts(sent):
-            return len(sent)
         self._unread.append(sent)
         self._size += len(sent)
-        end = turn_end(sent)
+        at = sent.find(_FINISH)
+        while at >= 0 and sent.startswith(_NO_FINISH, at + len(_FINISH)):
+            at = sent.find(_FINISH, at + len(_FINISH))
+        end = turn_end(sent) if at >= 0 else None
         if end is None:
             if self._size > MAX_UNREAD:
                 self._read()
@@ -99,11 +103,6 @@ class TurnReader:
         self._read(ends=True)
         kept = any(t.ended and t.calls and t.thoughts for t in self._turns.values())
         return end if kept and not self._called_first else len(sent)
-
-    @property
-    def _has_read_all(self) -> bool:
-        """Whether nothing that counts has come yet."""
-        return not (self._unread or self._turns) and self._splitter.empty
 
     def take(self, *, last: bool = False) -> list[Turn]:
         """The turns with calls and reasoning that have ended since the last time; `last`: the
@@ -134,13 +133,14 @@ class TurnReader:
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""
         unread, self._unread, self._size = b"".join(self._unread), [], 0
-        whole = self._splitter.empty and unread.endswith(b"\n\n")
-        if whole and not self._turns and b"reasoning" not in unread:
+        whole = not self._splitter.held and unread.endswith(b"\n\n")
+        if whole and not self._turns and unread.find(b"reasoning") < 0:
             # Nothing was thought up to here: a turn whose calls come first is not kept.
-            self._called_first = self._called_first or _CALLED.search(unread) is not None
+            if unread.find(b"_call") >= 0 and _CALLED.search(unread):
+                self._called_first = True
             return
         end = 0
-        if self._splitter.empty and CR not in unread:
+        if not self._splitter.held and CR not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
             for text, said, raw in self._templates.runs(unread[:end]):
                 if said is not None:

@@ -80,7 +80,7 @@ def only_text(chunk: Any) -> DeltaText | None:
     (choice,) = choices
     if not isinstance(choice, dict) or choice.get("index", 0) != 0:
         return None
-    if any(choice.get(name) for name in ("finish_reason", "logprobs", "usage", "message")):
+    if any(map(choice.get, ("finish_reason", "logprobs", "usage", "message"))):
         return None
     delta = choice.get("delta")
     said = {k: v for k, v in delta.items() if v and k != "role"} if isinstance(delta, dict) else {}
@@ -139,7 +139,7 @@ def content_parts(content: list[Any]) -> tuple[list[DeltaPart], int]:
 
 def unknown_fields(delta: Json) -> bool:
     """Whether the delta has a field that no part of this package reads."""
-    return any(delta[name] for name in delta.keys() - KNOWN_FIELDS)
+    return any(map(delta.get, delta.keys() - KNOWN_FIELDS))
 
 
 def logprobs(choice: Json) -> list[Json]:

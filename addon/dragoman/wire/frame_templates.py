@@ -30,6 +30,9 @@ MAX_RUN = 64
 """Frames that are matched at once: one of them that is odd has them all matched again."""
 LF = ord("\n")
 _PROBE = "another text"
+_NUMBER = re.compile(rb"(?:0|[1-9][0-9]{0,15})(?=[,}])")
+_CALL_INDEX = re.compile(rb'(.*"index":[ ]?)' + _NUMBER.pattern + rb"(.*)", re.DOTALL)
+"""The last index before a text."""
 
 Meaning = TypeVar("Meaning")
 
@@ -88,6 +91,15 @@ class FrameTemplate:
             literals.append(literal)
             ends.append(end)
         return _first_strings(b'"', literals), ends
+
+    def renumbered(self, raw: bytes) -> FrameTemplate | None:
+        """This template with the call's index of another frame, if that frame then matches."""
+        old = _CALL_INDEX.fullmatch(self.head)
+        new = _NUMBER.match(raw, old.end(1)) if old else None
+        if old is None or new is None or not raw.startswith(old[1]):
+            return None
+        template = FrameTemplate(old[1] + new[0] + old[2], self.between, self.tail)
+        return None if template.text_in(raw) is None else template
 
     def around(self, literal: bytes) -> bytes:
         if self.between is None:
@@ -355,6 +367,10 @@ class TemplateCache(Generic[Meaning]):
         """That which matched last."""
         return self._known[0] if self._known else None
 
+    def matched(self) -> None:
+        """The caller has found frames that match the latest template."""
+        self._misses = 0
+
     @property
     def wanted(self) -> bool:
         """Whether more templates are learned."""
@@ -362,11 +378,23 @@ class TemplateCache(Generic[Meaning]):
 
     def learn(
         self, frame: Frame, text: str, times: int, reads: Callable[[Any], str], meaning: Meaning
-    ) -> None:
+    ) -> KnownTemplate[Meaning] | None:
+        """The template of a frame that was read; None if it cannot have one."""
         self._misses += 1
-        pattern = learn(frame, text, times, reads)
-        if pattern is not None:
-            self._varies |= self._misses > MAX_KNOWN
-            learned = LooseTemplate.of(frame, pattern) if self._varies else pattern
-            self._known.insert(0, KnownTemplate(learned, meaning))
-            del self._known[MAX_KNOWN:]
+        pattern = self._renumbered(frame.raw) or learn(frame, text, times, reads)
+        if pattern is None:
+            return None
+        self._varies |= self._misses > MAX_KNOWN
+        learned = LooseTemplate.of(frame, pattern) if self._varies else pattern
+        self._known.insert(0, KnownTemplate(learned, meaning))
+        del self._known[MAX_KNOWN:]
+        return self._known[0]
+
+    def _renumbered(self, raw: bytes) -> FrameTemplate | None:
+        """A template that differs from a known one in the index of its call."""
+        for known in self._known:
+            if isinstance(known.pattern, FrameTemplate) and (
+                renumbered := known.pattern.renumbered(raw)
+            ):
+                return renumbered
+        return None

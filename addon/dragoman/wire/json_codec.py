@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from json.encoder import encode_basestring, encode_basestring_ascii
+from collections.abc import Callable, Iterable
+from json.encoder import (  # type: ignore[attr-defined]
+    c_make_encoder,
+    encode_basestring,
+    encode_basestring_ascii,
+)
 from typing import Any
 
 MAX_VALUES = 1_000_000
@@ -65,19 +69,21 @@ def nesting_exceeds(value: Any, limit: int) -> bool:
 def dumps(value: Any) -> bytes:
     """Compact JSON; infinite numbers (``1e999``) become null. Raises `NotJson` for too deep
     nesting."""
-    return _finitely(_write, value)
+    try:
+        return _write(value)
+    except (ValueError, RecursionError):
+        return _write_finite(_write, value)
 
 
 def dumps_ascii(value: Any) -> bytes:
     """What `dumps` gives for a value with a lone surrogate."""
-    return _finitely(lambda each: _encode_ascii(each).encode(), value)
-
-
-def _finitely(write: Callable[[Any], bytes], value: Any) -> bytes:
     try:
-        return write(value)
+        return _write_ascii(value)
     except (ValueError, RecursionError):
-        pass
+        return _write_finite(_write_ascii, value)
+
+
+def _write_finite(write: Callable[[Any], bytes], value: Any) -> bytes:
     try:
         return write(_finite(value))
     except (ValueError, RecursionError) as error:
@@ -116,27 +122,39 @@ def objects(value: Any) -> list[Json]:
     return [each for each in array(value) if isinstance(each, dict)]
 
 
-_raw_decode = json.JSONDecoder().raw_decode
+# The standard library makes an encoder, and calls some functions of its own, for each value.
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 def _read(text: _Text) -> Any:
     """As `json.loads`, faster for UTF-8."""
     try:
         stripped = (text if isinstance(text, str) else text.decode()).strip(" \t\n\r")
-        value, end = _raw_decode(stripped)
-    except ValueError:
+        value, end = _scan(stripped, 0)
+    except (ValueError, StopIteration):
         return json.loads(text)
     return value if end == len(stripped) else json.loads(text)
 
 
-# A value that holds itself is found by its depth.
-_STYLE: Any = {"separators": (",", ":"), "allow_nan": False, "check_circular": False}
-_encode = json.JSONEncoder(ensure_ascii=False, **_STYLE).encode
-_encode_ascii = json.JSONEncoder(**_STYLE).encode
+def _encoder(string: Callable[[str], str]) -> Callable[[Any, int], Iterable[str]]:
+    """Compact, in the order of the keys; infinite numbers are refused.  A value that holds itself
+    is found by its depth."""
+    default = json.JSONEncoder().default
+    made: Callable[[Any, int], Iterable[str]] = c_make_encoder(
+        None, default, string, None, ":", ",", False, False, False
+    )
+    return made
+
+
+_encode, _encode_ascii = _encoder(encode_basestring), _encoder(encode_basestring_ascii)
 
 
 def _write(value: Any) -> bytes:
     try:
-        return _encode(value).encode()
+        return "".join(_encode(value, 0)).encode()
     except UnicodeEncodeError:
-        return _encode_ascii(value).encode()
+        return _write_ascii(value)
+
+
+def _write_ascii(value: Any) -> bytes:
+    return "".join(_encode_ascii(value, 0)).encode()

@@ -1,8 +1,8 @@
 """Follows a JSON text as it arrives.
 
-The scanner needs to know whether the next character is in a string (where a marker is quoted
-text), whether the value is complete, and whether it can still become valid.  The grammar is
-checked as far as that needs: strings, nesting and order; not the spelling of numbers and escapes.
+The parsers of leaked calls need to know whether the next character is in a string (where a marker
+is quoted text), whether the value is complete, and whether it can still become valid.  The grammar
+is checked as far as that needs: strings, nesting and order; not the spelling of numbers.
 A line end inside a string, which JSON forbids and models write, is allowed.
 """
 
@@ -16,6 +16,7 @@ MAX_DEPTH = 100_000
 
 _STRING_RUN = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SPACE_RUN = re.compile(r"[ \t\r\n]*")
+_SPACES = frozenset(" \t\r\n")
 _LITERAL_RUN = re.compile(r"[-+.0-9A-Za-z]*")
 _ITEM_RUN = re.compile(r"""(?:[ \t\r\n]*+(?:"[^"\\]*+"|[-0-9tfn][-+.0-9A-Za-z]*+)[ \t\r\n]*+,)++""")
 """Plain members of an array, each with its comma, matched at once."""
@@ -30,72 +31,71 @@ class Status(enum.Enum):
 
 
 class _Expect(enum.IntEnum):
-    """What the grammar allows next (integers hash faster)."""
+    """What the grammar allows next, outside of strings (integers hash faster)."""
 
     VALUE = enum.auto()
     FIRST_ITEM = enum.auto()
     FIRST_KEY = enum.auto()
     KEY = enum.auto()
     COLON = enum.auto()
-    MORE = enum.auto()
-    IN_KEY = enum.auto()
-    IN_STRING = enum.auto()
-    IN_LITERAL = enum.auto()
+    COMMA_OR_END = enum.auto()
+    END_OF_LITERAL = enum.auto()
 
 
 _E = _Expect
-# (expected, character) -> expected next.  What is missing here is an error; brackets
-# that close are checked against the stack, literals are recognised by their first character.
+# (expected, character) -> expected next, of a string after its end.  What is missing here is an
+# error; brackets that close are checked against the stack, literals are recognised by their first
+# character.
 _NEXT = {
-    (_E.FIRST_KEY, '"'): _E.IN_KEY,
-    (_E.KEY, '"'): _E.IN_KEY,
+    (_E.FIRST_KEY, '"'): _E.COLON,
+    (_E.KEY, '"'): _E.COLON,
     (_E.COLON, ":"): _E.VALUE,
     **{
-        (state, opening): after
+        (state, first): after
         for state in (_E.VALUE, _E.FIRST_ITEM)
-        for opening, after in (('"', _E.IN_STRING), ("{", _E.FIRST_KEY), ("[", _E.FIRST_ITEM))
+        for first, after in (
+            ('"', _E.COMMA_OR_END),
+            ("{", _E.FIRST_KEY),
+            ("[", _E.FIRST_ITEM),
+            *((character, _E.END_OF_LITERAL) for character in "-0123456789tfn"),
+        )
     },
 }
 _CLOSES = {
-    (_E.FIRST_KEY, "}"): "{",
-    (_E.FIRST_ITEM, "]"): "[",
-    (_E.MORE, "}"): "{",
-    (_E.MORE, "]"): "[",
+    (_E.FIRST_KEY, "}"): ord("{"),
+    (_E.FIRST_ITEM, "]"): ord("["),
+    (_E.COMMA_OR_END, "}"): ord("{"),
+    (_E.COMMA_OR_END, "]"): ord("["),
 }
-_LITERAL_STARTS = frozenset("-0123456789tfn")
 
 
 class JsonProgress:
-    """Follows one JSON text; ``status`` is current after `follow`."""
+    """Follows one JSON text; `status` and `in_string` are current after `follow`."""
 
-    __slots__ = ("_escaped", "_expect", "_stack", "status")
+    __slots__ = ("_expect", "_stack", "escaped", "in_string", "status")
 
     def __init__(self) -> None:
         self.status = Status.OPEN
+        self.in_string = False
+        self.escaped = False
+        """Whether the text so far ends in half an escape."""
         self._expect = _Expect.VALUE
         self._stack = bytearray()
-        self._escaped = False
-
-    @property
-    def in_string(self) -> bool:
-        return self.status is Status.OPEN and self._expect in (_E.IN_STRING, _E.IN_KEY)
+        """The brackets that are open."""
 
     @property
     def lacks_value(self) -> bool:
         """Whether a string has no end, or a member of an object no value."""
-        begun = self._expect in (_E.FIRST_KEY, _E.COLON) or (
-            self._expect is _E.VALUE and self._stack
-        )
-        return self.in_string or (self.status is Status.OPEN and bool(begun))
-
-    def stays_in_string(self, text: str) -> bool:
-        """Whether `text` would leave this unchanged: it continues an open string."""
-        return self.in_string and not self._escaped and '"' not in text and "\\" not in text
+        if self.status is not Status.OPEN or self.in_string:
+            return self.in_string
+        after_key = self._expect is _E.VALUE and bool(self._stack)
+        return after_key or self._expect in (_E.FIRST_KEY, _E.COLON)
 
     def copy(self) -> JsonProgress:
         other = JsonProgress()
-        other.status, other._expect = self.status, self._expect
-        other._stack, other._escaped = bytearray(self._stack), self._escaped
+        other.status, other.in_string = self.status, self.in_string
+        other.escaped, other._expect = self.escaped, self._expect
+        other._stack = bytearray(self._stack)
         return other
 
     @property
@@ -112,9 +112,9 @@ class JsonProgress:
         that completed the value, or at the one that broke it."""
         at = start
         while at < end and self.status is Status.OPEN:
-            if self._expect in (_E.IN_STRING, _E.IN_KEY):
+            if self.in_string:
                 at = self._string(text, at, end)
-            elif self._expect is _E.IN_LITERAL:
+            elif self._expect is _E.END_OF_LITERAL:
                 at = self._literal(text, at, end)
             else:
                 at = self._structure(text, at, end)
@@ -123,22 +123,23 @@ class JsonProgress:
     def end(self) -> None:
         """The text ends here: a number at the top level is complete only now."""
         if self.status is Status.OPEN:
-            bare = self._expect is _E.IN_LITERAL and not self._stack
+            bare = self._expect is _E.END_OF_LITERAL and not self._stack
             self.status = Status.COMPLETE if bare else Status.BROKEN
+            self.in_string = False
 
     def _string(self, text: str, at: int, end: int) -> int:
-        if self._escaped:
-            self._escaped = False
+        if self.escaped:
+            self.escaped = False
             return at + 1
         run = _STRING_RUN.match(text, at, end)
         at = run.end() if run else at
         if at < end:
             if text[at] == "\\":
-                self._escaped = True
-            elif self._expect is _E.IN_KEY:
-                self._expect = _E.COLON
+                self.escaped = True
             else:
-                self._value_ended()
+                self.in_string = False
+                if self._expect is _E.COMMA_OR_END:
+                    self._value_ended()
             at += 1
         return at
 
@@ -150,35 +151,35 @@ class JsonProgress:
         return at
 
     def _structure(self, text: str, at: int, end: int) -> int:
-        if self._expect is _E.VALUE and self._stack.endswith(b"["):
+        expect, stack = self._expect, self._stack
+        if expect is _E.VALUE and stack and stack[-1] == _CLOSES[_E.FIRST_ITEM, "]"]:
             items = _ITEM_RUN.match(text, at, end)
             at = items.end() if items else at
-        run = _SPACE_RUN.match(text, at, end)
-        at = run.end() if run else at
+        if at < end and text[at] in _SPACES:
+            run = _SPACE_RUN.match(text, at, end)
+            at = run.end() if run else at
         if at == end:
             return at
         character = text[at]
-        where = (self._expect, character)
-        if where in _NEXT:
+        after = _NEXT.get((expect, character))
+        if after is not None:
+            self._expect = after
+            self.in_string = character == '"'
             if character in "{[":
-                self._stack += character.encode()
-            self._expect = _NEXT[where]
-        elif where in _CLOSES and self._stack[-1:] == _CLOSES[where].encode():
-            del self._stack[-1:]
+                stack.append(ord(character))
+        elif stack and stack[-1] == _CLOSES.get((expect, character)):
+            stack.pop()
             self._value_ended()
-        elif self._expect is _E.MORE and character == ",":
-            self._expect = _E.KEY if self._stack.endswith(b"{") else _E.VALUE
-        elif self._expect in (_E.VALUE, _E.FIRST_ITEM) and character in _LITERAL_STARTS:
-            self._expect = _E.IN_LITERAL
+        elif expect is _E.COMMA_OR_END and character == ",":
+            self._expect = _E.KEY if stack[-1] == ord("{") else _E.VALUE
         else:
             self.status = Status.BROKEN
-            return at
-        if len(self._stack) > MAX_DEPTH:
+        if len(stack) > MAX_DEPTH:
             self.status = Status.BROKEN
-        return at + 1
+        return at + (self.status is not Status.BROKEN)
 
     def _value_ended(self) -> None:
         if self._stack:
-            self._expect = _E.MORE
+            self._expect = _E.COMMA_OR_END
         else:
             self.status = Status.COMPLETE

@@ -159,35 +159,32 @@ class FrameSplitter:
     """
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
-        self._held = bytearray()
+        self.held = bytearray()
+        """The begin of a frame whose end has not come."""
         self._searched = 0
         self._max_frame = max_frame
         self._oversize = False
-
-    @property
-    def empty(self) -> bool:
-        return not self._held
 
     def with_held(self, data: bytes, limit: int) -> bytes | None:
         """The held bytes, taken out again, and `data`, for a caller that has something faster than
         splitting. None if more than `limit` bytes are held, or a piece of a frame has left already;
         `data` then has to be fed."""
-        if self._oversize or len(self._held) > limit:
+        if self._oversize or len(self.held) > limit:
             return None
-        if self._held:
-            data = bytes(self._held) + data
-            self._held.clear()
+        if self.held:
+            data = bytes(self.held) + data
+            self.held.clear()
             self._searched = 0
         return data
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that `data` completes."""
-        if self._held:
-            self._held += data
-            if not _BLANK_LINE.search(self._held, self._searched):
+        if self.held:
+            self.held += data
+            if not _BLANK_LINE.search(self.held, self._searched):
                 return self._wait()
-            data = bytes(self._held)
-            self._held.clear()
+            data = bytes(self.held)
+            self.held.clear()
         frames: list[Frame] = []
         start = 0
         for end in _ends(data):
@@ -196,22 +193,22 @@ class FrameSplitter:
             start = end
         if start == len(data):
             return frames
-        self._held += data[start:]
+        self.held += data[start:]
         return frames + self._wait()
 
     def close(self) -> list[Frame]:
         """The rest, when the stream ends without a final blank line."""
-        rest = bytes(self._held)
-        self._held.clear()
+        rest = bytes(self.held)
+        self.held.clear()
         return [Frame(rest, not self._oversize)] if rest else []
 
     def _wait(self) -> list[Frame]:
         """Remember how far the held bytes were searched; release them if too many."""
-        size = len(self._held)
+        size = len(self.held)
         if size > self._max_frame or (self._oversize and size > _OVERLAP):
             self._oversize = True
-            piece = bytes(self._held[:-_OVERLAP])
-            del self._held[:-_OVERLAP]
+            piece = bytes(self.held[:-_OVERLAP])
+            del self.held[:-_OVERLAP]
             self._searched = 0
             return [Frame(piece, whole=False)]
         self._searched = max(0, size - _OVERLAP)

@@ -1,20 +1,9 @@
-"""The messages of a chat request, as strict hosts want them.
-
-Each assistant message is followed at once by one output for each of its calls, in their
-order; everything else up to the assistant's next message comes after them.
-What has lost its other half is made whole: a call without an output gets a stand-in, an
-output without a call is sent as a message of the user's.
-
-The invariant: what a message becomes depends on it, on what came before it and on what came
-until the assistant spoke again.  A client asks for a reply where that ends, so the messages
-of one turn begin with those of the turn before.
-"""
+"""The messages of a chat request as strict hosts want them: see `segment`."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +12,8 @@ from ...wire.json_codec import Json, NotJson, dumps, loads, string
 from ...wire.json_slices import WINDOW, reading
 from ...wire.slices import Slices, emptied
 from ..model_families import Family
+from .segment import NO_OUTPUT, Call, Segment, lost_call
 from .tool_names import ToolNames
-
-NO_OUTPUT = "No output of this call was recorded."
-"""What a tool message says in the place of a missing output."""
 
 _DIGITS = re.compile("[0-9]+").fullmatch
 _AT_ONCE = 1000
@@ -41,35 +28,19 @@ def accepted_messages(
     for message in messages:
         yield from history.feed(message)
         yield
-    made = yield from history.end_segment()
-    if len(made) == len(messages) and all(map(operator.is_, made, messages)):
+    sent = yield from history.end_segment()
+    if len(sent) == len(messages) and all(map(operator.is_, sent, messages)):
         return messages
-    return made or messages
+    return sent or messages
 
 
-def lost_call(name: str) -> str:
-    """The line before an output that has lost its call."""
-    return f"[Output of {f'an earlier call of {name}' if name else 'an earlier tool call'}:]"
-
-
-@dataclass(slots=True)
-class _Call:
-    name: str
-    given_id: str
-    """As the client has it; the one that is sent may differ."""
-    sent_id: str
-    output: Json | None = None
+_Call = Call[Json]
 
 
 @dataclass(slots=True)
-class _Segment:
-    """The messages of the assistant, and those that followed until its next."""
-
+class _Segment(Segment[Json]):
     assistant: list[tuple[Any, list[_Call]]] = field(default_factory=list)
-    waiting: dict[str, deque[_Call]] = field(default_factory=dict)
-    others: list[Any] = field(default_factory=list)
-    interrupted: bool = False
-    """Whether anyone else has sent a message since."""
+    """The messages of the assistant, and the calls of each."""
 
 
 class _History:
@@ -80,19 +51,19 @@ class _History:
         self._refuses = family.refuses
         self._tool_names = names
         self._notes = notes
-        self._made: list[Any] = []
+        self._sent: list[Any] = []
         self._segment = _Segment()
-        self._at_start = family.system_messages == "start"
-        self._opened = False
-        """Whether one system message is taken, at the start; and whether the start is over."""
+        self._system_at_start = family.system_messages == "start"
+        self._started = False
+        """Whether a system message would not be at the start any more."""
         self._calls = self._number = 0
-        """Calls so far, and the least number that no id of this class's making has."""
+        """Calls so far, and the least number that is in no id that was made here."""
         self._used: set[str] = set()
         self._minted: set[str] = set()
         """The ids of all calls so far, and those of them that were made here."""
         self._names: dict[str, str] = {}
-        """The functions of the calls that are past, by the client's id."""
-        self._reasons = False
+        """The functions of the calls of earlier segments, by the client's id."""
+        self._has_reasoned = False
         """Whether an assistant message before had reasoning."""
 
     def feed(self, message: Any) -> Slices[None]:
@@ -116,7 +87,7 @@ class _History:
                 yield from self._add_assistant(self._with_reasoning(message))
             case "tool" if self._refuses.broken_history:
                 self._add_output(message)
-            case "developer" if self._refuses.developer_role or self._at_start:
+            case "developer" if self._refuses.developer_role or self._system_at_start:
                 self._notes.append(("sent as a system message", "a developer message"))
                 self._add_system(message | {"role": "system"}, "developer")
             case "system":
@@ -128,13 +99,13 @@ class _History:
         """All messages so far."""
         segment, self._segment = self._segment, _Segment()
         for message, calls in segment.assistant:
-            self._made.append(message)
+            self._sent.append(message)
             for call in calls:
-                self._made.append(self._output(call))
-                self._names[call.given_id] = call.name
+                self._sent.append(self._output(call))
+                self._names[call.client_id] = call.name
                 yield
-        self._made += segment.others
-        return self._made
+        self._sent += segment.others
+        return self._sent
 
     def _output(self, call: _Call) -> Json:
         output = call.output
@@ -149,17 +120,16 @@ class _History:
         return output | changed if changed else output
 
     def _add_other(self, message: Any) -> None:
-        self._opened = True
-        self._segment.others.append(message)
-        self._segment.interrupted = True
+        self._started = True
+        self._segment.add(message)
 
     def _add_system(self, message: Json, role: str) -> None:
         """A model that takes one system message, at the start, gets later ones as the user's:
         moved to the start, they would change all turns before."""
         others = self._segment.others
-        if not self._at_start:
+        if not self._system_at_start:
             self._add_other(message)
-        elif self._opened:
+        elif self._started:
             self._notes.append(("sent as a user message", f"a {role} message"))
             self._add_other(_headed(f"[Message of the {role}:]", message.get("content")))
         elif others:
@@ -167,37 +137,35 @@ class _History:
             contents = others[0].get("content"), message.get("content")
             others[0] = others[0] | {"content": _joined(*contents)}
         else:
-            others.append(message)
-            self._segment.interrupted = True
+            self._segment.add(message)
 
     def _add_assistant(self, message: Json) -> Slices[None]:
-        self._opened = True
+        self._started = True
         if self._segment.interrupted:
             yield from self.end_segment()
-        segment = self._segment
         tool_calls = message.get("tool_calls")
         if not self._refuses.broken_history or not isinstance(tool_calls, list):
-            segment.assistant.append((message, []))
+            self._segment.assistant.append((message, []))
             return
         sent, calls = [], []
-        taken: set[str] = set()
+        used: set[str] = set()
         for tool_call in tool_calls:
-            made, call = yield from self._call(tool_call, taken)
-            sent.append(made)
+            accepted, call = yield from self._call(tool_call, used)
+            sent.append(accepted)
             if call is not None:
                 calls.append(call)
-                segment.waiting.setdefault(call.given_id, deque()).append(call)
+                self._segment.expect(call, call.client_id)
             yield
         if not all(map(operator.is_, sent, tool_calls)):
             message = message | {"tool_calls": sent}
-        segment.assistant.append((message, calls))
+        self._segment.assistant.append((message, calls))
 
-    def _call(self, tool_call: Any, taken: set[str]) -> Slices[tuple[Any, _Call | None]]:
+    def _call(self, tool_call: Any, used: set[str]) -> Slices[tuple[Any, _Call | None]]:
         """A call as it is sent: with an id of its own, and arguments that can be parsed."""
         function = tool_call.get("function") if isinstance(tool_call, dict) else None
         if not isinstance(function, dict):
             return tool_call, None
-        given, name = string(tool_call.get("id")), string(function.get("name"))
+        client_id, name = string(tool_call.get("id")), string(function.get("name"))
         changed: Json = {}
         if (sent_name := self._tool_names.sent(name)) != name:
             changed["name"] = name = sent_name
@@ -207,50 +175,46 @@ class _History:
             changed["arguments"] = arguments
         if changed:
             tool_call = tool_call | {"function": function | changed}
-        sent = self._sent_id(given, name, taken)
-        if sent != tool_call.get("id"):
-            tool_call = tool_call | {"id": sent}
-        return tool_call, _Call(name, given, sent)
+        sent_id = self._sent_id(client_id, name, used)
+        if sent_id != tool_call.get("id"):
+            tool_call = tool_call | {"id": sent_id}
+        return tool_call, _Call(name, client_id, sent_id)
 
-    def _sent_id(self, given: str, name: str, taken: set[str]) -> str:
-        """The id that a call is sent with, unlike the others of its message.  One that is made
-        here is like none before it, and none after it."""
+    def _sent_id(self, client_id: str, name: str, used: set[str]) -> str:
+        """The id that a call is sent with, unlike those `used` in its message.  An id that is
+        made here is like none before it, and none after it."""
         by_name = self._family.call_ids == "conversation" and name
-        sent, stays = given, bool(given)
+        sent, stays = client_id, bool(client_id)
         if by_name:  # the model's own stays, though it may have counted otherwise
-            head, _, number_of_its_own = given.rpartition(":")
-            stays = head == f"functions.{name}" and _DIGITS(number_of_its_own) is not None
+            head, _, number = client_id.rpartition(":")
+            stays = head == f"functions.{name}" and _DIGITS(number) is not None
         self._number = max(self._number, self._calls)
-        while not stays or sent in taken or sent in self._minted:
-            made = self._family.call_id(name, self._number, 0) if by_name else ""
-            sent = made or f"{given or 'call'}_{self._number}"
+        while not stays or sent in used or sent in self._minted:
+            named = self._family.call_id(name, self._number, 0) if by_name else ""
+            sent = named or f"{client_id or 'call'}_{self._number}"
             stays = sent not in self._used
             self._number += 1
-        if sent != given:
+        if sent != client_id:
             self._minted.add(sent)
-            what = f"call ids for {self._family.name}" if given else "a call without one of its own"
-            self._notes.append(("renamed" if given else "given an id", what))
+            if client_id:
+                self._notes.append(("renamed", f"call ids for {self._family.name}"))
+            else:
+                self._notes.append(("given an id", "a call without one of its own"))
         self._calls += 1
-        taken.add(sent)
+        used.add(sent)
         self._used.add(sent)
         return sent
 
     def _add_output(self, message: Json) -> None:
         """Assign it to the first call of its id that has none; else it becomes a user message."""
-        segment = self._segment
-        given = string(message.get("tool_call_id"))
-        waiting = segment.waiting.get(given)
-        if waiting:
+        segment, call_id = self._segment, string(message.get("tool_call_id"))
+        if segment.answer(call_id, message):
             if segment.others:
                 self._notes.append(("moved behind the tool outputs", "a message"))
-            waiting.popleft().output = message
-            segment.interrupted = True
             return
         self._notes.append(("told by the user", "a tool output without its call"))
-        content = message.get("content")
-        calls = (call for _, calls in segment.assistant for call in calls if call.given_id == given)
-        heading = lost_call(next((call.name for call in calls), self._names.get(given, "")))
-        self._add_other(_headed(heading, content))
+        name = segment.names.get(call_id, self._names.get(call_id, ""))
+        self._add_other(_headed(lost_call(name), message.get("content")))
 
     def _without_empty(self, message: Json) -> Slices[Json]:
         """Without empty parts; nothing is left of a message without content."""
@@ -276,14 +240,14 @@ class _History:
         given = message.get("reasoning_content")
         present = isinstance(given, str) and (given != "" or missing == "")
         must = bool(message.get("tool_calls")) or (
-            self._family.reasoning == "all" and self._reasons
+            self._family.reasoning == "all" and self._has_reasoned
         )
         if must and not present:
             known = reasoning(message)
             what = "reasoning of another field" if known else "reasoning that is not known"
             self._notes.append(("filled in", what))
             message = message | {"reasoning_content": known or missing}
-        self._reasons = self._reasons or present or must
+        self._has_reasoned = self._has_reasoned or present or must
         return message
 
 

@@ -1,14 +1,14 @@
 """A chat request that its host would refuse, in the form that it takes.
 
 The table of model families says what is refused.  A request is changed only there and only
-as far as that takes; what needs no change is the very object that came, so that a request
+as far as that takes; what needs no change stays the very object that came, so that a request
 can leave as its own bytes.  The same request gives the same bytes, and the messages of one
-turn begin with those of the turn before (`chat_history`).
+turn begin with those of the turn before (`segment`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,105 +40,88 @@ def curing(request: Json, family: Family) -> Slices[Cured]:
     type stays as it is, for the host to judge."""
     notes: Notes = []
     names = ToolNames(family, notes)
-    changed: Json = {}
-    messages = request.get("messages")
-    if isinstance(messages, list):
-        made = yield from accepted_messages(messages, family, names, notes)
-        if made is not messages:
-            changed["messages"] = made
-    changed |= yield from _tools(request, family, names, notes)
+    cured = request
+    if isinstance(messages := request.get("messages"), list):
+        messages = yield from accepted_messages(messages, family, names, notes)
+        cured = _with(cured, "messages", messages)
+    cured = _with(cured, "tools", (yield from _tools(request, family, names, notes)))
     if family.refuses.schemas:
-        changed |= _response_format(request, notes)
-    changed |= _choice(request, family, names, notes)
-    left_out = _refused_sampling(request, family)
-    for name in left_out:
-        notes.append(("dropped", f"field {name} ({family.name})"))
-    if changed or left_out:
-        fields = (request | changed).items()
-        request = {name: value for name, value in fields if name not in left_out}
-    return Cured(request, tuple(notes), names)
-
-
-def _refused_sampling(request: Json, family: Family) -> list[str]:
+        cured = _with(cured, "response_format", _response_format(request, notes))
+    cured = _with(cured, "tool_choice", _tool_choice(request, family, names, notes))
     thinks = family.thinks(request)
-    asked = ((name, request.get(name)) for name in SAMPLING)
-    return [name for name, value in asked if not family.takes(name, value, thinks=thinks)]
+    for name in SAMPLING:
+        if not family.takes(name, request.get(name), thinks=thinks):
+            notes.append(("dropped", f"field {name} ({family.name})"))
+            cured = {key: value for key, value in cured.items() if key != name}
+    return Cured(cured, tuple(notes), names)
 
 
-def _choice(request: Json, family: Family, names: ToolNames, notes: Notes) -> Json:
-    """A model that thinks refuses to be forced to call."""
-    choice = request.get("tool_choice")
-    if not (isinstance(choice, dict) or choice == "required"):
-        return {}
-    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        return {}
-    if family.forced_tool_choice or not family.thinks(request):
-        named = _named(choice, names)
-        return {} if named is choice else {"tool_choice": named}
-    what = "tool_choice required" if choice == "required" else "tool_choice of a function"
-    notes.append(("downgraded to auto", f"{what} ({family.name})"))
-    return {"tool_choice": "auto"}
+def _tools(request: Json, family: Family, names: ToolNames, notes: Notes) -> Slices[Any]:
+    def accepted(function: Json) -> Json:
+        if family.refuses.schemas:
+            schema, where = function.get("parameters"), f"tool {function.get('name')}"
+            function = _with(function, "parameters", _schema(schema, where, notes))
+        return _named(function, names)
 
-
-def _tools(request: Json, family: Family, names: ToolNames, notes: Notes) -> Slices[Json]:
-    """The tools, if one of them is changed."""
     tools = request.get("tools")
     if not isinstance(tools, list):
-        return {}
-    made = []
+        return tools
+    sent = []
     for tool in tools:
-        accepted = _tool(tool, notes) if family.refuses.schemas else tool
-        made.append(_named(accepted, names))
+        sent.append(_with_inner(tool, "function", accepted))
         yield
-    changed = any(new is not old for new, old in zip(made, tools, strict=True))
-    return {"tools": made} if changed else {}
+    return tools if all(new is old for new, old in zip(sent, tools, strict=True)) else sent
 
 
-def _response_format(request: Json, notes: Notes) -> Json:
-    wanted: Any = request.get("response_format")
-    for holder in _nested(wanted, "json_schema"):
-        schema = _schema(holder.get("schema"), "response_format", notes)
-        if schema is not holder.get("schema"):
-            return {"response_format": {**wanted, "json_schema": {**holder, "schema": schema}}}
-    return {}
+def _response_format(request: Json, notes: Notes) -> Any:
+    def accepted(holder: Json) -> Json:
+        return _with(holder, "schema", _schema(holder.get("schema"), "response_format", notes))
+
+    return _with_inner(request.get("response_format"), "json_schema", accepted)
 
 
-def _named(holder: Any, names: ToolNames) -> Any:
-    """A tool, or the choice of one, with the name that is sent."""
-    for function in _nested(holder, "function"):
-        given = function.get("name")
-        if isinstance(given, str) and (sent := names.sent(given)) != given:
-            return {**holder, "function": {**function, "name": sent}}
-    return holder
+def _tool_choice(request: Json, family: Family, names: ToolNames, notes: Notes) -> Any:
+    """A model that thinks refuses to be forced to call."""
+    choice = request.get("tool_choice")
+    is_tool = isinstance(choice, dict) and choice.get("type") != "allowed_tools"
+    if not (is_tool or choice == "required"):
+        return choice
+    if family.forced_tool_choice or not family.thinks(request):
+        return _with_inner(choice, "function", lambda function: _named(function, names))
+    what = "tool_choice of a function" if is_tool else "tool_choice required"
+    notes.append(("downgraded to auto", f"{what} ({family.name})"))
+    return "auto"
 
 
-def _tool(tool: Any, notes: Notes) -> Any:
-    for function in _nested(tool, "function"):
-        schema = _schema(function.get("parameters"), f"tool {function.get('name')}", notes)
-        if schema is not function.get("parameters"):
-            return {**tool, "function": {**function, "parameters": schema}}
-    return tool
-
-
-def _nested(value: Any, name: str) -> Iterator[Json]:
-    """The object of that name, if it is one."""
-    inner = value.get(name) if isinstance(value, dict) else None
-    if isinstance(inner, dict):
-        yield inner
+def _named(function: Json, names: ToolNames) -> Json:
+    """A function with the name that is sent."""
+    name = function.get("name")
+    return _with(function, "name", names.sent(name) if isinstance(name, str) else name)
 
 
 def _schema(schema: Any, where: str, notes: Notes) -> Any:
     if not isinstance(schema, dict):
         return schema
     try:
-        made, left_out = moonshot_schema(schema)
+        accepted, left_out = moonshot_schema(schema)
     except TooLarge:
         notes.append(("left as it is", f"the large schema of {where}"))
         return schema
     except Exception:  # an odd schema is the host's to judge; the rest is cured
         notes.append(("left as it is", f"the odd schema of {where}"))
         return schema
-    if made is not schema:
+    if accepted is not schema:
         notes.append(("rewritten for Moonshot", f"the schema of {where}"))
     notes += [("left out", f"{keyword} in the schema of {where}") for keyword in left_out]
-    return made
+    return accepted
+
+
+def _with(holder: Json, name: str, value: Any) -> Json:
+    """`holder` with this member; the same object if it has it."""
+    return holder if value is holder.get(name) else {**holder, name: value}
+
+
+def _with_inner(holder: Any, name: str, change: Callable[[Json], Json]) -> Any:
+    """`holder` with its object `name` changed; the same object if there is nothing to change."""
+    inner = holder.get(name) if isinstance(holder, dict) else None
+    return _with(holder, name, change(inner)) if isinstance(inner, dict) else holder

@@ -9,59 +9,57 @@ from __future__ import annotations
 import re
 
 _CURED = "dragoman_cure=auto does so for models whose family it knows by their name"
-_REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), advice)
-    for pattern, advice in (
-        (
-            r"reasoning_content\b.*\b(?:missing|must be passed back)|thinking in the thinking mode"
-            r"|missing .?reasoning_content",
-            "the client left out the reasoning of earlier calls; turn thinking off, or have it "
-            f"put back: {_CURED}",
-        ),
-        (
-            r"moonshot flavored json schema",
-            f"a tool's schema is outside Moonshot's subset; leave that tool out: {_CURED}",
-        ),
-        (
-            r"invalid (?:temperature|top_p|presence_penalty|frequency_penalty)\b",
-            f"the model has fixed sampling parameters; take them out of the client: {_CURED}",
-        ),
-        (
-            r"message at position \d+ .*must not be empty|text content is empty"
-            r"|content or tool_calls must be set",
-            f"the conversation holds an empty message; leave it out, or begin anew: {_CURED}",
-        ),
-        (
-            r"did not have response messages|must be followed by tool messages"
-            r"|tool_call_id\b.*\bis not found|must be a response to a prece\w+ message",
-            "a call in the conversation has no output, or an output no call; go back before it, or "
-            f"begin anew: {_CURED}",
-        ),
-        (
-            r"tool_choice\b.*\b(?:thinking|does not support)|not support this tool_choice",
-            f"a thinking model cannot be forced to call; set tool_choice to auto: {_CURED}",
-        ),
-        (
-            r"function name is invalid|function\.name'?: string does not match",
-            f"a tool's name holds what the host does not take; rename or leave out: {_CURED}",
-        ),
-        (
-            r"system message must be at the beginning|invalid chat setting"
-            r"|developer is not one of|role developer\b",
-            f"a message of the system or the developer is refused; move it to the start: {_CURED}",
-        ),
-        (
-            r"max of \d+ tools",
-            "too many tools; switch off MCP servers or tools of the client",
-        ),
-        (
-            r"only available for coding agents|access_terminated",
-            "this plan is for certain clients only; use another key, or one of those clients",
-        ),
-    )
+_CURABLE = (
+    (
+        r"reasoning_content\b.*\b(?:missing|must be passed back)|thinking in the thinking mode"
+        r"|missing .?reasoning_content",
+        "the client left out the reasoning of earlier calls; turn thinking off, or have it "
+        "put back",
+    ),
+    (
+        r"moonshot flavored json schema",
+        "a tool's schema is outside Moonshot's subset; leave that tool out",
+    ),
+    (
+        r"invalid (?:temperature|top_p|presence_penalty|frequency_penalty)\b",
+        "the model has fixed sampling parameters; take them out of the client",
+    ),
+    (
+        r"message at position \d+ .*must not be empty|text content is empty"
+        r"|content or tool_calls must be set",
+        "the conversation holds an empty message; leave it out, or begin anew",
+    ),
+    (
+        r"did not have response messages|must be followed by tool messages"
+        r"|tool_call_id\b.*\bis not found|must be a response to a prece\w+ message",
+        "a call in the conversation has no output, or an output no call; go back before it, or "
+        "begin anew",
+    ),
+    (
+        r"tool_choice\b.*\b(?:thinking|does not support)|not support this tool_choice",
+        "a thinking model cannot be forced to call; set tool_choice to auto",
+    ),
+    (
+        r"function name is invalid|function\.name'?: string does not match",
+        "a tool's name holds what the host does not take; rename or leave out",
+    ),
+    (
+        r"system message must be at the beginning|invalid chat setting"
+        r"|developer is not one of|role developer\b",
+        "a message of the system or the developer is refused; move it to the start",
+    ),
 )
+_OTHERS = (
+    (r"max of \d+ tools", "too many tools; switch off MCP servers or tools of the client"),
+    (
+        r"only available for coding agents|access_terminated",
+        "this plan is for certain clients only; use another key, or one of those clients",
+    ),
+)
+_REFUSALS = (*((pattern, f"{advice}: {_CURED}") for pattern, advice in _CURABLE), *_OTHERS)
 
 
 def advice_on(error: str) -> str:
     """What a user can do about a refusal with this in its error; empty if it is not a known one."""
-    return next((advice for pattern, advice in _REFUSALS if pattern.search(error)), "")
+    found = (advice for text, advice in _REFUSALS if re.search(text, error, re.IGNORECASE))
+    return next(found, "")

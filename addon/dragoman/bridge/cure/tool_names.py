@@ -1,4 +1,4 @@
-"""The tools of a chat client whose names its host would refuse: they are sent with others, which
+"""Tools of a chat client whose names its host would refuse: they are sent with other names, which
 depend on the client's alone (`Family.tool_called`), and the reply has the client's again."""
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ its quotes would be escaped."""
 
 
 class ToolNames:
-    """Those of one request and its reply."""
+    """The names of one request and its reply."""
 
     def __init__(self, family: Family, notes: list[tuple[str, str]]) -> None:
         self._family = family
         self._notes = notes
-        self._given: dict[str, str] = {}
-        """The client's names, by those that are sent."""
+        self._client_names: dict[str, str] = {}
+        """By the names that are sent, where these differ."""
 
     def __bool__(self) -> bool:
         """Whether a tool is sent with another name."""
-        return bool(self._given)
+        return bool(self._client_names)
 
-    def sent(self, given: str) -> str:
+    def sent(self, name: str) -> str:
         """The name that a tool is sent with."""
-        if not given or not self._family.refuses.tool_names:
-            return given
-        sent = self._family.tool_called(given)
-        if sent != given and sent not in self._given:
-            self._given[sent] = given
-            self._notes.append(("renamed", f"tool {given} to {sent}"))
+        if not name or not self._family.refuses.tool_names:
+            return name
+        sent = self._family.tool_called(name)
+        if sent != name and sent not in self._client_names:
+            self._client_names[sent] = name
+            self._notes.append(("renamed", f"tool {name} to {sent}"))
         return sent
 
-    def known(self, tools: T) -> T | DeclaredTools:
+    def with_aliases(self, tools: T) -> T | DeclaredTools:
         """The tools of the request as it was sent, which a leak may call by the client's names,
         too: instructions have them."""
         if not isinstance(tools, DeclaredTools):
             return tools
-        return tools.with_aliases({given: sent for sent, given in self._given.items()})
+        return tools.with_aliases({name: sent for sent, name in self._client_names.items()})
 
-    def given_in(self, reply: bytes) -> bytes:
+    def restored(self, reply: bytes) -> bytes:
         """A reply, or whole events of one, with the client's names."""
-        return _NAME.sub(self._named, reply) if self._given else reply
+        return _NAME.sub(self._restore, reply) if self._client_names else reply
 
-    def _named(self, found: re.Match[bytes]) -> bytes:
-        given = self._given.get(found[2].decode())
-        return found[0] if given is None else found[1] + dumps(given)
+    def _restore(self, found: re.Match[bytes]) -> bytes:
+        name = self._client_names.get(found[2].decode())
+        return found[0] if name is None else found[1] + dumps(name)

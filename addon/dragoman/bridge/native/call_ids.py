@@ -9,6 +9,7 @@ request; the client keeps the ids that it knows, as these are made anew for each
 from __future__ import annotations
 
 import itertools
+import re
 
 from ...wire.json_codec import Json, string
 from ...wire.responses import CALL_OUTPUTS, STREAMED_CALLS
@@ -20,11 +21,11 @@ _OUTPUTS = frozenset(CALL_OUTPUTS[call] for call in STREAMED_CALLS)
 
 
 def renaming_calls(request: Json) -> Slices[tuple[Json, int]]:
-    """The request with these ids, in slices, and how many calls have another one now; the very
-    same object if none has.
+    """The request with these ids, in slices, and how many calls have a new one; the very same
+    object if none has.
 
-    One that continues what its host has stored says only a part of the conversation, and so
-    not how many calls came before it: it stays as it is."""
+    A request that continues what its host has stored has only a part of the conversation, so
+    nobody knows how many calls came before: it stays as it is."""
     items, family = request.get("input"), family_of(string(request.get("model")))
     stored = request.get("previous_response_id") or request.get("conversation")
     if family.call_ids == "kept" or stored or not isinstance(items, list):
@@ -40,43 +41,37 @@ def renaming_calls(request: Json) -> Slices[tuple[Json, int]]:
 class _Calls:
     def __init__(self, family: Family) -> None:
         self._family = family
-        self._count = self._position = 0
-        """Calls so far, of the conversation and of the turn."""
-        self._taken: set[str] = set()
-        """The ids that no other call may have: those of the conversation, or of the turn."""
+        self._count = 0
+        """Calls so far, of the conversation or of the turn, as the family counts them."""
+        self._used: set[str] = set()
+        """The ids of these calls."""
         self._ids: dict[str, str] = {}
-        """The latest new id of each of the client's."""
+        """The latest new id for each id of the client's."""
         self.changed = 0
 
     def renamed(self, item: Json) -> Json:
-        kind, known, name = item.get("type"), item.get("call_id"), item.get("name")
-        if kind in STREAMED_CALLS and isinstance(known, str) and isinstance(name, str):
-            new = self._ids[known] = self._new_id(known, name, item.get("namespace"))
-            self.changed += new != known
-            return item if new == known else {**item, "call_id": new}
-        if kind != "reasoning":
-            self._end_turn()
-        if kind in _OUTPUTS and isinstance(known, str):
-            new = self._ids.get(known, known)
-            return item if new == known else {**item, "call_id": new}
-        return item
+        kind, old, name = item.get("type"), item.get("call_id"), item.get("name")
+        is_call = kind in STREAMED_CALLS and isinstance(name, str)
+        if not is_call and kind != "reasoning" and self._family.call_ids == "message":
+            self._count = 0
+            self._used.clear()
+        if not isinstance(old, str) or not (is_call or kind in _OUTPUTS):
+            return item
+        if is_call:
+            self._ids[old] = self._new_id(old, str(name), item.get("namespace"))
+            self.changed += self._ids[old] != old
+        new = self._ids.get(old, old)
+        return item if new == old else {**item, "call_id": new}
 
-    def _end_turn(self) -> None:
-        self._position = 0
-        if self._family.call_ids == "message":
-            self._taken.clear()
-
-    def _new_id(self, known: str, name: str, namespace: object) -> str:
+    def _new_id(self, old: str, name: str, namespace: object) -> str:
+        """The old id, if the family could have given it; else the next."""
         within = namespace if isinstance(namespace, str) else None
         shown = upstream_name(name, within, self._family)
-        form = self._family.call_id(shown, 0, 0)[:-1]
-        number = known.removeprefix(form)
-        if number == known or not (number.isascii() and number.isdigit()) or known in self._taken:
-            ids = (
-                self._family.call_id(shown, self._count + more, self._position + more)
-                for more in itertools.count()
-            )
-            known = next(each for each in ids if each not in self._taken)
-        self._count, self._position = self._count + 1, self._position + 1
-        self._taken.add(known)
-        return known
+        form = re.escape(self._family.call_id(shown, 0, 0)[:-1]) + "[0-9]+"
+        new = old
+        if old in self._used or not re.fullmatch(form, old):
+            ids = (self._family.call_id(shown, n, n) for n in itertools.count(self._count))
+            new = next(call_id for call_id in ids if call_id not in self._used)
+        self._count += 1
+        self._used.add(new)
+        return new

@@ -1,29 +1,42 @@
-"""A host's response from its first repaired call on, as the client gets it."""
+"""A host's response from its first repaired call on, as the client gets it.
+
+From there on the writer numbers all events and gives all output indexes.  The host's own events
+pass with all their fields; an item of the host's that changes is adopted: from then on its events
+are the writer's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
+from typing import Any
 
 from ...notes import Evidence
-from ...repair.events import ScanEvent, Text
-from ...repair.pending import Policy
-from ...wire.errors import failure
-from ...wire.json_codec import Json
+from ...repair.call_namer import LITERAL
+from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
+from ...repair.pending import Policy, fields_of, note_piece
+from ...wire.chat_calls import Call
+from ...wire.chat_text import ADDED_REASONING, CONTENT
+from ...wire.errors import UpstreamError, failure
+from ...wire.json_codec import Json, array, dumps, objects
 from ...wire.responses import DELTAS, TERMINALS
-from ...wire.sse import Frame
+from ...wire.sse import Frame, encode
 from ...wire.usage import usage
+from ..reply.call_emitter import CallEmitter
 from ..reply.tool_names import ToolNames
-from ..responses.event_writer import ItemStatus, ProseKind
-from .adopting_writer import AdoptingWriter
-from .host_items import HostItems
-from .item_repair import ItemRepair
+from ..responses.dialects import OPENAI
+from ..responses.event_writer import ItemStatus, Writer
+from ..responses.output_items import TEXT, StreamedPart
+from ..turn_context import Tool
+from .host_items import HostItems, HostText, call_or_type, is_call
 from .scanned_text import ScannedText
-from .terminal import merged_output, text_of
+
+_ANNOTATION = "response.output_text.annotation.added"
 
 
 class ChangedResponse:
-    """Continues the response of `host`.  Places are the host's output indexes."""
+    """Continues the response of `host`.  An `index` is the host's output index of an item, unless
+    it is the client's by its name."""
 
     def __init__(
         self,
@@ -38,23 +51,28 @@ class ChangedResponse:
         """`number`: of the next event."""
         response = {**(host.response or {})}
         response["id"] = str(response.get("id") or "resp_0")
-        items = [host.items.get(place, {}) for place in range(max(host.items, default=-1) + 1)]
+        items = [host.items.get(index, {}) for index in range(max(host.items, default=-1) + 1)]
         self._host = host
+        self._names = names
+        self._policy = policy
         self._evidence = evidence
         self._writer = AdoptingWriter(response, items, number, now)
-        self._items = ItemRepair(self._writer, names, policy, evidence)
-        self._places = {place: place for place in host.items}
-        """The client's output index of each item that it knows."""
-        self._made: dict[int, list[int]] = {}
-        """The client's output indexes of what replaced an item."""
+        self._client_index = {index: index for index in host.items}
+        """Of each item that the client knows."""
+        self._replacements: dict[int, list[int]] = {}
+        """The client's output indexes of the items that replace an item."""
         self._open: int | None = None
-        """The item for which items of the writer's are made now."""
-        self._first = 0
-        """The client's output index of the first of these."""
+        """The item that is being replaced."""
+        self._first_new = 0
+        """The client's output index of the first item that replaces it."""
+        self._emitter: CallEmitter | None = None
+        """Writes the open call."""
+        self._cut = False
+        """Whether a call was cut off."""
 
-    def has_adopted(self, place: int | None) -> bool:
+    def has_adopted(self, index: int | None) -> bool:
         """Whether the events of an item are the writer's."""
-        return place in self._made
+        return index in self._replacements
 
     def drain(self) -> list[Frame]:
         """The frames that may leave now."""
@@ -64,46 +82,76 @@ class ChangedResponse:
 
     def adopt(self, text: ScannedText) -> None:
         """The first change in an item: from now on its events are the writer's."""
-        of_host, pieces = text.text, text.unsent
+        of_host, pieces = text.of_host, text.unsent
         self._close("completed")
-        place = self._places.setdefault(of_host.key[0], len(self._writer.items))
+        index = of_host.key.output_index
+        client_index = self._client_index.setdefault(index, len(self._writer.items))
         item, later = self._host.item_up_to(of_host)
-        is_last = place >= len(self._writer.items) - 1 and not later
-        self._made[of_host.key[0]] = [] if is_last else [place]
-        self._writer.adopt(item, place, of_host.part, of_host.key[2], text.sent_text)
+        is_last = client_index >= len(self._writer.items) - 1 and not later
+        self._replacements[index] = [] if is_last else [client_index]
+        self._writer.adopt(item, client_index, of_host.part, of_host.key.part_index, text.sent_text)
         if not is_last:
             before = list(takewhile(lambda piece: isinstance(piece, Text), pieces))
-            self._items.write(before, of_host.kind)
+            self._write(before, of_host)
             self._writer.end_early(later)
             pieces = pieces[len(before) :]
-        self._turn_to(of_host.key[0])
-        self._items.write(pieces, of_host.kind)
+        self.write(pieces, of_host)
 
-    def write(self, place: int, pieces: Iterable[ScanEvent], kind: ProseKind) -> None:
-        """What the scanner made of a text of this kind, in an item that was adopted."""
-        self._turn_to(place)
-        self._items.write(pieces, kind)
+    def write(self, pieces: Iterable[ScanEvent], text: HostText) -> None:
+        """Write what the scanner made of a text, in an item that was adopted."""
+        self._turn_to(text.key.output_index)
+        self._write(pieces, text)
+
+    def _write(self, pieces: Iterable[ScanEvent], text: HostText) -> None:
+        for piece in pieces:
+            if isinstance(piece, Text):
+                fields = CONTENT if text.part.item == "message" else ADDED_REASONING
+                is_text = fields_of(piece, fields, self._policy) == CONTENT
+                self._writer.prose("text" if is_text else "reasoning", piece.text)
+            elif isinstance(piece, CallStart):
+                self._start_call(piece)
+            elif isinstance(piece, Arguments):
+                assert self._emitter is not None
+                self._emitter.call.add(piece.text)
+                self._emitter.pass_on()
+            elif isinstance(piece, CallEnd):
+                self._end_call(cut=piece.cut and not piece.valid)
+            elif isinstance(piece, Dropped):
+                note_piece(self._evidence, piece)
+
+    def _start_call(self, start: CallStart) -> None:
+        self._evidence.call(start.name, start.format, start.form)
+        if start.form == LITERAL:
+            self._evidence.note("kept the literal header of a call that names no tool")
+        tool = self._names.exactly(start.name) or self._names.meant_by(start.name)
+        call = Call(id=start.call_id, name=start.name)
+        self._emitter = CallEmitter(call, tool or Tool("function", start.name), self._writer)
+
+    def _end_call(self, *, cut: bool) -> None:
+        assert self._emitter is not None
+        self._cut = self._cut or cut
+        self._emitter.end(self._evidence, cut=cut)
+        self._emitter = None
 
     def end_text(self, *, in_header: bool) -> None:
-        """A text has ended, maybe in the header of a call."""
-        self._items.end(in_header=in_header)
+        """A text has ended, maybe in a call's header: a call that has no end stays open."""
+        self._cut = self._cut or in_header
+        if self._emitter is not None:
+            self._end_call(cut=True)
 
     # The host's events
 
-    def take_event(self, place: int, event: Json) -> None:
-        """An event about an item that was adopted; text that is scanned comes by `write`."""
+    def replace(self, index: int, event: Json) -> None:
+        """Write what an event of an adopted item says; its scanned text comes by `write`."""
         kind, item, delta = event["type"], event.get("item"), event.get("delta")
         if kind == "response.refusal.delta" and isinstance(delta, str):
-            self._turn_to(place)
+            self._turn_to(index)
             self._writer.prose("refusal", delta)
-        elif kind in DELTAS:
+        elif kind == _ANNOTATION and self._open == index and self._writer.in_text:
+            self._writer.annotate(event.get("annotation") or {})
+        elif kind in DELTAS or kind == _ANNOTATION:
             self._evidence.note("dropped", f"{kind} of a repaired item")
-        elif kind == "response.output_text.annotation.added":
-            if self._open == place and self._writer.in_text:
-                self._writer.annotate(event.get("annotation") or {})
-            else:
-                self._evidence.note("dropped", f"{kind} of a repaired item")
-        elif self._open != place:
+        elif self._open != index:
             pass  # it has ended for the client when another one began
         elif kind == "response.output_item.done":
             cut = isinstance(item, dict) and item.get("status") == "incomplete"
@@ -111,26 +159,26 @@ class ChangedResponse:
         elif kind.endswith("_part.added"):
             self._writer.close_item()
 
-    def pass_on(self, frame: Frame, event: Json | None, place: int | None) -> None:
-        """Any other frame of the host's, and its event, if it is one of the API."""
+    def pass_on(self, frame: Frame, event: Json | None, index: int | None) -> None:
+        """Send any other frame of the host's; `event` is None if the API has no such event."""
         if event is None:
             self._writer.events.frames.append(frame)
             return
         kind, item, other_lines = event["type"], event.get("item"), frame.other_lines
-        if place is not None:
-            if kind == "response.output_item.added" or place not in self._places:
+        if index is not None:
+            if kind == "response.output_item.added" or index not in self._client_index:
                 self._close("completed")
-                begun = item if isinstance(item, dict) else self._host.items.get(place, {})
-                self._places[place] = self._writer.place(begun)
-            place = self._places[place]
+                new = item if isinstance(item, dict) else self._host.items.get(index, {})
+                self._client_index[index] = self._writer.add(new)
+            client_index = self._client_index[index]
             if "output_index" in event:
-                event = {**event, "output_index": place}
+                event = {**event, "output_index": client_index}
             if kind == "response.output_item.done" and isinstance(item, dict):
-                self._writer.items[place] = item
+                self._writer.items[client_index] = item
         response = event.get("response")
         if kind in TERMINALS and isinstance(response, dict):
             event = {**event, "response": self.rewritten(response)}
-            if kind == "response.completed" and self._items.cut:
+            if kind == "response.completed" and self._cut:
                 event["type"] = "response.incomplete"
                 other_lines = other_lines.replace(kind.encode(), b"response.incomplete")
         self._writer.pass_on(event, other_lines)
@@ -139,16 +187,41 @@ class ChangedResponse:
     def rewritten(self, response: Json) -> Json:
         """The host's last snapshot, with the items as they were sent."""
         self._close("completed")
-        items = self._writer.items
-        sent = {place: [(at, items[at]) for at in ats] for place, ats in self._made.items()}
-        output = merged_output(response.get("output"), self._host.items, self._places, sent)
+        output = self._merged(array(response.get("output")))
         response = {**response, "output": output}
         if isinstance(response.get("output_text"), str):  # other servers
-            response["output_text"] = text_of(output)
-        if self._items.cut and response.get("status") == "completed":
-            cut: Json = {"incomplete_details": {"reason": "max_output_tokens"}}
-            response |= cut | {"status": "incomplete", "completed_at": None}
+            messages = [item for item in objects(output) if item.get("type") == "message"]
+            parts = [part for item in messages for part in objects(item.get("content"))]
+            response["output_text"] = "".join(part.get("text") or "" for part in parts)
+        if self._cut and response.get("status") == "completed":
+            response["incomplete_details"] = {"reason": "max_output_tokens"}
+            response |= {"status": "incomplete", "completed_at": None}
         return response
+
+    def _merged(self, entries: list[Any]) -> list[Any]:
+        """The host's output with what replaces its items, by the client's output indexes.
+
+        Hosts may have found the call in the whole text that they had streamed as text: it is not
+        listed twice.  Others list nothing, and that stays so."""
+        items = self._writer.items
+        new = [(at, items[at]) for indexes in self._replacements.values() for at in indexes]
+        written = [call_or_type(item) for _, item in new]
+        merged: list[tuple[int, Any]] = []
+        at = -1
+        for entry, index in zip(entries, self._host.matching(entries), strict=True):
+            if index is None:
+                found = (
+                    isinstance(entry, dict) and is_call(entry) and call_or_type(entry) in written
+                )
+                merged += [] if found else [(at, entry)]
+            elif index not in self._replacements:
+                at = self._client_index.get(index, index)
+                merged.append((at, entry))
+            elif self._replacements[index]:
+                at = self._replacements[index][0]
+        if entries:
+            merged += new
+        return [item for _, item in sorted(merged, key=lambda each: each[0])]
 
     def fail(self) -> None:
         """After a fault: the one terminal event, unless it was written."""
@@ -158,14 +231,72 @@ class ChangedResponse:
 
     # What is open
 
-    def _turn_to(self, place: int) -> None:
-        """What is written from now on takes the place of this item."""
-        if self._open != place:
+    def _turn_to(self, index: int) -> None:
+        """What is written from now on replaces this item."""
+        if self._open != index:
             self._close("completed")
-            self._open, self._first = place, len(self._writer.items)
+            self._open, self._first_new = index, len(self._writer.items)
 
     def _close(self, status: ItemStatus) -> None:
         if self._open is not None:
             self._writer.close_item(status)
-            self._made[self._open] += range(self._first, len(self._writer.items))
+            self._replacements[self._open] += range(self._first_new, len(self._writer.items))
             self._open = None
+
+
+class AdoptingWriter(Writer):
+    """Continues a response that has `items`; `number` is that of its next event."""
+
+    seals = False  # the host takes only its own form of sealed reasoning
+
+    def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
+        super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
+        self._id += "_repaired"  # so that no id of ours is one of the host's
+        self.events.number = number
+        self.started = True
+
+    def fail(self, error: UpstreamError, usage: Json) -> None:
+        """Without the output indexes for which the host has sent no item."""
+        self._output[:] = [item for item in self._output if item]
+        super().fail(error, usage)
+
+    @property
+    def items(self) -> list[Json]:
+        """The items of the response as the client knows them, without the open one."""
+        return self._output
+
+    def adopt(self, item: Json, index: int, part: StreamedPart, part_index: int, text: str) -> None:
+        """Take over the item at `index`, in which the last part is open: this much of its `text`
+        was sent."""
+        if index == len(self._output) - 1:
+            del self._output[-1]
+        where = {"item_id": item["id"], "output_index": index, part.index: part_index}
+        opened = self._stream(item, part, where)
+        opened.annotations = item[part.holder][-1].get("annotations") or []
+        opened.text.write(text)
+        self._prose["text" if part is TEXT else "reasoning"] = part
+
+    def end_early(self, later: list[Json]) -> None:
+        """End the adopted item, after which others have begun; `later` are its parts after the
+        open one."""
+        opened, self.open_part = self.open_part, None
+        if opened is not None:
+            self._close_part(opened)
+            item, index = opened.item, opened.where["output_index"]
+            item[opened.part.holder] += later
+            item["status"] = "completed"
+            self.events.add_final("response.output_item.done", output_index=index, item=item)
+            self._output[index] = item
+
+    def add(self, item: Json) -> int:
+        """Add an item of the host's; returns its output index."""
+        self.close_item()
+        self._output.append(item)
+        return len(self._output) - 1
+
+    def pass_on(self, event: Json, other_lines: bytes) -> None:
+        """Send an event of the host's."""
+        if "sequence_number" in event:
+            event = {**event, "sequence_number": self.events.number}
+            self.events.number += 1
+        self.events.frames.append(encode(dumps(event), other_lines=other_lines))

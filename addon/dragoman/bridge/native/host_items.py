@@ -1,7 +1,7 @@
-"""The items of a host's response, as its own events have given them so far.
+"""The items of a host's response, as far as its events have given them.
 
-Nearly every stream needs no repair; of such a one this is read only so often that its bytes
-need not be kept.  Hosts leave fields out, or count in ways of their own:
+Nearly every stream needs no repair; of such a stream this reads only as much as lets its bytes be
+forgotten.  Hosts leave fields out, or count in ways of their own:
 
 - llama.cpp sends neither output indexes nor content indexes: an item is known by its id;
 - vLLM counted the content index up with each delta of one text, until early 2026;
@@ -10,44 +10,68 @@ need not be kept.  Hosts leave fields out, or count in ways of their own:
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...wire import responses
-from ...wire.json_codec import Json, string
-from ...wire.responses import DELTAS, DONES, TextEvents
-from ..responses.event_writer import ProseKind
+from ...wire.json_codec import Json, NotJson, dumps, loads, string
+from ...wire.responses import DELTAS, DONES
 from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
 
-_PARTS: dict[TextEvents, tuple[ProseKind, StreamedPart]] = {
-    responses.OUTPUT_TEXT: ("text", TEXT),
-    responses.REFUSAL: ("refusal", REFUSAL),
-    responses.SUMMARY_TEXT: ("reasoning", SUMMARY),
-    responses.REASONING: ("reasoning", REASONING),
-    responses.REASONING_TEXT: ("reasoning", replace(REASONING, text=responses.REASONING_TEXT)),
-}
-"""What is text of an item; all but a refusal is repaired."""
+_REASONING_TEXT = replace(REASONING, text=responses.REASONING_TEXT)
+_PARTS = {part.text: part for part in (TEXT, REFUSAL, SUMMARY, REASONING, _REASONING_TEXT)}
+"""The texts of an item, by their events."""
 
 MAX_ITEMS = 2**16
 """An output index beyond this is not valid."""
-Key = tuple[int, str, int]
-"""A part: the output index of its item, the list that holds it, and its index there."""
+
+
+class PartKey(NamedTuple):
+    """Where a part is."""
+
+    output_index: int
+    """The host's, of its item."""
+    holder: str
+    """The list that holds it."""
+    part_index: int
 
 
 @dataclass(slots=True)
 class HostText:
-    key: Key
-    kind: ProseKind
+    key: PartKey
     part: StreamedPart
     value: Json
     """The part as it was added."""
-    text: StringIO = field(default_factory=lambda: StringIO(newline=""))
+    buffer: StringIO = field(default_factory=lambda: StringIO(newline=""))
+
+    @property
+    def text(self) -> str:
+        """What its deltas have brought."""
+        return self.buffer.getvalue()
 
 
 def id_of(item: Json) -> str:
     """The id by which events name an item; llama.cpp gives a call no other than its call's."""
     return string(item.get("id") or item.get("call_id"))
+
+
+def is_call(item: Json) -> bool:
+    return item.get("type") == "function_call" and isinstance(item.get("arguments"), str)
+
+
+def call_or_type(item: Json) -> object:
+    """What is the same in an item that is listed under another id: the called tool with its
+    arguments, or the type."""
+    kind = item.get("type")
+    if not is_call(item):
+        return kind if isinstance(kind, str) else None
+    try:
+        return str(item.get("name")), dumps(loads(item["arguments"]))
+    except NotJson:
+        return str(item.get("name")), item["arguments"]
 
 
 class HostItems:
@@ -60,163 +84,183 @@ class HostItems:
         """The number of the event after the latest that was read."""
         self.items: dict[int, Json] = {}
         """Each as in the latest event that held it."""
-        self.ended: set[int] = set()
-        """Those that are done."""
+        self.done: set[int] = set()
         self._ids: dict[str, int] = {}
-        self._texts: dict[Key, HostText] = {}
-        """Those of items that are not done."""
-        self._parts: dict[Key, tuple[str, Json]] = {}
-        """The events that added them, and the parts."""
-        self._latest: dict[tuple[int, str], Key] = {}
-        """The part of each list that is open."""
+        self._texts: dict[PartKey, HostText] = {}
+        """The texts of items that are not done."""
+        self._parts: dict[PartKey, tuple[str, Json]] = {}
+        """The events that added parts of these items, and the parts."""
+        self._latest: dict[tuple[int, str], PartKey] = {}
+        """The open part of each list."""
 
-    # What is asked
+    # Questions
 
-    def place_of(self, event: Json) -> int | None:
-        """The output index of the item that an event is about: of a new one, the next."""
-        item, kind, place = event.get("item"), event["type"], event.get("output_index")
-        if place is not None:
-            return place if type(place) is int and 0 <= place < MAX_ITEMS else None
+    def index_of(self, event: Json) -> int | None:
+        """The output index of the item that an event is about; a new item has the next."""
+        item, kind, index = event.get("item"), event["type"], event.get("output_index")
+        if index is not None:
+            return index if type(index) is int and 0 <= index < MAX_ITEMS else None
         if isinstance(item, dict):
-            own = id_of(item)
+            item_id = id_of(item)
         elif "item_id" in event or "part" in event or kind in DELTAS or kind in DONES:
-            own = id_of({"id": event.get("item_id")})
+            item_id = string(event.get("item_id"))
         else:
             return None
-        if own in self._ids:
-            return self._ids[own]
+        if item_id in self._ids:
+            return self._ids[item_id]
         latest = max(self.items, default=-1)
-        continues = not own and kind != "response.output_item.added"
-        if continues and latest not in {-1, *self.ended}:
+        continues = not item_id and kind != "response.output_item.added"
+        if continues and latest not in {-1, *self.done}:
             return latest
         return latest + 1 if latest + 1 < MAX_ITEMS else None
 
-    def key_of(self, event: Json) -> tuple[Key, ProseKind, StreamedPart] | None:
+    def text_of(self, event: Json) -> tuple[PartKey, StreamedPart] | None:
         """The text that an event continues or ends; None for any other event."""
         events = DELTAS.get(event["type"]) or DONES.get(event["type"])
-        known = _PARTS.get(events) if events else None
-        place = self.place_of(event) if known is not None else None
-        if known is None or place is None:
+        part = _PARTS.get(events) if events else None
+        key = self._key(event, part.holder) if part is not None else None
+        if part is None or key is None:
             return None
-        holder, index = known[1].holder, event.get(known[1].index, 0)
-        if type(index) is not int:
-            return None
-        key = place, holder, index
         if key not in self._parts and key not in self._texts:
-            key = self._latest.get((place, holder), key)
-        return key, *known
+            key = self._latest.get(key[:2], key)
+        return key, part
 
-    def part_of(self, event: Json) -> Key | None:
-        """The part that an event adds or ends; None for any other event."""
-        place, part = self.place_of(event), event.get("part")
-        if place is None or not isinstance(part, dict):
+    def part_of(self, event: Json) -> PartKey | None:
+        """The part that an event adds, ends or annotates."""
+        return self._key(event, "summary" if "_summary_" in event["type"] else "content")
+
+    def _key(self, event: Json, holder: str) -> PartKey | None:
+        output_index, index = self.index_of(event), event.get(f"{holder}_index", 0)
+        if output_index is None or type(index) is not int:
             return None
-        holder = "summary" if "_summary_" in event["type"] else "content"
-        index = event.get(f"{holder}_index", 0)
-        return (place, holder, index) if type(index) is int else None
+        return PartKey(output_index, holder, index)
 
-    def has_part(self, key: Key) -> bool:
+    def has_part(self, key: PartKey) -> bool:
         """Whether an event has added it."""
         return key in self._parts
 
-    def text(self, key: Key) -> str:
+    def text(self, key: PartKey) -> str:
         """What the deltas of a text have brought."""
-        text = self._texts.get(key)
-        return text.text.getvalue() if text is not None else ""
+        return self._texts[key].text if key in self._texts else ""
 
-    def texts(self, place: int, holder: str) -> list[str]:
+    def texts(self, output_index: int, holder: str) -> list[str]:
         """The texts of a list that were streamed."""
-        return [self.text(key) for key in self._texts if key[:2] == (place, holder)]
+        return [self.text(key) for key in self._texts if key[:2] == (output_index, holder)]
 
-    # What comes
+    def matching(self, entries: Sequence[Any]) -> list[int | None]:
+        """The output index of each entry of a snapshot's output; None: it was not streamed.
+
+        Some hosts list items under other ids than they streamed them (vLLM), or not all of them
+        (SGLang's router), so one is known by its `call_or_type` as well: at its own place, or
+        else at the first."""
+        found = [
+            self._ids.get(id_of(entry)) if isinstance(entry, dict) else None for entry in entries
+        ]
+        matched = set(found)
+        left = {at: call_or_type(self.items[at]) for at in sorted(self.items) if at not in matched}
+        unknown = {
+            at: call_or_type(entry)
+            for at, entry in enumerate(entries)
+            if isinstance(entry, dict) and found[at] is None
+        }
+        for at, kind in unknown.items():
+            if at in left and left[at] == kind:
+                found[at] = at
+                del left[at]
+        alike = defaultdict[object, deque[int]](deque)
+        for index, kind in left.items():
+            alike[kind].append(index)
+        for at, kind in unknown.items():
+            if found[at] is None and alike[kind]:
+                found[at] = alike[kind].popleft()
+        return found
+
+    # Events
 
     def read(self, event: Json) -> HostText | None:
-        """Take in an event.  Returns the text that it continues, if it does."""
+        """Read an event; returns the text that it continues, if it does."""
         number, kind = event.get("sequence_number"), event["type"]
         if type(number) is int:
             self.number = number + 1
         if kind in DELTAS:
             return self._delta(event)
-        place, item = self.place_of(event), event.get("item")
-        if place is not None and isinstance(item, dict):
-            self._name(place, item)
+        index, item, part = self.index_of(event), event.get("item"), event.get("part")
+        if index is not None and isinstance(item, dict):
+            self._add(index, item)
             if kind == "response.output_item.done":
-                self.ended.add(place)
-                self._forget(place)
-        elif (key := self.part_of(event)) is not None:
+                self.done.add(index)
+                self._forget(index)
+        elif isinstance(part, dict) and (key := self.part_of(event)) is not None:
             if kind.endswith(".added"):
-                self._parts[key] = kind, event["part"]
+                self._parts[key] = kind, part
                 self._latest[key[:2]] = key
             else:
                 self._latest.pop(key[:2], None)
         elif kind in DONES:
-            found = self.key_of(event)
-            self._latest.pop(found[0][:2] if found else (-1, ""), None)
-        elif kind == "response.output_text.annotation.added" and (text := self._of(event)):
-            text.value.setdefault("annotations", []).append(event.get("annotation"))
+            if (found := self.text_of(event)) is not None:
+                self._latest.pop(found[0][:2], None)
+        elif kind == "response.output_text.annotation.added":
+            key = self.part_of(event)
+            if key is not None and key in self._texts:
+                annotations = self._texts[key].value.setdefault("annotations", [])
+                annotations.append(event.get("annotation"))
         elif self.response is None and isinstance(snapshot := event.get("response"), dict):
             self.response = snapshot
         return None
 
-    def _name(self, place: int, item: Json) -> None:
-        self.items[place] = item
-        if own := id_of(item):
-            self._ids[own] = place
+    def _add(self, index: int, item: Json) -> None:
+        self.items[index] = item
+        if item_id := id_of(item):
+            self._ids[item_id] = index
 
-    def _forget(self, place: int) -> None:
-        """The texts of an item are not asked for any more."""
-        for key in [key for key in {*self._texts, *self._parts} if key[0] == place]:
+    def _forget(self, index: int) -> None:
+        """The texts of an item that is done are not needed any more."""
+        for key in [key for key in {*self._texts, *self._parts} if key.output_index == index]:
             self._texts.pop(key, None)
             self._parts.pop(key, None)
             self._latest.pop(key[:2], None)
 
-    def _of(self, event: Json) -> HostText | None:
-        place, index = self.place_of(event), event.get("content_index", 0)
-        if place is None or type(index) is not int:
-            return None
-        return self._texts.get((place, "content", index))
-
     def _delta(self, event: Json) -> HostText | None:
-        found, delta = self.key_of(event), event.get("delta")
+        found, delta = self.text_of(event), event.get("delta")
         if found is None or not isinstance(delta, str):
             return None
-        key, kind, part = found
-        known = self._texts.get(key)
-        if known is None:
-            known = self._texts[key] = self._begun(key, kind, part, event)
-        known.text.write(delta)
-        return known
+        key, part = found
+        if key not in self._texts:
+            self._texts[key] = self._begin(key, part, event)
+        text = self._texts[key]
+        text.buffer.write(delta)
+        return text
 
-    def _begun(self, key: Key, kind: ProseKind, part: StreamedPart, event: Json) -> HostText:
+    def _begin(self, key: PartKey, part: StreamedPart, event: Json) -> HostText:
         added, value = self._parts.get(key, ("", {}))
         done = added.removesuffix("added") + "done" if added else ""
-        if key[0] not in self.items:
-            own: dict[str, Any] = {"content": [], "role": "assistant"}
-            item = {"type": part.item, "status": "in_progress"}
-            self._name(key[0], {"id": event.get("item_id"), **item, **own})
+        if key.output_index not in self.items:
+            item: Json = {"type": part.item, "status": "in_progress"}
+            item |= {"content": [], "role": "assistant"}
+            self._add(key.output_index, {"id": event.get("item_id"), **item})
         self._latest[key[:2]] = key
         # TEXT is known by its identity, and its events are the same everywhere.
         streamed = part if part is TEXT else replace(part, added=added, done=done)
         # SGLang adds the part of a reasoning text as one of a message.
-        return HostText(key, kind, streamed, part.empty() | value | {"type": part.type})
+        return HostText(key, streamed, part.empty() | value | {"type": part.type})
 
-    # An item that is adopted
+    # An item that the writer continues
 
     def item_up_to(self, text: HostText) -> tuple[Json, list[Json]]:
         """The item of a text so far, with that part as its last; and the parts after it."""
-        place, own, _ = text.key
-        item = {"id": f"item_{place}", **self.items[place]}
+        index, own, _ = text.key
+        item = {"id": f"item_{index}", **self.items[index]}
         if text.part.item == "reasoning":
             item.setdefault("summary", [])
-        keys = sorted(key for key in {*self._texts, *self._parts} if key[0] == place)
-        for holder in {key[1] for key in keys}:
-            item[holder] = [self._part(key) for key in keys if key[1] == holder]
-        after = sum(key[:2] == (place, own) and key > text.key for key in keys)
-        item[own], later = item[own][: len(item[own]) - after], item[own][len(item[own]) - after :]
+        keys = sorted(key for key in {*self._texts, *self._parts} if key.output_index == index)
+        for holder in {key.holder for key in keys}:
+            item[holder] = [self._part(key) for key in keys if key.holder == holder]
+        end = sum(key.holder == own and key <= text.key for key in keys)
+        item[own], later = item[own][:end], item[own][end:]
         return item, later
 
-    def _part(self, key: Key) -> Json:
+    def _part(self, key: PartKey) -> Json:
         text = self._texts.get(key)
         if text is None:
             return self._parts[key][1]
-        return text.value | {text.part.text.field: text.text.getvalue()}
+        return text.value | {text.part.text.field: text.text}

@@ -1,4 +1,4 @@
-"""Repair of a reply of either API: the tools of its request say of which."""
+"""Repair of a reply of either API: the type of its request's tools says which."""
 
 from __future__ import annotations
 
@@ -30,13 +30,11 @@ def is_responses_request(request: object) -> bool:
 
 def reading_tools(request: object, *, native: bool) -> Slices[Tools]:
     """`native`: whether the request is one of the Responses API."""
-    if native:
-        return (yield from RequestTools.reading(request))
-    return (yield from DeclaredTools.reading(request))
+    return RequestTools.reading(request) if native else DeclaredTools.reading(request)
 
 
 def declared(tools: Tools) -> DeclaredTools:
-    """As repair asks for them."""
+    """The tools as repair knows them."""
     return tools.declared if isinstance(tools, RequestTools) else tools
 
 
@@ -73,9 +71,9 @@ def repairing_whole(
 
 
 def _events(response: Json) -> Iterator[Json]:
-    """Those by which this response would be streamed."""
+    """The events by which this response would be streamed."""
     yield {"type": "response.created", "response": response | {"output": []}}
-    for place, item in enumerate(response["output"]):
+    for index, item in enumerate(response["output"]):
         if isinstance(item, dict):
-            yield from item_events(place, item, HostItems())
-            yield {"type": "response.output_item.done", "output_index": place, "item": item}
+            yield from item_events(index, item, HostItems())
+            yield {"type": "response.output_item.done", "output_index": index, "item": item}

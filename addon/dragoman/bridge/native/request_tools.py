@@ -30,36 +30,34 @@ class RequestTools:
 
     declared: DeclaredTools
     names: ToolNames
-    asked: bool
-    """Whether there was a request that could be read; else the response repeats what it was."""
+    requested: bool
+    """Whether there was a request that could be read; else the response repeats it."""
 
     @classmethod
     def reading(cls, request: object) -> Slices[RequestTools]:
-        """From a request's body, or a response, which repeats it; in slices.  What is not
-        readable declares nothing."""
-        ask: Json = request if isinstance(request, dict) else {}
+        """From a request's body, or a response, which repeats it; in slices.  An unreadable
+        request declares nothing."""
+        body: Json = request if isinstance(request, dict) else {}
         toolbox = Toolbox(_ANY_NAME, unsupported="drop", evidence=Evidence())
         called: dict[str, str] = {}
-        for tool in _tools(ask):
+        for tool in _tools(body):
             with suppress(Refused):  # the host may understand it
                 toolbox.declare([("tools", tool)])
             yield
-        for item in objects(ask.get("input")):
+        for item in objects(body.get("input")):
             call_id, name = item.get("call_id"), item.get("name")
             if item.get("type") in _CALLS and isinstance(call_id, str) and isinstance(name, str):
                 # An id that two tools share means nothing.
                 called[call_id] = name if called.setdefault(call_id, name) == name else ""
             yield
-        own = {
-            each["function"]["name"]: each["function"].get("parameters")
-            for each in toolbox.chat_tools()
-        }
-        index = ToolIndex(own)
+        functions = [tool["function"] for tool in toolbox.chat_tools()]
+        schemas = {function["name"]: function.get("parameters") for function in functions}
+        index = ToolIndex(schemas)
         yield from index.indexing()
         declared = DeclaredTools(
-            {**_spellings(toolbox.table, own), **own},
-            model=string(ask.get("model")),
-            forbidden=ask.get("tool_choice") == "none",
+            {**_spellings(toolbox.table, schemas), **schemas},
+            model=string(body.get("model")),
+            forbidden=body.get("tool_choice") == "none",
             called={call_id: name for call_id, name in called.items() if name},
             declared=index,
         )
@@ -78,8 +76,8 @@ def _spellings(tools: Mapping[str, Tool], schemas: Mapping[str, object]) -> dict
     return found
 
 
-def _tools(ask: Json) -> Iterator[Any]:
-    """Those of the request, and of items that add some (Codex)."""
-    adding = (item for item in objects(ask.get("input")) if item.get("type") == "additional_tools")
-    for holder in (ask, *adding):
+def _tools(body: Json) -> Iterator[Any]:
+    """The tools of the request, and of items that add some (Codex)."""
+    adding = (item for item in objects(body.get("input")) if item.get("type") == "additional_tools")
+    for holder in (body, *adding):
         yield from array(holder.get("tools"))

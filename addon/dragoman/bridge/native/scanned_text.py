@@ -13,44 +13,44 @@ from .host_items import HostText
 class ScannedText:
     """A text that is scanned.  Offsets count the characters that its scanner was fed."""
 
-    text: HostText
+    of_host: HostText
     scanner: Scanner
     end: int = 0
-    shown: int = 0
-    """Up to where the text is text for certain."""
+    certain: int = 0
+    """Up to where it is text for certain."""
     sent: int = 0
     """Up to where its frames have left."""
     pieces: list[ScanEvent] = field(default_factory=list)
-    """What the scanner made of it since its frames wait."""
+    """What the scanner has given since frames of it wait."""
 
-    def take(self, pieces: list[ScanEvent]) -> bool:
-        """Returns whether anything has come of it but the very text that was fed."""
+    def add(self, pieces: list[ScanEvent]) -> bool:
+        """Add what the scanner gives; returns whether that is anything but the text it was fed."""
         self.pieces += pieces
         for piece in pieces:
             if not isinstance(piece, Text) or piece.kind is not None:
                 return True
-            self.shown = piece.start + len(piece.text)
-        return self.end - self.shown != self.scanner.undecided
+            self.certain = piece.start + len(piece.text)
+        return self.end - self.certain != self.scanner.undecided
 
     @property
     def is_blank(self) -> bool:
         """Whether all that is undecided is white space."""
         size = self.scanner.undecided
-        return size > 0 and self.text.text.getvalue()[-size:].isspace()
+        return size > 0 and self.of_host.text[-size:].isspace()
 
     @property
     def sent_text(self) -> str:
         """The text in the frames that have left."""
-        text = self.text.text.getvalue()
+        text = self.of_host.text
         return text[: len(text) - (self.end - self.sent)]
 
     @property
     def unsent(self) -> list[ScanEvent]:
         """The pieces without the text that has left."""
-        return [
-            replace(piece, text=piece.text[max(0, self.sent - piece.start) :])
-            if isinstance(piece, Text)
-            else piece
-            for piece in self.pieces
-            if not isinstance(piece, Text) or piece.start + len(piece.text) > self.sent
-        ]
+        unsent: list[ScanEvent] = []
+        for piece in self.pieces:
+            if not isinstance(piece, Text):
+                unsent.append(piece)
+            elif rest := piece.text[max(0, self.sent - piece.start) :]:
+                unsent.append(replace(piece, text=rest))
+        return unsent

@@ -15,8 +15,7 @@ from ...repair.scanner import Scanner
 from ...wire import responses
 from ...wire.json_codec import Json, array
 from ...wire.responses import DELTAS, DONES, TextEvents
-from .host_items import HostItems, Key
-from .terminal import places_of
+from .host_items import HostItems, PartKey
 
 _TEXTS = {
     ("message", "content"): responses.OUTPUT_TEXT,
@@ -32,31 +31,25 @@ _PART_EVENTS = {"content": "response.content_part", "summary": "response.reasoni
 
 def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
     """The texts of `event` that no delta has brought, as events that would have come before it."""
-    kind, place = event["type"], host.place_of(event)
-    item, response = event.get("item"), event.get("response")
+    kind, index = event["type"], host.index_of(event)
+    item, part, response = event.get("item"), event.get("part"), event.get("response")
     if kind in _WHOLE and isinstance(response, dict):
         yield from _of_terminal(response, host)
-    elif place is None or place in host.ended:
+    elif index is None or index in host.done:
         pass
     elif kind in DONES:
-        found = host.key_of(event)
-        if found is not None:
-            part = {"type": found[2].type, DONES[kind].field: event.get(DONES[kind].field)}
+        if (found := host.text_of(event)) is not None:
+            part = {"type": found[1].type, DONES[kind].field: event.get(DONES[kind].field)}
             yield from _rest(event, host, found[0], part, DONES[kind])
     elif kind == "response.output_item.done" and isinstance(item, dict):
-        yield from item_events(place, item, host)
-    elif kind.endswith("_part.done") and (key := host.part_of(event)) is not None:
-        item, part = host.items.get(place), event["part"]
-        if item is None:
-            thought = part.get("type") in ("reasoning_text", "summary_text")
-            item = {"type": "reasoning" if thought else "message"}
-        events = _events_of(item, key[1], part)
-        if events is not None:
-            yield from _rest(event, host, key, part, events)
+        yield from item_events(index, item, host)
+    elif kind.endswith("_part.done") and isinstance(part, dict) and (key := host.part_of(event)):
+        events = _events_of(host.items.get(index, {}), key.holder, part)
+        yield from _rest(event, host, key, part, events)
 
 
 def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
-    """Whether anything would change in the texts that these events say."""
+    """Whether repair would change anything in the texts of these events."""
     scanner: Scanner | None = None
     for event in [*events, {"type": ""}]:
         pieces: list[ScanEvent] = []
@@ -70,71 +63,66 @@ def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
     return False
 
 
-def item_events(place: int, item: Json, host: HostItems) -> Iterator[Json]:
+def item_events(output_index: int, item: Json, host: HostItems) -> Iterator[Json]:
     """All of an item but its end, as far as it was not streamed."""
-    at: Json = {"output_index": place, "item_id": item.get("id")}
+    where: Json = {"output_index": output_index, "item_id": item.get("id")}
     parts = list(_parts(item))
-    if place not in host.items:
+    if output_index not in host.items:
         empty: Json = {holder: [] for holder, _, _ in parts} | {"status": "in_progress"}
         added = "response.output_item.added"
-        yield {"type": added, "output_index": place, "item": item | empty}
-    streamed = {holder: len(host.texts(place, holder)) for holder in _PART_EVENTS}
+        yield {"type": added, "output_index": output_index, "item": item | empty}
+    streamed = {holder: len(host.texts(output_index, holder)) for holder in _PART_EVENTS}
     for holder, index, part in parts:
         if index < streamed[holder]:
             continue
-        where = at | {f"{holder}_index": index}
+        of_part = where | {f"{holder}_index": index}
         events = _events_of(item, holder, part)
-        text = part.get(events.field) if events is not None else None
-        empty = {events.field: ""} if events is not None and isinstance(text, str) else {}
-        if not host.has_part((place, holder, index)):
-            yield {"type": f"{_PART_EVENTS[holder]}.added", **where, "part": part | empty}
-        if events is not None and isinstance(text, str):
-            yield from _deltas(text, events, where)
-            yield {"type": events.done, **where, events.field: text}
-            yield {"type": f"{_PART_EVENTS[holder]}.done", **where, "part": part}
+        text = part.get(events.field)
+        if not host.has_part(PartKey(output_index, holder, index)):
+            empty = {events.field: ""} if isinstance(text, str) else {}
+            yield {"type": f"{_PART_EVENTS[holder]}.added", **of_part, "part": part | empty}
+        if isinstance(text, str):
+            yield from _deltas(text, events, of_part)
+            yield {"type": events.done, **of_part, events.field: text}
+            yield {"type": f"{_PART_EVENTS[holder]}.done", **of_part, "part": part}
 
 
 def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
     entries = array(response.get("output"))
     new = max(host.items, default=-1) + 1
-    for entry, known in zip(entries, places_of(entries, host.items), strict=True):
+    for entry, known in zip(entries, host.matching(entries), strict=True):
         if not (isinstance(entry, dict) and any(_parts(entry))):
             continue
-        place = new if known is None else known
-        new = max(new, place + 1)
-        if place not in host.ended and not any(host.texts(place, each) for each in _PART_EVENTS):
-            yield from item_events(place, entry, host)
+        index = new if known is None else known
+        new = max(new, index + 1)
+        if index not in host.done and not any(host.texts(index, each) for each in _PART_EVENTS):
+            yield from item_events(index, entry, host)
             done = "response.output_item.done"
-            yield {"type": done, "output_index": place, "item": entry}
+            yield {"type": done, "output_index": index, "item": entry}
 
 
-def _rest(event: Json, host: HostItems, key: Key, part: Json, events: TextEvents) -> Iterator[Json]:
+def _rest(
+    event: Json, host: HostItems, key: PartKey, part: Json, events: TextEvents
+) -> Iterator[Json]:
     """The end of a text that was streamed only in part, or not at all."""
     text, streamed = part.get(events.field), host.text(key)
-    place, holder, index = key
+    output_index, holder, index = key
     if not isinstance(text, str) or not text.startswith(streamed):
         return
-    if text in ("", *host.texts(place, holder)):
+    if text in ("", *host.texts(output_index, holder)):
         return
-    at: Json = {"output_index": place, "item_id": event.get("item_id")}
-    if place not in host.items:
-        item: Json = {"id": event.get("item_id") or f"item_{place}", "status": "in_progress"}
-        if events.kind == "reasoning":
-            item |= {"type": "reasoning", "summary": [], holder: []}
-        else:
-            item |= {"type": "message", "role": "assistant", "content": []}
-        yield {"type": "response.output_item.added", "output_index": place, "item": item}
-    at |= {f"{holder}_index": index}
+    item_id = event.get("item_id")
+    where = {"output_index": output_index, "item_id": item_id, f"{holder}_index": index}
     if not streamed and not host.has_part(key):
         added = f"{_PART_EVENTS[holder]}.added"
-        yield {"type": added, **at, "part": part | {events.field: ""}}
-    yield from _deltas(text[len(streamed) :], events, at)
+        yield {"type": added, **where, "part": part | {events.field: ""}}
+    yield from _deltas(text[len(streamed) :], events, where)
 
 
-def _events_of(item: Json, holder: str, part: Json) -> TextEvents | None:
+def _events_of(item: Json, holder: str, part: Json) -> TextEvents:
     if part.get("type") == "refusal":
         return responses.REFUSAL
-    return _TEXTS.get((str(item.get("type")), holder))
+    return _TEXTS.get((str(item.get("type")), holder), responses.OUTPUT_TEXT)
 
 
 def _deltas(text: str, events: TextEvents, where: Json) -> Iterator[Json]:

@@ -30,7 +30,7 @@ class CallEmitter:
     """Writes `call`; made when its name is known and no other item is open."""
 
     def __init__(self, call: Call, tool: Tool, writer: Writer) -> None:
-        self._call = call
+        self.call = call
         self._tool = tool
         self._writer = writer
         self._begun = False
@@ -48,20 +48,16 @@ class CallEmitter:
         """Whether there is the begin of a custom tool's input, without its end."""
         return self._input is not None and self._input.half
 
-    def more(self, arguments: str) -> None:
-        """More arguments of a call, all of which so far has been passed on."""
-        if self._begun and self._input is None:
-            self._call.add(arguments, sent=True)
-            self._writer.more(arguments)
-        else:
-            self._call.add(arguments)
-            self.pass_on()
+    @property
+    def passes_arguments(self) -> bool:
+        """Whether arguments are written as they are, and some have been."""
+        return self._begun and self._input is None
 
     def pass_on(self) -> None:
         """Write what has arrived since the last time."""
         if not self.opened:
             return
-        for fragment in self._call.unsent():
+        for fragment in self.call.unsent():
             self._write(self._input.feed(fragment) if self._input else fragment)
 
     def _write(self, text: str) -> None:
@@ -84,12 +80,12 @@ class CallEmitter:
                 evidence.note(self._input.odd, f"of custom tool {label(self._tool.name)}")
         elif self.opened:
             # Before the item is done, as that is when Codex runs the tool.
-            if not _is_object(self._call):
+            if not _is_object(self.call):
                 evidence.note("invalid arguments", f"of {label(self._tool.name)}")
             if not self._begun:
                 self._write("{}")
         else:
-            self._write_whole(self._call.arguments, evidence)
+            self._write_whole(self.call.arguments, evidence)
         self._writer.close_item()
 
     def _write_whole(self, arguments: str, evidence: Evidence) -> None:
@@ -97,7 +93,7 @@ class CallEmitter:
         if fields is None:
             evidence.note("invalid arguments", f"of {self._tool.kind}")
             fields = unfit_call(self._tool.kind, arguments)
-        self._writer.whole_call(fields, self._tool, self._call.id, arguments)
+        self._writer.whole_call(fields, self._tool, self.call.id, arguments)
 
 
 def _is_object(call: Call) -> bool:

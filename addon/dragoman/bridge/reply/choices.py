@@ -28,14 +28,14 @@ class Choices:
     def part_of_turn(self, delta: dict[str, Any], index: int) -> dict[str, Any]:
         """What counts of the delta of a choice."""
         for kind, names in FIELDS_OF.items():
-            if not any(delta.get(name) for name in names):
+            if delta.keys().isdisjoint(names) or not any(map(delta.get, names)):
                 continue
             if not index:
                 self._text_of[kind] = 0
             elif self._text_of.setdefault(kind, index) != index:
                 delta = {name: value for name, value in delta.items() if name not in names}
                 self._evidence.note("dropped", "further choice")
-        if any(value for name, value in delta.items() if name != "role"):
+        if any(map(delta.get, delta.keys() - {"role"})):
             self._taken.add(index)
             self.all_finished &= index in self._finishes
         return delta

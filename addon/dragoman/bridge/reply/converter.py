@@ -1,11 +1,11 @@
 """The reply of one bridged turn: upstream chat chunks in, Responses events out.
 
-A chunk is written as events in the call that brought it, but for what has to wait for an open
-call (`sequencer`).  However the upstream ends, the client gets exactly one terminal:
+A chunk is written as events at once, but for what has to wait for an open call (`sequencer`).
+However the upstream ends, the client gets exactly one terminal:
 
 | the upstream                                         | the terminal          |
 |------------------------------------------------------|-----------------------|
-| gave a finish reason                                 | that of `FINISHES`    |
+| sent a finish reason                                 | that of `FINISHES`    |
 | sent ``[DONE]`` or a whole message without one       | `response.completed`, |
 |   … but after reasoning alone, or nothing            | `response.failed`     |
 | sent an error, or closed or died before its end      | `response.failed`     |
@@ -24,7 +24,7 @@ from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
 from ...wire.errors import UpstreamError, failure, stream_error
-from ...wire.frame_templates import TemplateCache
+from ...wire.frame_templates import KnownTemplate, TemplateCache
 from ...wire.json_codec import NotJson, loads
 from ...wire.slices import Slices, drained
 from ...wire.sse import Frame
@@ -37,11 +37,10 @@ from ..turn_context import TurnContext
 from .choices import Choices
 from .delta_reader import DeltaReader
 from .message_runs import choice_in_runs, runs
-from .sequencer import PIECE, OutputSequencer, Target
+from .sequencer import PIECE, OutputSequencer
+from .shortcut import Meaning, Shortcut
 
 _NOTHING = "The upstream's answer ended without any part of a turn."
-_NAMELESS = "The upstream called a tool without a name."
-_HALF_INPUT = "The upstream ended the turn within the input of a tool."
 
 MAX_TEXT = 16 * 1024 * 1024
 """Characters of a reply, sent or waiting: four times a million tokens.  A string is written by
@@ -71,26 +70,26 @@ class ReplyConverter:
         items of a response that continues."""
         self._turn = turn
         self._evidence = evidence
-        opened = snapshot(turn, response_id, created_at)
-        self.writer = Writer(opened, dialect, clock=clock, prior=prior)
+        response = snapshot(turn, response_id, created_at)
+        self.writer = Writer(response, dialect, clock=clock, prior=prior)
         self._sequencer = OutputSequencer(turn, self.writer, evidence)
         self._reader = DeltaReader(self._sequencer, evidence, thinks=turn.thinks)
         self._counts: Counts | None = None
-        self._counting: Frame | None = None
+        self._uncounted: Frame | None = None
         """A later frame with a usage, which has not been read: some hosts count in each."""
         self._choices = Choices(evidence)
-        self._begun = False
-        """Whether a choice has come."""
+        self._has_choices = False
         self._body_ended = False
         self.error: UpstreamError | None = None
         """Why the turn failed, with the most exact code; None if it did not."""
-        self._templates: TemplateCache[tuple[Target, bool]] = TemplateCache()
-        """What the texts of the frames continue, and whether these have a usage."""
+        self._templates: TemplateCache[Meaning] = TemplateCache()
+        self.shortcut: Shortcut | None = None
+        """For frames that continue what is open; any other frame ends it."""
 
     @property
     def settled(self) -> bool:
         """Whether the turn has its finish reason, and only its usage and the end of the stream
-        may still come."""
+        are missing."""
         return self._choices.all_finished and not self.writer.ended
 
     @property
@@ -109,49 +108,23 @@ class ReplyConverter:
         return self.drain()
 
     def take(self, frame: Frame) -> None:
-        """One frame of the upstream's stream; its events are there to be `drain`ed.  Most frames
-        are like one before, with another text for the same field."""
-        writer, sequencer = self.writer, self._sequencer
-        if writer.ended:
-            return
-        if not writer.started:
-            writer.start()
-        fitting = self._templates.match(frame)
-        if fitting is None:
-            self._read(frame)
-        else:
-            text, known = fitting
-            target, counts = known.meaning
-            if counts:
-                self._counting = frame
-            self._reader.only_text(target, text)
-        if sequencer.size > MAX_TEXT or sequencer.entries > MAX_ENTRIES:
-            self._end_too_long()
+        """One frame of the upstream's stream; its events are there to be `drain`ed."""
+        shortcut = self.shortcut
+        text = shortcut.text_of(frame.raw) if shortcut is not None and frame.whole else None
+        if shortcut is not None and text:
+            shortcut.append(text, frame.raw)
+        elif self._is_open():
+            self._take(frame)
 
     def take_frames(self, frames: bytes) -> None:
-        """Whole frames in a row, `sse.is_plain`.  Those that only continue a text are read many at
-        a time."""
+        """Whole frames in a row, `sse.is_plain`."""
         at = 0
         while at < len(frames):
-            begin, at = at, frames.find(b"\n\n", at) + 2
-            end = self._continued(frames, begin) if at < len(frames) else begin
-            if end > begin:
-                at = end
-            else:
+            if self.shortcut is not None:
+                at = self.shortcut.append_frames(frames, at)
+            if at < len(frames):
+                begin, at = at, frames.find(b"\n\n", at) + 2
                 self.take(Frame(frames[begin:at]))
-
-    def _continued(self, frames: bytes, begin: int) -> int:
-        """Where those end that only continue the text before them, which is written."""
-        known = self._templates.latest
-        if known is None or self._sequencer.size + len(frames) > MAX_TEXT:
-            return begin
-        target, counts = known.meaning
-        if counts or not self._sequencer.continues(target):
-            return begin
-        texts, ends = known.pattern.texts_in(frames, begin)
-        if "" in texts:
-            texts = texts[: texts.index("")]
-        return ends[len(texts)] if texts and self._reader.more(target, texts) else begin
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""
@@ -165,15 +138,13 @@ class ReplyConverter:
 
     def fail(self, code: str, message: str) -> list[Frame]:
         """The upstream died, or the bridge is at fault; a turn that was whole stays so."""
-        if not self.writer.ended:
-            self.writer.start()
+        if self._is_open():
             self._fail(failure(code, message))
         return self.drain()
 
     def cancel(self) -> list[Frame]:
         """The client has asked for no more."""
-        if not self.writer.ended:
-            self.writer.start()
+        if self._is_open():
             self._evidence.note("cancelled by the client")
             self._sequencer.abandon()
             self.writer.cancel(self._usage())
@@ -213,44 +184,71 @@ class ReplyConverter:
             yield
 
     def closing(self, held: Sequence[Frame] = ()) -> Slices[None]:
-        """The end of the upstream, as `close`."""
+        """As `close`, in slices."""
         self._body_ended = True
         self._sequencer.hold()
         for frame in held:
-            if not self.writer.ended:
-                self.writer.start()
+            if self._is_open():
                 self._read(frame)
                 yield
-        if not self.writer.ended:
-            self.writer.start()
+        if self._is_open():
             yield from self._ending(whole=False)
 
     # The upstream's frames
 
-    def _end_too_long(self) -> None:
-        if not self.writer.ended:
-            self._fail(failure("server_error", "The reply is longer than can be kept."))
+    def _take(self, frame: Frame) -> None:
+        """The long way of a frame; opens the short way of those that only continue its text."""
+        match = self._templates.match(frame)
+        if match is None:
+            known = self._read(frame)
+        else:
+            text, known = match
+            target, counts = known.meaning
+            if counts:
+                self._uncounted = frame
+            self._reader.only_text(target, text)
+        sequencer = self._sequencer
+        if sequencer.size > MAX_TEXT or sequencer.entries > MAX_ENTRIES:
+            if not self.writer.ended:
+                self._fail(failure("server_error", "The reply is longer than can be kept."))
+        elif known is not None and frame.raw.endswith(b"\n\n"):
+            self.shortcut = self._reader.shortcut(known)
 
-    def _read(self, frame: Frame) -> None:
+    def _is_open(self) -> bool:
+        """Whether more may be written, which then takes the long way."""
+        shortcut, self.shortcut = self.shortcut, None
+        if shortcut is not None and shortcut.texts:
+            self._templates.matched()
+            self._reader.passed("".join(shortcut.texts))
+            if shortcut.counts:
+                self._uncounted = Frame(shortcut.latest)
+        if not self.writer.ended:
+            self.writer.start()
+        return not self.writer.ended
+
+    def _read(self, frame: Frame) -> KnownTemplate[Meaning] | None:
+        """Read a frame; returns the template of those that differ from it in their text."""
         if not frame.whole:
             self._evidence.note("skipped", "part of an event too large to read")
-            return
+            return None
         data = frame.data
         if data is None:
-            return
-        if frame.is_done:
-            drained(self._ending(whole=True))
-            return
+            return None
         try:
             value = loads(data)
         except NotJson:
+            if frame.is_done:
+                drained(self._ending(whole=True))
+                return None
             self._evidence.note("skipped", "event that is not JSON")
-            return
+            return None
         self._chunk(value, named=frame.is_error)
-        if self._templates.wanted and (only := chat_delta.only_text(value)) is not None:
-            prose: ProseKind = "reasoning" if only.what == "reasoning" else "text"
-            meaning = prose if only.index is None else only.index, bool(value.get("usage"))
-            self._templates.learn(frame, only.text, only.times, chat_delta.text_of, meaning)
+        only = chat_delta.only_text(value) if self._templates.wanted else None
+        if only is None:
+            return None
+        prose: ProseKind = "reasoning" if only.what == "reasoning" else "text"
+        meaning = prose if only.index is None else only.index, bool(value.get("usage"))
+        return self._templates.learn(frame, only.text, only.times, chat_delta.text_of, meaning)
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         for choice in self._choices_of(value, named=named):
@@ -264,8 +262,7 @@ class ReplyConverter:
 
     def _choices_of(self, value: Any, *, named: bool) -> list[ChoiceDelta]:
         """The choices of a chunk; its error and its usage are read here."""
-        error = stream_error(value, named=named)
-        if error is not None:
+        if (error := stream_error(value, named=named)) is not None:
             self._fail(error)
             return []
         if not isinstance(value, dict):
@@ -283,7 +280,7 @@ class ReplyConverter:
         self, choice: ChoiceDelta, chunk: dict[str, Any] | None = None
     ) -> tuple[Finish | Literal["failed"], Any] | None:
         """Pass on the delta of a choice; returns its finish, and the reason as it came."""
-        self._begun = True
+        self._has_choices = True
         index, fields = choice.index, choice.fields
         if index:
             self._sequencer.size += PIECE
@@ -312,12 +309,8 @@ class ReplyConverter:
 
     def _settling(self, *, cut: bool) -> Slices[None]:
         self._reader.end_content()
-        if self._sequencer.nameless(cut=cut):
-            self._fail(failure("server_error", _NAMELESS))
-        elif self._sequencer.half_input and not cut:
-            self._fail(failure("server_error", _HALF_INPUT))
-        elif self._sequencer.lacks_summary:
-            self._fail(failure("server_error", "The upstream wrote no summary."))
+        if fault := self._sequencer.fault(cut=cut):
+            self._fail(failure("server_error", fault))
         else:
             yield from self._sequencer.settling(cut=cut)
 
@@ -328,7 +321,7 @@ class ReplyConverter:
         ended = self._choices.all_finished or (whole and (finish or self._sequencer.answered))
         cut = finish not in (None, "completed")
         if not ended or (self._sequencer.half_written and not cut):
-            self._fail(failure("server_error", EARLY if self._begun else _NOTHING))
+            self._fail(failure("server_error", EARLY if self._has_choices else _NOTHING))
             return
         if finish is None:
             self._evidence.note("inferred", "finish reason from the end of the stream")
@@ -357,9 +350,9 @@ class ReplyConverter:
 
     def _count(self) -> None:
         """Read the usage of the frames before."""
-        if self._counting is not None:
-            self._counts = counts(loads(self._counting.data or b"null")) or self._counts
-            self._counting = None
+        if self._uncounted is not None:
+            self._counts = counts(loads(self._uncounted.data or b"null")) or self._counts
+            self._uncounted = None
 
     def _usage(self) -> dict[str, Any]:
         self._count()

@@ -5,15 +5,16 @@ Only the start of the text is held back, until it is known whether it is ``<thin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_text import reasoning
+from ...wire.frame_templates import KnownTemplate
 from ...wire.json_codec import string
-from .sequencer import OutputSequencer, Target
+from .sequencer import OutputSequencer
+from .shortcut import Meaning, Shortcut, Target
 from .think_tags import SplitText, ThinkSplitter
 
 
@@ -32,8 +33,6 @@ class DeltaReader:
 
     def only_text(self, target: Target, text: str) -> None:
         """All of a delta that has nothing but one text."""
-        if self._sequencer.continues(target) and self.more(target, (text,)):
-            return
         if target == "text":
             self._content(text)
         elif target == "reasoning":
@@ -42,13 +41,22 @@ class DeltaReader:
             self.end_content()
             self._sequencer.call(CallDelta(target, "", "", text), whole=False)
 
-    def more(self, target: Target, texts: Sequence[str]) -> bool:
-        """Texts that continue what is open; False, and nothing is done, if one may have a tag."""
+    def shortcut(self, template: KnownTemplate[Meaning]) -> Shortcut | None:
+        """The short way of frames that match, if their text only continues what is open."""
+        target, _ = template.meaning
         splitter = self._splitter
-        if splitter is not None and not (target == "text" and splitter.is_plain("".join(texts))):
-            return False
-        self._sequencer.more(texts)
-        return True
+        if splitter is not None and not (target == "text" and splitter.skips("")):
+            return None
+        part = self._sequencer.open_part(target)
+        if part is None:
+            return None
+        return Shortcut(part, template, may_hold_tags=splitter is not None)
+
+    def passed(self, text: str) -> None:
+        """Count a text that took the short way."""
+        if self._splitter is not None:
+            self._splitter.skips(text)
+        self._sequencer.passed(text)
 
     def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
         if thought := reasoning(delta):

@@ -43,6 +43,7 @@ class BridgePipeline:
         """`repair`: None if the reply is not to be repaired.  `labelled`, `max_document`: see
         `BodyForm`."""
         self.reply = reply
+        self._events = reply.writer.events
         self._repair = repair
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
@@ -51,14 +52,18 @@ class BridgePipeline:
 
     def feed(self, data: bytes) -> list[Frame]:
         """A piece of the upstream's body."""
-        if self._form.streams:
+        shortcut = None if self._splitter.held else self.reply.shortcut
+        text = shortcut.text_of(data) if shortcut is not None else None
+        if shortcut and text and (self._repair is None or self._repair.ignores(data)):
+            shortcut.append(text, data)
+        elif self._form.streams:
             self._take(data)
         else:
             self._take(self._form.feed(data))
             if self._form.too_large:
                 self._form.document()
                 return self.fail("The upstream's answer is too large.")
-        return self.reply.drain()
+        return self._events.drain()
 
     def close(self) -> list[Frame]:
         """The upstream's body has ended."""
@@ -87,7 +92,8 @@ class BridgePipeline:
         return self._repair.close() if self._repair else ()
 
     def _take(self, data: bytes) -> None:
-        rejoined = self._splitter.with_held(data, MAX_REJOINED)
+        held = self._splitter.held
+        rejoined = self._splitter.with_held(data, MAX_REJOINED) if held else data
         if rejoined is not None:
             data, at = rejoined, 0
             end = data.rfind(b"\n\n") if is_plain(data) else -1
@@ -95,7 +101,7 @@ class BridgePipeline:
                 begin, at = at, data.find(b"\n\n", min(at + AT_ONCE, end)) + 2
                 self._take_frames(data[begin:at])
             data = data[at:]
-        for frame in self._splitter.feed(data):
+        for frame in self._splitter.feed(data) if data else ():
             self._repair_frame(frame)
 
     def _take_frames(self, frames: bytes) -> None:
@@ -166,7 +172,7 @@ class BridgePipeline:
 
     def _sending(self, work: Slices[None], send: Send) -> Slices[None]:
         """Send after each step of the work what it has written."""
-        events, working = self.reply.writer.events, True
+        events, working = self._events, True
         while working:
             working = next(work, _ENDED) is not _ENDED
             if send is None:

@@ -1,15 +1,14 @@
 """Puts what the model sends in sequence: one output item after another.
 
-Chat upstreams mix what Responses clients must get apart: text between the deltas of a
+Chat upstreams mix what Responses clients must receive apart: text between the deltas of a
 call, the deltas of two calls.  While a call is open, everything after it waits.  The call ends
-when its arguments are complete and something waits, else with the turn; so no delta of it
-is cut off, and nothing waits without an open call.
+when its arguments are complete and something waits, else with the turn.  So no delta of it is cut
+off, and nothing waits without an open call.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +18,16 @@ from ...wire.json_codec import dumps
 from ...wire.slices import Slices
 from ..request.validation import label
 from ..responses.event_writer import ProseKind, Writer
+from ..responses.open_part import OpenPart
 from ..turn_context import Tool, TurnContext
 from .call_emitter import CallEmitter
+from .shortcut import Target
 from .tool_names import ToolNames
 
 PIECE = 64
 """Bytes that a text takes beside its characters while it waits."""
 ITEM = 1024
 """Bytes that an item or a call takes beside its text."""
-Target = ProseKind | int
-"""What a delta with one text continues: prose of a kind, or the arguments of the call with this
-index."""
 
 
 @dataclass(slots=True)
@@ -49,20 +47,21 @@ class OutputSequencer:
         self._writer = writer
         self._evidence = evidence
         self.size = 0
-        """Characters of all that came, and what it takes to hold them in pieces and items."""
+        """Bytes that all texts take, about, and the pieces and items that hold them."""
         self.entries = 0
-        """What it takes to hold log probabilities and annotations."""
+        """Bytes that log probabilities and annotations take."""
         self._waiting: deque[Call | _WaitingText] = deque()
         self._calls = {0: CallAssembler(self._names)}
-        """By the choice in which they come: each numbers its own."""
+        """By their choice: each numbers its own."""
         self._emitter: CallEmitter | None = None
         """Of the first that waits, once its name is known."""
         self._kind: ProseKind | None = None
         """Of the prose that was written last."""
         self._target: Target | None = None
-        """What is open and was written last, if nothing waits: see `more`."""
+        """What is open and was written last, if nothing waits."""
         self._called = False
-        self._answered = False
+        self._has_prose = False
+        """Whether there is text or a refusal, blanks aside."""
         self._held = False
         self._blank: list[str] = []
         self._logprobs: list[dict[str, Any]] = []
@@ -72,40 +71,46 @@ class OutputSequencer:
     @property
     def empty(self) -> bool:
         """Whether nothing is open, waits, or is still to come."""
-        return not self._waiting and not self._blank and not self.lacks_summary
-
-    @property
-    def half_written(self) -> bool:
-        """Whether a call has none of its arguments yet, or only a part."""
-        return any(isinstance(piece, Call) and not piece.whole for piece in self._waiting)
+        return not self._waiting and not self._blank and not self._lacks_summary
 
     @property
     def answered(self) -> bool:
         """Whether there is more than reasoning and blanks."""
-        return self._called or self._answered
-
-    def nameless(self, *, cut: bool) -> bool:
-        """Whether a call has come to its end without a name; `cut`: one that was cut has not."""
-        calls = (piece for piece in self._waiting if isinstance(piece, Call))
-        return any(not call.name and (call.whole or not cut) for call in calls)
+        return self._called or self._has_prose
 
     @property
-    def half_input(self) -> bool:
+    def half_written(self) -> bool:
+        """Whether a call has none of its arguments yet, or only a part."""
+        return any(not call.whole for call in self._waiting_calls)
+
+    def fault(self, *, cut: bool) -> str:
+        """Why the turn cannot complete; empty if it can.  `cut`: it was cut short."""
+        if any(not call.name and (call.whole or not cut) for call in self._waiting_calls):
+            return "The upstream called a tool without a name."
+        if not cut and self._half_input:
+            return "The upstream ended the turn within the input of a tool."
+        return "The upstream wrote no summary." if self._lacks_summary else ""
+
+    @property
+    def _waiting_calls(self) -> list[Call]:
+        return [call for call in self._waiting if isinstance(call, Call)]
+
+    @property
+    def _half_input(self) -> bool:
         """Whether the input of a custom tool, which clients run as it is, has no end."""
         if self._emitter is not None and self._emitter.half_input:
             return True
-        calls = (piece for piece in self._waiting if isinstance(piece, Call) and piece.lacks_value)
-        names = (call.name for call in calls)
+        names = (call.name for call in self._waiting_calls if call.lacks_value)
         tools = (self._tools.exactly(name) or self._tools.meant_by(name) for name in names)
         return any(tool is not None and tool.kind == "custom" for tool in tools)
 
     @property
-    def lacks_summary(self) -> bool:
+    def _lacks_summary(self) -> bool:
         """Whether a summary was asked for and there is none."""
         return self._summary is not None and not "".join(self._summary).strip()
 
     def text(self, text: str) -> None:
-        """Text of the answer.  Blanks that would open a message wait for what follows: hosts
+        """Text of the answer.  Blanks that would open a message wait for the next text: hosts
         send a line end before a call, which is no message."""
         if not text.isspace() or (self._writer.in_text and not self._waiting):
             if self._blank:
@@ -119,8 +124,7 @@ class OutputSequencer:
     def prose(self, kind: ProseKind, text: str) -> None:
         """Text of any kind that is not blank where it would open an item."""
         self.size += len(text)
-        if kind != "reasoning":
-            self._answered = True
+        self._has_prose |= kind != "reasoning"
         if not self._waiting:
             self._write(kind, text)
             self._target = kind if self._summary is None else None
@@ -141,7 +145,7 @@ class OutputSequencer:
         self._target = None
 
     def drop_logprobs(self) -> None:
-        """The log probabilities so far were not of the answer's text."""
+        """Those so far were not of the answer's text."""
         self._logprobs.clear()
 
     def annotate(self, annotations: list[dict[str, Any]]) -> None:
@@ -151,7 +155,7 @@ class OutputSequencer:
         self._write_annotations()
 
     def call(self, delta: CallDelta, *, whole: bool, choice: int = 0) -> None:
-        """A delta of a call, or if `whole` all of one."""
+        """A delta of a call, or if `whole` a complete call."""
         if self._summary is not None:
             self._evidence.note("dropped", "a call beside a summary")
             return
@@ -169,24 +173,23 @@ class OutputSequencer:
         elif call.closed and delta.arguments.strip():
             self._evidence.note("dropped", "arguments after the end of their call")
         self._advance()
-        alone = self._emitter is not None and [*self._waiting] == [call]
-        self._target = delta.index if alone and call is self._calls[0].at(delta.index) else None
+        is_open = self._emitter is not None and [*self._waiting] == [call]
+        self._target = delta.index if is_open and call is self._calls[0].at(delta.index) else None
 
-    def continues(self, target: Target) -> bool:
-        """Whether `more` of it may come now."""
-        return target == self._target
+    def open_part(self, target: Target) -> OpenPart | None:
+        """The open text, if it is what a delta with this target continues."""
+        if target != self._target or not (self._emitter is None or self._emitter.passes_arguments):
+            return None
+        return self._writer.open_part
 
-    def more(self, texts: Sequence[str]) -> None:
-        """The short way of `prose` and `call` for deltas that continue what was written last."""
-        for text in texts:
-            self.size += len(text)
-            if self._emitter is not None:
-                self._emitter.more(text)
-            else:
-                self._writer.more(text)
+    def passed(self, text: str) -> None:
+        """Count a text that was written into the `open_part`."""
+        self.size += len(text)
+        if self._emitter is not None:
+            self._emitter.call.add(text, sent=True)
 
     def hold(self) -> None:
-        """From now on nothing but the end of the turn ends a call."""
+        """From now on only the end of the turn ends a call."""
         self._held = True
 
     def settling(self, *, cut: bool) -> Slices[None]:
@@ -231,7 +234,7 @@ class OutputSequencer:
 
     def _step(self, *, final: bool = False, cut: bool = False) -> bool:
         """Write the first that waits, and end it if it may end; returns whether it has ended.  A
-        call without a name may not: the name comes yet, or the turn fails."""
+        call without a name may not: the name follows, or the turn fails."""
         first = self._waiting[0]
         if isinstance(first, _WaitingText):
             self._write(first.kind, "".join(first.texts))
@@ -248,10 +251,10 @@ class OutputSequencer:
         return True
 
     def _is_named(self, call: Call) -> bool:
-        """Whether no more of its name can come: hosts cut names, before any arguments."""
+        """Whether the name is complete: hosts cut names, before any arguments."""
         name = call.name
         if call.fragments or name not in self._names:
-            return bool(name) and bool(call.fragments)
+            return bool(name and call.fragments)
         return not any(other != name and other.startswith(name) for other in self._names)
 
     def _end(self, call: Call, *, cut: bool) -> None:

@@ -67,7 +67,7 @@ class ThinkSplitter:
 
     def feed(self, text: str) -> list[SplitText]:
         """The pieces that are certain now."""
-        if self._at is _At.TEXT_ALONE or self.is_plain(text):
+        if self._at is _At.TEXT_ALONE or self.skips(text):
             return [("text", text)]
         self._held += text
         pieces: list[SplitText] = []
@@ -108,8 +108,8 @@ class ThinkSplitter:
                 self._held = ""
         return False
 
-    def is_plain(self, text: str) -> bool:
-        """Whether this is more text, in which no tag can be."""
+    def skips(self, text: str) -> bool:
+        """Take in more text, if no tag can be in it; returns whether none can."""
         if self._at is not _At.TEXT or self._held or "<" in text:
             return False
         self._before = text[-1:] or self._before

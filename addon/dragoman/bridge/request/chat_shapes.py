@@ -3,13 +3,14 @@
 Clients that were moved from one API to the other send ``messages`` for ``input``, tools and
 choices with a nested ``function``, messages of the role `tool`, an assistant's ``tool_calls``;
 others put a content part where an item belongs, or a call among the parts of a message.  This
-runs before anything else reads a request, also a kept one, so that all else sees one form.  A
-body in that form is returned as it is.
+runs before anything else reads a request, also a kept one, so that all other code sees one form.
+A body in that form is returned as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from ...notes import Evidence
@@ -17,22 +18,9 @@ from ...wire.chat_text import reasoning
 from ...wire.json_codec import Json
 from ...wire.slices import Slices
 
-_FIELDS: Mapping[str, str] = {
-    "max_tokens": "max_output_tokens",
-    "max_completion_tokens": "max_output_tokens",
-}
-"""Fields of a chat request, and their equivalents."""
-_OF_THE_USER = (
-    "input_text",
-    "text",
-    "input_image",
-    "image_url",
-    "input_file",
-    "file",
-    "input_audio",
-)
 _PARTS: Mapping[str, str] = {
-    **dict.fromkeys(_OF_THE_USER, "user"),
+    **dict.fromkeys(("input_text", "text", "input_image", "image_url"), "user"),
+    **dict.fromkeys(("input_file", "file", "input_audio"), "user"),
     **dict.fromkeys(("output_text", "refusal"), "assistant"),
 }
 """The role of a content part in the place of an item."""
@@ -63,7 +51,7 @@ class _Shapes:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
 
-    def _took(self, what: str) -> None:
+    def _note(self, what: str) -> None:
         self._evidence.note("taken from its chat form:", what)
 
     # Fields of the request
@@ -71,12 +59,13 @@ class _Shapes:
     def fields(self, body: Json) -> Json:
         changed: Json = {}
         if body.get("input") is None and body.get("messages") is not None:
-            self._took("messages")
+            self._note("messages")
             changed |= {"input": body["messages"], "messages": _GONE}
-        for name, meant in _FIELDS.items():
-            if body.get(name) is not None and body.get(meant, changed.get(meant)) is None:
-                self._took(name)
-                changed |= {meant: body[name], name: _GONE}
+        for name in ("max_tokens", "max_completion_tokens"):
+            limit = body.get("max_output_tokens", changed.get("max_output_tokens"))
+            if body.get(name) is not None and limit is None:
+                self._note(name)
+                changed |= {"max_output_tokens": body[name], name: _GONE}
         self._inside(body, changed, "reasoning_effort", "reasoning", "effort")
         self._inside(body, changed, "response_format", "text", "format")
         tools = body.get("tools")
@@ -92,7 +81,7 @@ class _Shapes:
         value, place = body.get(name), body.get(outer) or {}
         if value is None or not isinstance(place, dict) or place.get(inner) is not None:
             return
-        self._took(name)
+        self._note(name)
         if isinstance(value, dict):
             value = _unnested(value, "json_schema")
         changed |= {outer: {**place, inner: value}, name: _GONE}
@@ -100,7 +89,7 @@ class _Shapes:
     def _choice(self, choice: Json) -> Json:
         if choice.get("type") == "allowed_tools" and isinstance(choice.get("allowed_tools"), dict):
             choice = _unnested(choice, "allowed_tools")
-            self._took("tool_choice")
+            self._note("tool_choice")
         tools = choice.get("tools")
         if isinstance(tools, list) and any(map(_is_nested, tools)):
             return {**choice, "tools": [self._flat(tool, "tool_choice") for tool in tools]}
@@ -110,7 +99,7 @@ class _Shapes:
         """A tool, or the choice of one, without its inner object."""
         if not _is_nested(value):
             return value
-        self._took(what)
+        self._note(what)
         flat = _unnested(value, value["type"])
         form = flat.get("format")
         if isinstance(form, dict) and isinstance(form.get("grammar"), dict):
@@ -121,32 +110,32 @@ class _Shapes:
 
     def items(self, items: list[Any]) -> Slices[list[Any]]:
         """The converted items; the same list if nothing changes."""
-        made: list[Any] | None = None
+        formed: list[Any] | None = None
         for index, item in enumerate(items):
             meant = self._item(item) if isinstance(item, dict) else None
-            if meant is not None and made is None:
-                made = items[:index]
-            if made is not None:
-                made += [item] if meant is None else meant
+            if meant is not None and formed is None:
+                formed = items[:index]
+            if formed is not None:
+                formed += [item] if meant is None else meant
             yield
-        return items if made is None else made
+        return items if formed is None else formed
 
     def _item(self, item: Json) -> list[Any] | None:
-        """The items that an item in another form means; None for one in its own."""
+        """The items that an item in a chat form means; None for an item of the Responses API."""
         match item.get("type"):
             case None | "message" if "role" in item:
                 return self._message(item)
             case "tool_call_output":
-                self._took("tool_call_output")
-                return [_answer(item)]
+                self._note("tool_call_output")
+                return [_output(item)]
             case "function_call_output" if "tool_call_id" in item and "call_id" not in item:
-                self._took("tool_call_id")
-                return [_answer(item)]
+                self._note("tool_call_id")
+                return [_output(item)]
             case "function" | "function_call" if isinstance(item.get("function"), dict):
-                self._took("tool_calls")
+                self._note("tool_calls")
                 return [_call(item)]
             case "tool_call" if "function" not in item and "name" in item:
-                self._took("tool_calls")
+                self._note("tool_calls")
                 return [_call(item)]
             case str(kind) if kind in _PARTS and "role" not in item:
                 self._evidence.note("taken as a message", f"part {kind}")
@@ -155,54 +144,48 @@ class _Shapes:
                 return None
 
     def _message(self, item: Json) -> list[Any] | None:
-        match item.get("role"):
-            case "tool" | "function":
-                self._took("a tool's message")
-                return [_answer(item)]
-            case "assistant":
-                made = self._of_the_assistant(item)
-            case _:
-                made = None
-        content = item.get("content")
-        if made is None and isinstance(content, list) and any(map(_is_item, content)):
-            made = self._split(item, content)
-        return made
+        role, content = item.get("role"), item.get("content")
+        if role in ("tool", "function"):
+            self._note("a tool's message")
+            return [_output(item)]
+        items = self._assistant_items(item) if role == "assistant" else None
+        if items is None and isinstance(content, list) and any(map(_is_item, content)):
+            items = self._split(item, content)
+        return items
 
-    def _of_the_assistant(self, item: Json) -> list[Any] | None:
+    def _assistant_items(self, message: Json) -> list[Any] | None:
         """Its reasoning, its text and its calls as items."""
-        calls = item.get("tool_calls") or []
-        if isinstance(item.get("function_call"), dict):
-            calls = [{"function": item["function_call"]}]
-        thought = reasoning(item)
-        if not calls and not thought:
+        calls = message.get("tool_calls") or []
+        if isinstance(message.get("function_call"), dict):
+            calls = [{"function": message["function_call"]}]
+        text = reasoning(message)
+        if not calls and not text:
             return None
-        made: list[Any] = []
-        if thought:
-            self._took("reasoning of a message")
-            part = {"type": "reasoning_text", "text": thought}
-            made.append({"type": "reasoning", "summary": [], "content": [part]})
-        if content := item.get("content"):
-            text = {"type": "message", "role": "assistant", "content": content}
-            made += self._message(text) or [text]
+        items: list[Any] = []
+        if text:
+            self._note("reasoning of a message")
+            part = {"type": "reasoning_text", "text": text}
+            items.append({"type": "reasoning", "summary": [], "content": [part]})
+        if content := message.get("content"):
+            plain = {"type": "message", "role": "assistant", "content": content}
+            items += self._message(plain) or [plain]
         if calls:
-            self._took("tool_calls")
+            self._note("tool_calls")
             calls = calls if isinstance(calls, list) else [calls]
-            made += [_call(call) if isinstance(call, dict) else call for call in calls]
-        return made
+            items += [_call(call) if isinstance(call, dict) else call for call in calls]
+        return items
 
-    def _split(self, item: Json, parts: list[Any]) -> list[Any]:
-        made: list[Any] = []
-        said: list[Any] = []
-        for part in parts:
-            if not _is_item(part):
-                said.append(part)
+    def _split(self, message: Json, parts: list[Any]) -> list[Any]:
+        """A message with items among its parts as messages and items."""
+        items: list[Any] = []
+        for is_item, group in groupby(parts, _is_item):
+            if not is_item:
+                items.append({**message, "content": [*group]})
                 continue
-            if said:
-                made.append({**item, "content": said})
-                said = []
-            self._evidence.note("taken as an item", f"part {part['type']}")
-            made += self._item(part) or [part]
-        return [*made, {**item, "content": said}] if said else made
+            for part in group:
+                self._evidence.note("taken as an item", f"part {part['type']}")
+                items += self._item(part) or [part]
+        return items
 
 
 def _is_nested(value: Any) -> bool:
@@ -231,7 +214,7 @@ def _is_item(part: Any) -> bool:
     return nested or kind == "reasoning" or kind.endswith(("_call", "_call_output"))
 
 
-def _answer(item: Json) -> Json:
+def _output(item: Json) -> Json:
     output = item.get("output")
     return {
         "type": "function_call_output",
@@ -241,14 +224,11 @@ def _answer(item: Json) -> Json:
 
 
 def _call(call: Json) -> Json:
-    custom = call.get("custom")
-    inner = custom if isinstance(custom, dict) else call.get("function")
-    fields = inner if isinstance(inner, dict) else call
-    item = {
-        "type": "function_call",
-        "call_id": call.get("call_id") or call.get("id"),
-        "name": fields.get("name"),
-    }
+    custom, function = call.get("custom"), call.get("function")
+    ids = {"call_id": call.get("call_id") or call.get("id")}
     if isinstance(custom, dict):
-        return item | {"type": "custom_tool_call", "input": fields.get("input")}
-    return item | {"arguments": fields.get("arguments")}
+        fields = {"name": custom.get("name"), "input": custom.get("input")}
+        return {"type": "custom_tool_call", **ids, **fields}
+    inner = function if isinstance(function, dict) else call
+    fields = {"name": inner.get("name"), "arguments": inner.get("arguments")}
+    return {"type": "function_call", **ids, **fields}

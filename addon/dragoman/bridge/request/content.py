@@ -12,19 +12,14 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.errors import Refused
-from ...wire.json_codec import dumps
 from ..conversation import ContentPart
 from .images import image_url, is_ciphertext, without_data
 from .validation import RequestObject, label, missing, wrong_type
 
 _TEXT_FIELDS = {
-    "input_text": "text",
-    "output_text": "text",
-    "text": "text",
-    "refusal": "refusal",
-    "reasoning_text": "text",
-    "summary_text": "text",
-    "encrypted_content": "encrypted_content",
+    **dict.fromkeys(("input_text", "output_text", "text"), "text"),
+    **dict.fromkeys(("reasoning_text", "summary_text"), "text"),
+    **{name: name for name in ("refusal", "encrypted_content")},
 }
 """The text parts, and the field of their text."""
 ENCRYPTED = "[This part is encrypted for another provider, and cannot be read here.]"
@@ -38,40 +33,39 @@ def user_content(value: object, path: str, evidence: Evidence) -> str | list[Con
     """Raises `Refused` for wrong types and unreachable media."""
     if isinstance(value, str):
         return value
-    parts = [chat for part in _parts(value, path) if (chat := _chat_part(part, evidence))]
+    parts: list[ContentPart] = []
+    for part in _parts(value, path):
+        text = _text_or_notice(part, evidence)
+        if text is None and (media := _media(part)) is not None:
+            parts.append(media)
+        elif text := _text_of_unknown(part, evidence) if text is None else text:
+            parts.append({"type": "text", "text": text})  # Moonshot refuses an empty one
     return merged(parts)
 
 
-def text_content(value: object, path: str, evidence: Evidence, *, joint: str) -> str:
-    """What someone said who can only say text; other parts are dropped and recorded."""
+def text_content(
+    value: object,
+    path: str,
+    evidence: Evidence,
+    *,
+    joint: str,
+    media: list[ContentPart] | None = None,
+) -> str:
+    """The text of a message that can hold nothing else.  `media` receives the parts that only a
+    user message can hold; others, or without it all, are dropped and recorded."""
     if isinstance(value, str):
         return value
     texts: list[str] = []
     for part in _parts(value, path):
-        text = stand_in(part, evidence)
-        text = _text(part) if text is None else text
-        if text is not None or (text := _found(part, evidence, " of a text-only message")):
-            texts.append(text)
-    return joint.join(texts)
-
-
-def system_content(value: object, path: str, evidence: Evidence) -> tuple[str, list[ContentPart]]:
-    """What a system or developer message says: its text, and the parts only a user message
-    can hold.  Parts that cannot be sent are dropped and recorded."""
-    if isinstance(value, str):
-        return value, []
-    texts: list[str] = []
-    media: list[ContentPart] = []
-    for part in _parts(value, path):
-        text = stand_in(part, evidence)
-        text = _text(part) if text is None else text
+        text = _text_or_notice(part, evidence)
+        if text is None and media is not None and isinstance(read := text_or_media(part), dict):
+            media.append(read)
+            continue
+        if text is None:
+            text = _text_of_unknown(part, evidence, " of a text-only message") or None
         if text is not None:
             texts.append(text)
-        elif isinstance(read := text_or_media(part), dict):
-            media.append(read)
-        elif text := _found(part, evidence, " of a text-only message"):
-            texts.append(text)
-    return "\n".join(texts), media
+    return joint.join(texts)
 
 
 def readable_text(value: object, *, joint: str) -> str:
@@ -94,40 +88,7 @@ def merged(parts: list[ContentPart]) -> str | list[ContentPart]:
     return parts
 
 
-def json_text(value: object) -> str:
-    return dumps(value).decode()
-
-
-def _parts(value: object, path: str) -> list[RequestObject]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise wrong_type(value, "a string or an array", path)
-    return [RequestObject.of(part, f"{path}[{index}]") for index, part in enumerate(value)]
-
-
-def _chat_part(part: RequestObject, evidence: Evidence) -> ContentPart | None:
-    """None for one that is left out: Moonshot refuses empty text among media."""
-    text = stand_in(part, evidence)
-    text = _text(part) if text is None else text
-    if text is None and (media := _media(part)) is not None:
-        return media
-    if text is None:
-        text = _found(part, evidence)
-    return {"type": "text", "text": text} if text else None
-
-
-def _found(part: RequestObject, evidence: Evidence, where: str = "") -> str:
-    """The text in a part of a kind that has no place here; empty for one that is dropped."""
-    kind = f"part {label(part.get('type'))}"
-    if text := text_of(part.values):
-        evidence.note("sent as text", kind)
-    else:
-        evidence.note("dropped", kind + where)
-    return text
-
-
-def stand_in(part: RequestObject, evidence: Evidence) -> str | None:
+def notice(part: RequestObject, evidence: Evidence) -> str | None:
     """A line in place of a part that no chat upstream can read; None for any other."""
     match part.get("type"):
         case "encrypted_content" if is_ciphertext(part.get("encrypted_content")):
@@ -147,8 +108,7 @@ def text_of(value: Any, depth: int = 0) -> str:
     if depth > _DEEPEST:
         return ""
     if isinstance(value, list):
-        texts = [text_of(part, depth) for part in value]
-        return "\n".join(text for text in texts if text)
+        return "\n".join(filter(None, (text_of(part, depth) for part in value)))
     if isinstance(value, Mapping):
         return next(filter(None, (text_of(value.get(name), depth + 1) for name in _TEXTS)), "")
     return ""
@@ -163,24 +123,45 @@ def text_or_media(part: RequestObject) -> str | ContentPart | None:
         return None
 
 
+def _parts(value: object, path: str) -> list[RequestObject]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise wrong_type(value, "a string or an array", path)
+    return [RequestObject.of(part, f"{path}[{index}]") for index, part in enumerate(value)]
+
+
 def _text(part: RequestObject) -> str | None:
     """None for a part that is not text."""
     name = _TEXT_FIELDS.get(part.required_string("type"))
     return None if name is None else part.required_string(name)
 
 
+def _text_or_notice(part: RequestObject, evidence: Evidence) -> str | None:
+    line = notice(part, evidence)
+    return _text(part) if line is None else line
+
+
+def _text_of_unknown(part: RequestObject, evidence: Evidence, where: str = "") -> str:
+    """The text in a part of a kind that has no place here; empty for a part that is dropped."""
+    kind = f"part {label(part.get('type'))}"
+    if text := text_of(part.values):
+        evidence.note("sent as text", kind)
+    else:
+        evidence.note("dropped", kind + where)
+    return text
+
+
 def _media(part: RequestObject) -> ContentPart | None:
     """None for a part that is no media."""
+    file = part.get("file")
     match part.get("type"):
         case "input_image" | "image_url":
             return {"type": "image_url", "image_url": _image(part)}
         case "input_file":
             return {"type": "file", "file": _file(part)}
-        case "file" if isinstance(part.get("file"), dict):
-            return {
-                "type": "file",
-                "file": _file(RequestObject.of(part.get("file"), part.at("file"))),
-            }
+        case "file" if isinstance(file, dict):
+            return {"type": "file", "file": _file(RequestObject(file, part.at("file")))}
         case "input_audio":
             audio = part.object("input_audio")
             if audio is None:
@@ -199,7 +180,7 @@ def _image(part: RequestObject) -> dict[str, str]:
     url = part.string("image_url") if nested is None else nested.required_string("url")
     if url is None:
         raise _unreachable("an image", part, by="file_id", inline="image_url")
-    detail = part.string("detail") if nested is None else nested.string("detail")
+    detail = (nested or part).string("detail")
     if detail is None or detail == "auto":
         return {"url": url}
     return {"url": url, "detail": "high" if detail == "original" else detail}

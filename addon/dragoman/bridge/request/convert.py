@@ -9,38 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire.errors import Refused
+from ...wire.json_codec import Json, array
 from ...wire.responses import refers
 from ...wire.slices import Slices
 from ...wire.usage import estimating
 from ..cure.chat_request import SAMPLING, curing
 from ..model_families import Family, family_of
 from ..turn_context import TurnContext
-from . import chat_messages
+from .chat_messages import chat_messages
 from .chat_shapes import forming
 from .tool_choice import read_choice
 from .toolbox import Toolbox
-from .turn_items import SUMMARY_PROMPT, asks_for_summary, effort
-from .validation import RequestObject, label, missing, previous_not_found
+from .validation import RequestObject, label, missing, previous_not_found, wrong_type
 
 MAX_TOOLS = 20_000
 """Tools of a request: those that the reply may call are searched at once; hosts take a few
 hundred."""
 MAX_ITEMS = 800_000
 """Items of a request's ``input``: each takes a kilobyte of memory until it has been sent."""
+SUMMARY_PROMPT = (
+    "Write a summary of this conversation. Whoever reads it continues the work and knows nothing "
+    "else of it. Say what the user wants, in their words where these matter; what has been done, "
+    "found out and decided, and why; the state of the files, with their paths, and of whatever "
+    "else was changed; what failed; and what remains to be done, the next step first. Keep names, "
+    "commands, numbers and quotes exact. Call no tools. Reply with the summary alone."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    chat: dict[str, Any]
+    chat: Json
     """The chat completions body, in its order."""
     turn: TurnContext
 
     @property
-    def declaring(self) -> dict[str, Any]:
+    def declaring(self) -> Json:
         """What says which calls the reply may hold: a choice of none is not sent without tools."""
         return {**self.chat, "tool_choice": self.turn.request.get("tool_choice")}
 
@@ -50,7 +58,7 @@ def converting(
     *,
     unsupported: Literal["drop", "error"],
     evidence: Evidence,
-    earlier: Sequence[dict[str, Any]] | None = None,
+    earlier: Sequence[Json] | None = None,
 ) -> Slices[Conversion]:
     """The chat request of a Responses request (`body`, any JSON value).
 
@@ -58,42 +66,34 @@ def converting(
     items of the responses that it continues; None if responses are not kept.  Raises
     `Refused`, and nothing else, for what is malformed or cannot be served.
     """
-    body = yield from forming(body, evidence)
-    if not isinstance(body, dict):
-        raise Refused("The request body must be a JSON object.", code="invalid_type")
-    request = RequestObject(body)
-    model = _checked_model(request, stores=earlier is not None)
+    request = _checked((yield from forming(body, evidence)), stores=earlier is not None)
+    model = request.required_string("model")
     family = family_of(model)
     toolbox = Toolbox(family, unsupported=unsupported, evidence=evidence)
     for tool in request.array("tools"):
         toolbox.declare([tool])
         yield
-    messages = yield from chat_messages.messages(request, toolbox, evidence, earlier or ())
-    stream, summary = request.boolean("stream") or False, asks_for_summary(request)
-    chat: dict[str, Any] = {"model": model, "messages": messages}
-    if summary:
+    messages = yield from chat_messages(request, toolbox, evidence, earlier or ())
+    effort = yield from _effort(request, earlier or ())
+    if summary := _asks_for_summary(request):
         evidence.note("asked for a summary", "instead of the turn")
         messages.append({"role": "user", "content": SUMMARY_PROMPT})
-    else:
-        chat |= _tools(request, toolbox, evidence) | _text(request)
-    asked = yield from effort(request, earlier or ())
-    chat |= _limits_and_reasoning(request, asked, family, evidence) | _settings(request)
-    if stream:
-        chat |= {"stream": True, "stream_options": {"include_usage": True}}
-    accepted = yield from curing(chat, family)
-    for note in accepted.notes:
+    fields = {} if summary else _tools(request, toolbox, evidence) | _text(request)
+    fields |= _limits_and_reasoning(request, effort, family, evidence) | _settings(request)
+    chat = {"model": model, "messages": messages} | fields
+    cured = yield from curing(chat, family)
+    for note in cured.notes:
         evidence.note(*note)
     _record_ignored(request, evidence)
-    echoed = {name: value for name, value in body.items() if name != "input"}
-    size = yield from estimating(accepted.request)
-    thinks = asked != "none" and (asked is not None or request.get("reasoning") is not None)
-    turn = TurnContext(echoed, model, stream, toolbox.table, thinks, size, summary)
-    return Conversion(accepted.request, turn)
+    size = yield from estimating(cured.request)
+    echoed = {name: value for name, value in request.values.items() if name != "input"}
+    thinks = effort != "none" and (effort is not None or request.get("reasoning") is not None)
+    turn = TurnContext(echoed, model, "stream" in chat, toolbox.table, thinks, size, summary)
+    return Conversion(cured.request, turn)
 
 
 def without_stored(body: object) -> object:
-    """A request that was converted when a store had a part of it, without that part: what is
-    left still says what its reply becomes."""
+    """A request without its references to stored items: it still says what its reply becomes."""
     if not isinstance(body, dict):
         return body
     items = body.get("input")
@@ -101,11 +101,13 @@ def without_stored(body: object) -> object:
     return body | {"input": own or "(of the store)"}
 
 
-def _checked_model(request: RequestObject, *, stores: bool) -> str:
-    """The model.  Refuses a request without, what only a provider that stores and schedules
+def _checked(body: object, *, stores: bool) -> RequestObject:
+    """The request.  Refuses one without a model, what only a provider that stores and schedules
     responses can do, and more tools or items than are converted."""
-    model = request.required_string("model")
-    if not model:
+    if not isinstance(body, dict):
+        raise Refused("The request body must be a JSON object.", code="invalid_type")
+    request = RequestObject(body)
+    if not request.required_string("model"):
         raise missing("model")
     if request.boolean("background"):
         raise _unservable("background", "Responses cannot run in the background here.")
@@ -115,15 +117,14 @@ def _checked_model(request: RequestObject, *, stores: bool) -> str:
     if (previous := request.string("previous_response_id")) and not stores:
         raise previous_not_found(previous)
     for name, limit in (("tools", MAX_TOOLS), ("input", MAX_ITEMS)):
-        value = request.get(name)
-        if isinstance(value, list) and len(value) > limit:
+        if (length := len(array(request.get(name)))) > limit:
             raise Refused(
                 f"Invalid '{name}': array too long. Expected an array with maximum length "
-                f"{limit:,}, but got an array with length {len(value):,} instead.",
+                f"{limit:,}, but got an array with length {length:,} instead.",
                 param=name,
                 code="array_above_max_length",
             )
-    return model
+    return request
 
 
 _NEEDS_A_STORE = {
@@ -137,8 +138,45 @@ def _unservable(name: str, reason: str) -> Refused:
     return Refused(message, param=name, code="unsupported_parameter")
 
 
-def _tools(request: RequestObject, toolbox: Toolbox, evidence: Evidence) -> dict[str, Any]:
-    """Tools and what goes with them; nothing at all without tools, as hosts refuse an
+# Input items about the turn.  Codex appends them: ``compaction_trigger`` as the last item asks for
+# a summary from which to continue; ``configuration_update`` sets the effort.
+
+
+def _asks_for_summary(request: RequestObject) -> bool:
+    """Whether the turn is to be a summary.  A trigger before the last item has had its summary."""
+    items = array(request.get("input"))
+    return bool(items) and _type(items[-1]) == "compaction_trigger"
+
+
+def _effort(request: RequestObject, earlier: Sequence[Json]) -> Slices[str | None]:
+    """The latest reasoning effort that the client asks for.  Codex sends numbers, too."""
+    for item in chain(reversed(array(request.get("input"))), reversed(earlier)):
+        yield
+        if _type(item) == "configuration_update":
+            reasoning = item.get("reasoning")
+            value = reasoning.get("effort") if isinstance(reasoning, dict) else None
+            if _is_effort(value):
+                return str(value)
+    asked = request.object("reasoning")
+    value = None if asked is None else asked.get("effort")
+    if value is None or _is_effort(value):
+        return None if value is None else str(value)
+    raise wrong_type(value, "a string", "reasoning.effort")
+
+
+def _is_effort(value: object) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
+def _type(item: object) -> object:
+    return item.get("type") if isinstance(item, dict) else None
+
+
+# The fields beside the messages
+
+
+def _tools(request: RequestObject, toolbox: Toolbox, evidence: Evidence) -> Json:
+    """Tools, which of them to call, and how; nothing at all without tools, as hosts refuse an
     empty array and a choice among nothing."""
     choice = read_choice(request, toolbox, evidence)
     parallel = request.boolean("parallel_tool_calls")
@@ -147,24 +185,19 @@ def _tools(request: RequestObject, toolbox: Toolbox, evidence: Evidence) -> dict
         if choice.value not in (None, "auto", "none"):
             evidence.note("dropped", "tool_choice without tools")
         return {}
-    fields = {"tools": tools, "tool_choice": choice.value, "parallel_tool_calls": parallel}
-    return _present(fields)
+    return _present(tools=tools, tool_choice=choice.value, parallel_tool_calls=parallel)
 
 
-def _text(request: RequestObject) -> dict[str, Any]:
+def _text(request: RequestObject) -> Json:
     text = request.object("text")
     if text is None:
         return {}
     form = text.object("format")
-    return _present(
-        {
-            "response_format": None if form is None else _response_format(form),
-            "verbosity": text.string("verbosity"),
-        }
-    )
+    response_format = None if form is None else _response_format(form)
+    return _present(response_format=response_format, verbosity=text.string("verbosity"))
 
 
-def _response_format(form: RequestObject) -> dict[str, Any] | None:
+def _response_format(form: RequestObject) -> Json | None:
     """``text`` is every host's default and not sent."""
     kind = form.required_string("type")
     match kind:
@@ -176,13 +209,13 @@ def _response_format(form: RequestObject) -> dict[str, Any] | None:
             schema = form.plain_object("schema")
             if schema is None:
                 raise missing(form.at("schema"))
-            fields = {
-                "name": form.required_string("name"),
-                "description": form.string("description"),
-                "schema": schema,
-                "strict": form.boolean("strict"),
-            }
-            return {"type": "json_schema", "json_schema": _present(fields)}
+            fields = _present(
+                name=form.required_string("name"),
+                description=form.string("description"),
+                schema=schema,
+                strict=form.boolean("strict"),
+            )
+            return {"type": "json_schema", "json_schema": fields}
         case _:
             raise Refused(
                 f"'{form.at('type')}': a Chat Completions upstream has no text format "
@@ -193,46 +226,44 @@ def _response_format(form: RequestObject) -> dict[str, Any] | None:
 
 
 def _limits_and_reasoning(
-    request: RequestObject, asked: str | None, family: Family, evidence: Evidence
-) -> dict[str, Any]:
-    fields = _present({family.token_limit: request.integer("max_output_tokens")})
-    if asked == "none" and family.thinking_off is not None:
+    request: RequestObject, effort: str | None, family: Family, evidence: Evidence
+) -> Json:
+    fields = _present(**{family.token_limit: request.integer("max_output_tokens")})
+    if effort == "none" and family.thinking_off is not None:
         return {**fields, **family.thinking_off}
-    if asked is not None:
-        fields["reasoning_effort"] = sent = family.effort(asked)
-        if sent != asked:
-            evidence.note("changed", f"reasoning.effort {label(asked)} to {sent} ({family.name})")
+    if effort is not None:
+        fields["reasoning_effort"] = sent = family.effort(effort)
+        if sent != effort:
+            evidence.note("changed", f"reasoning.effort {label(effort)} to {sent} ({family.name})")
     return fields
 
 
-def _settings(request: RequestObject) -> dict[str, Any]:
-    """The fields with the same name and meaning on both sides, and logprobs."""
-    settings = _present({name: read(request, name) for name, read in _SAME.items()})
+def _settings(request: RequestObject) -> Json:
+    """The fields with the same name and meaning on both sides, logprobs, and whether to stream."""
+    settings = _present(**{name: read(request, name) for name, read in _SAME.items()})
     wanted = "message.output_text.logprobs" in request.strings("include")
     top = request.integer("top_logprobs")
     if top or wanted:
         settings["logprobs"] = True
         if top:
             settings["top_logprobs"] = top
+    if request.boolean("stream"):
+        settings |= {"stream": True, "stream_options": {"include_usage": True}}
     return settings
 
 
 _SAME: Mapping[str, Callable[[RequestObject, str], Any]] = {
     **dict.fromkeys(SAMPLING, RequestObject.number),
     "metadata": RequestObject.metadata,
-    "user": RequestObject.string,
-    "safety_identifier": RequestObject.string,
-    "prompt_cache_key": RequestObject.string,
+    **dict.fromkeys(("user", "safety_identifier", "prompt_cache_key"), RequestObject.string),
     "service_tier": RequestObject.string,
     # Not of the Responses API: what clients add for chat hosts and their engines.
     "seed": RequestObject.integer,
     "stop": RequestObject.get,
     "logit_bias": RequestObject.plain_object,
     "top_k": RequestObject.integer,
-    "min_p": RequestObject.number,
-    "repetition_penalty": RequestObject.number,
-    "thinking": RequestObject.plain_object,
-    "chat_template_kwargs": RequestObject.plain_object,
+    **dict.fromkeys(("min_p", "repetition_penalty"), RequestObject.number),
+    **dict.fromkeys(("thinking", "chat_template_kwargs"), RequestObject.plain_object),
 }
 
 _READ = {
@@ -259,5 +290,6 @@ def _record_ignored(request: RequestObject, evidence: Evidence) -> None:
             evidence.note("dropped", f"field {label(name)}")
 
 
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
+def _present(**fields: Any) -> Json:
+    """The fields with a value."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...wire.json_codec import dumps
+
 _MEDIA_TYPES = ("mimeType", "mime_type", "mediaType", "media_type")
 _DATA = ("data", "blob", "base64")
 _URLS = ("image_url", "url", "image")
@@ -33,7 +35,7 @@ _ALWAYS_DATA = ("b64_json", "encrypted_content")
 
 
 def image_url(values: Mapping[str, Any], *, nested: bool = True) -> str | None:
-    """The address of the image that an object is, which is a data URL; None if it is none."""
+    """The data URL of an object that is an image; None for any other."""
     kind = values.get("type")
     if kind is None and nested and not values.keys() <= _OF_AN_IMAGE:
         return None
@@ -71,9 +73,14 @@ def without_data(text: str) -> str:
 
 
 def is_ciphertext(value: object) -> bool:
-    """Whether a value that is called encrypted is: with providers of other makes, Codex puts
-    plain text there."""
+    """Whether the value of a field called encrypted is so: for providers that encrypt nothing,
+    Codex puts plain text there."""
     return not isinstance(value, str) or _SEALED.fullmatch(value.strip()) is not None
+
+
+def json_without_data(value: Any) -> str:
+    """The JSON text of a value, without data."""
+    return without_data(dumps(without_media(value)).decode())
 
 
 def without_media(value: Any) -> Any:
@@ -85,10 +92,8 @@ def without_media(value: Any) -> Any:
     described = value.get("type") in _MEDIA or any(name in value for name in _DESCRIBING)
     names = (*_ALWAYS_DATA, *_DATA) if described else _ALWAYS_DATA
     return {
-        name: LEFT_OUT if name in names and _is_base64(inner) else without_media(inner)
-        for name, inner in value.items()
+        name: LEFT_OUT
+        if name in names and isinstance(member, str) and _BASE64.fullmatch(member)
+        else without_media(member)
+        for name, member in value.items()
     }
-
-
-def _is_base64(value: object) -> bool:
-    return isinstance(value, str) and _BASE64.fullmatch(value) is not None

@@ -2,13 +2,15 @@
 type.
 
 Reading an item needs only the item (and the toolbox it may declare tools in), so the same item
-gives the same pieces in every turn; `chat_messages` makes messages of the pieces.
+gives the same pieces in every turn; `chat_messages` makes messages of the pieces.  Of an item that
+no chat upstream has, the text is sent: tools that ran at a provider leave their calls and results
+in the conversation, which the model needs to know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ...notes import Evidence
@@ -25,19 +27,28 @@ from ..conversation import (
     ToolOutput,
 )
 from ..envelope import open_sealed
-from .content import (
-    json_text,
-    merged,
-    readable_text,
-    system_content,
-    text_content,
-    text_of,
-    user_content,
-)
-from .hosted_items import FROM_THE_CLIENT, HOSTED, LOST_CONTEXT, remark
-from .tool_outputs import output_content, shell_output
+from .content import merged, readable_text, text_content, text_of, user_content
+from .images import LEFT_OUT, json_without_data, without_data, without_media
+from .tool_outputs import output_content
 from .toolbox import Toolbox, upstream_name
-from .validation import RequestObject, label, missing
+from .validation import RequestObject, invalid_value, label, missing
+
+HOSTED: Mapping[str, tuple[str, ...]] = {
+    "web_search_call": ("action", "query", "queries", "results"),
+    "file_search_call": ("queries", "results"),
+    "code_interpreter_call": ("code", "outputs"),
+    "image_generation_call": ("revised_prompt", "result"),
+    "computer_call": ("action", "actions"),
+    "computer_call_output": ("output",),
+    "mcp_call": ("server_label", "name", "arguments", "output", "error"),
+    "mcp_list_tools": ("server_label", "tools", "error"),
+    "mcp_approval_request": ("server_label", "name", "arguments"),
+    "mcp_approval_response": ("approve", "reason"),
+}
+"""The items of hosted tools, and the fields of their requests and results."""
+_FROM_THE_CLIENT = ("computer_call_output", "mcp_approval_response")
+"""The hosted items that answer the model; the others are its own."""
+_LOST_CONTEXT = "[What was said before was compacted by another provider, and cannot be read here.]"
 
 _Read = ConversationItem | tuple[ConversationItem, ...] | None
 
@@ -52,32 +63,25 @@ class Reader:
         Raises `Refused`."""
         item = RequestObject.of(value, path)
         kind = item.string("type")
-        if kind is None:
-            kind = _untyped(item)
-        if read := _ITEMS.get(kind):
-            made = read(self, item)
-        elif kind in HOSTED:
-            made = _hosted(self, item, kind)
-        else:
-            made = _unknown(self, item, kind)
-        return made if isinstance(made, tuple) else () if made is None else (made,)
+        read = _ITEMS.get(_untyped(item) if kind is None else kind, _as_text)(self, item)
+        return read if isinstance(read, tuple) else () if read is None else (read,)
 
     def name(self, item: RequestObject) -> str:
         """The upstream name of the tool that an item calls."""
-        return upstream_name(
-            item.required_string("name"), item.string("namespace"), self.toolbox.family
-        )
+        name, namespace = item.required_string("name"), item.string("namespace")
+        return upstream_name(name, namespace, self.toolbox.family)
 
-    def arguments(self, value: object, item: RequestObject, name: str) -> str:
+    def arguments(self, item: RequestObject, name: str) -> str:
         """A JSON object's text, kept to the byte if it is one.
 
-        Engines parse the arguments of past calls, and one that was cut off would make
-        every later request of the thread fail; so what is no object is wrapped in one.
+        Engines parse the arguments of past calls, and one that was cut off would make every
+        later request of the conversation fail; so what is no object is wrapped in one.
         """
+        value = item.get("arguments")
         if value is None or value == "":
             return "{}"
         if isinstance(value, dict):
-            return json_text(value)
+            return dumps(value).decode()
         text = item.required_string("arguments")
         try:
             if isinstance(loads(text), dict):
@@ -97,38 +101,38 @@ def _untyped(item: RequestObject) -> str:
     raise missing(item.at("type"))
 
 
+# Messages
+
+
 def _message(reader: Reader, item: RequestObject) -> _Read:
     role, content, path = item.required_string("role"), item.get("content"), item.at("content")
     match role:
         case "user":
             return InputMessage("user", user_content(content, path, reader.evidence))
         case "system" | "developer":
-            return _instructing(reader, role, content, path)
+            return _instructions(reader, role, content, path)
         case "assistant":
-            return _said(reader, text_content(content, path, reader.evidence, joint=""))
+            return _assistant_text(reader, text_content(content, path, reader.evidence, joint=""))
         case _:
-            raise Refused(
-                f"Invalid value for '{item.at('role')}': '{label(role)}'. Supported values are: "
-                "'assistant', 'system', 'developer', and 'user'.",
-                param=item.at("role"),
-                code="invalid_value",
-            )
+            supported = "'assistant', 'system', 'developer', and 'user'"
+            raise invalid_value(role, item.at("role"), supported)
 
 
-def _instructing(
+def _instructions(
     reader: Reader, role: Literal["system", "developer"], content: object, path: str
 ) -> _Read:
-    """Its images go to a user's message, the only one that can hold them."""
-    text, media = system_content(content, path, reader.evidence)
+    """Images in them go to a user's message, the only one that can hold them."""
+    media: list[ContentPart] = []
+    text = text_content(content, path, reader.evidence, joint="\n", media=media)
     if not media:
         return InputMessage(role, text)
     reader.evidence.note("moved to a user message", f"media of a {role} message")
-    sent = InputMessage("user", [{"type": "text", "text": f"[Sent by the {role}:]"}, *media])
-    return (InputMessage(role, text), sent) if text else sent
+    moved = InputMessage("user", [{"type": "text", "text": f"[Sent by the {role}:]"}, *media])
+    return (InputMessage(role, text), moved) if text else moved
 
 
-def _said(reader: Reader, text: str) -> _Read:
-    """Some clients put the reasoning they were given in front of the text, in its tags
+def _assistant_text(reader: Reader, text: str) -> _Read:
+    """Some clients put the reasoning that they received before the text, in its tags
     (pydantic-ai, for a provider other than the one that reasoned)."""
     thinking, end, rest = text.lstrip().partition("</think>")
     if not end or not thinking.startswith("<think>"):
@@ -138,20 +142,50 @@ def _said(reader: Reader, text: str) -> _Read:
     return Reasoning(reasoning), AssistantText(rest.lstrip())
 
 
+def _agent_message(reader: Reader, item: RequestObject) -> ConversationItem:
+    """A message of one agent to another, which reads it as its user's.  With providers that
+    encrypt nothing, Codex puts the text into the part that is called encrypted."""
+    content = user_content(item.get("content"), item.at("content"), reader.evidence)
+    author, recipient = item.string("author") or "an agent", item.string("recipient")
+    to = f" to {recipient}" if recipient else ""
+    heading: ContentPart = {"type": "text", "text": f"[Message from {author}{to}:]"}
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return InputMessage("user", merged([heading, *parts]))
+
+
 def _reasoning(_: Reader, item: RequestObject) -> ConversationItem:
     """The sealed text; else, for a foreign or lost envelope, what can be read."""
     sealed = open_sealed(item.get("encrypted_content"))
     if sealed is not None:
         return Reasoning(sealed)
-    for name in ("content", "summary"):
-        if text := readable_text(item.get(name), joint="\n\n"):
-            return Reasoning(text)
-    return Reasoning("")
+    texts = (readable_text(item.get(name), joint="\n\n") for name in ("content", "summary"))
+    return Reasoning(next(filter(None, texts), ""))
 
 
-def _function_call(reader: Reader, item: RequestObject) -> ConversationItem:
+def _compaction(reader: Reader, item: RequestObject) -> ConversationItem:
+    """Only the provider that made it can open it.  Clients send it in every turn, so the
+    conversation could not continue if it were refused."""
+    summary = open_sealed(item.get("encrypted_content"))
+    if summary is not None:
+        return InputMessage("user", f"[Summary of the conversation so far:]\n{summary}")
+    kind = f"item {label(item.get('type'))}"
+    if text := text_of(item.get("summary")):
+        reader.evidence.note("sent as text", kind)
+        return InputMessage("user", text)
+    reader.evidence.note("lost", f"context in {kind}")
+    return InputMessage("user", _LOST_CONTEXT)
+
+
+# Calls and their outputs
+
+
+def _call_id(item: RequestObject) -> str:
+    return item.string("call_id") or ""
+
+
+def _function_call(reader: Reader, item: RequestObject) -> ToolCall:
     name = reader.name(item)
-    return ToolCall(_call_id(item), name, reader.arguments(item.get("arguments"), item, name))
+    return ToolCall(_call_id(item), name, reader.arguments(item, name))
 
 
 def _tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
@@ -159,10 +193,9 @@ def _tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
     function = item.object("function")
     if function is None:
         raise missing(item.at("function"))
-    named = RequestObject({**item.values, **function.values}, function.path)
-    name = reader.name(named)
-    arguments = reader.arguments(named.get("arguments"), named, name)
-    return ToolCall(_call_id(item), name, arguments, item.string("id") or "")
+    flat = RequestObject({**item.values, **function.values}, function.path)
+    call = _function_call(reader, flat)
+    return replace(call, call_id=_call_id(item), item_id=item.string("id") or "")
 
 
 def _custom_tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
@@ -171,17 +204,23 @@ def _custom_tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
 
 
 def _local_shell_call(_: Reader, item: RequestObject) -> ConversationItem:
-    text = _action(item)
-    return ToolCall(_call_id(item), "local_shell", text, item.string("id") or "")
+    return ToolCall(_call_id(item), "local_shell", _action(item), item.string("id") or "")
 
 
 def _shell_call(_: Reader, item: RequestObject) -> ConversationItem:
     return ToolCall(_call_id(item), "shell", _action(item))
 
 
+def _action(item: RequestObject) -> str:
+    """Its fields as arguments; its type is the tool's, and null is an absent field."""
+    action = item.plain_object("action") or {}
+    fields = {key: value for key, value in action.items() if key != "type" and value is not None}
+    return dumps(fields).decode()
+
+
 def _apply_patch_call(_: Reader, item: RequestObject) -> ConversationItem:
     operation = item.plain_object("operation") or {}
-    return ToolCall(_call_id(item), "apply_patch", json_text(operation))
+    return ToolCall(_call_id(item), "apply_patch", dumps(operation).decode())
 
 
 def _tool_search_call(reader: Reader, item: RequestObject) -> ConversationItem | None:
@@ -189,44 +228,40 @@ def _tool_search_call(reader: Reader, item: RequestObject) -> ConversationItem |
     if item.string("execution") == "server":
         reader.evidence.note("dropped", "item tool_search_call")
         return None
-    text = reader.arguments(item.get("arguments"), item, "tool_search")
-    return ToolCall(_call_id(item), "tool_search", text)
+    return ToolCall(_call_id(item), "tool_search", reader.arguments(item, "tool_search"))
 
 
-def _output(reader: Reader, item: RequestObject) -> ConversationItem:
-    text, media = output_content(_returned(item), reader.evidence)
-    return ToolOutput(_call_id(item), text, media)
-
-
-def _shell_call_output(reader: Reader, item: RequestObject) -> ConversationItem:
-    text, media = shell_output(_returned(item), reader.evidence)
+def _output(reader: Reader, item: RequestObject) -> ToolOutput:
+    """Clients put a tool's output under ``content``, too."""
+    value = item.get("output")
+    value = item.get("content") if value is None else value
+    if isinstance(value, list) and item.get("type") == "shell_call_output":
+        return ToolOutput(_call_id(item), "\n".join(dumps(part).decode() for part in value))
+    text, media = output_content(value, reader.evidence)
     return ToolOutput(_call_id(item), text, media)
 
 
 def _local_shell_call_output(reader: Reader, item: RequestObject) -> ConversationItem:
     """Its reference has an ``id`` alone, which is the call's; clients send ``call_id``."""
-    text, media = output_content(_returned(item), reader.evidence)
-    return ToolOutput(_call_id(item) or item.string("id") or "", text, media)
-
-
-def _returned(item: RequestObject) -> Any:
-    """Clients put a tool's output under ``content``, too."""
-    output = item.get("output")
-    return item.get("content") if output is None else output
+    output = _output(reader, item)
+    return replace(output, call_id=output.call_id or item.string("id") or "")
 
 
 def _apply_patch_call_output(_: Reader, item: RequestObject) -> ConversationItem:
     report = {name: item.string(name) for name in ("status", "output")}
     report = {name: value for name, value in report.items() if value is not None}
-    return ToolOutput(_call_id(item), json_text(report))
+    return ToolOutput(_call_id(item), dumps(report).decode())
 
 
 def _tool_search_output(reader: Reader, item: RequestObject) -> ConversationItem | None:
-    """Declares what was found, and tells the model what it is called now."""
+    """Declares the tools that were found, and tells the model their names upstream."""
     names = reader.toolbox.declare(item.array("tools"))
     if item.string("execution") == "server":
         return None
     return ToolOutput(_call_id(item), dumps({"loaded_tools": names}).decode())
+
+
+# Other items
 
 
 def _additional_tools(reader: Reader, item: RequestObject) -> None:
@@ -234,8 +269,8 @@ def _additional_tools(reader: Reader, item: RequestObject) -> None:
 
 
 def _item_reference(_: Reader, item: RequestObject) -> ConversationItem:
-    """One that is kept has been replaced by now.  The words are OpenAI's: clients look for
-    them, and send the item itself."""
+    """A reference to a kept item has been replaced by now.  The words are OpenAI's: clients look
+    for them, and send the item itself."""
     raise Refused(
         f"Item with id '{label(item.required_string('id'))}' not found. Items are not persisted "
         "when `store` is set to false. Try again with `store` set to true, or remove this item "
@@ -245,51 +280,21 @@ def _item_reference(_: Reader, item: RequestObject) -> ConversationItem:
     )
 
 
-def _agent_message(reader: Reader, item: RequestObject) -> ConversationItem:
-    """A message of one agent to another, which reads it as its user's.  With providers that
-    encrypt nothing, Codex puts the text into the part that is called encrypted."""
-    content = user_content(item.get("content"), item.at("content"), reader.evidence)
-    author, recipient = item.string("author") or "an agent", item.string("recipient")
-    to = f" to {recipient}" if recipient else ""
-    heading: ContentPart = {"type": "text", "text": f"[Message from {author}{to}:]"}
-    said = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return InputMessage("user", merged([heading, *said]))
-
-
 def _of_the_turn(_: Reader, __: RequestObject) -> None:
-    """See `turn_items`."""
+    """About the turn, not part of the conversation: see `convert`."""
 
 
-def _compaction(reader: Reader, item: RequestObject) -> ConversationItem:
-    """Only the provider that made it can open it.  Clients send it in every turn, so the
-    conversation could not go on if it were refused."""
-    summary = open_sealed(item.get("encrypted_content"))
-    if summary is not None:
-        return InputMessage("user", f"[Summary of the conversation so far:]\n{summary}")
-    kind = f"item {label(item.get('type'))}"
-    if text := text_of(item.get("summary")):
-        reader.evidence.note("sent as text", kind)
-        return InputMessage("user", text)
-    reader.evidence.note("lost", f"context in {kind}")
-    return InputMessage("user", LOST_CONTEXT)
-
-
-def _hosted(reader: Reader, item: RequestObject, kind: str) -> ConversationItem | None:
-    text = remark(kind, item)
-    if not text:
-        reader.evidence.note("dropped", f"item {kind}")
-        return None
-    reader.evidence.note("sent as text", f"item {kind}")
-    return InputMessage("user", text) if kind in FROM_THE_CLIENT else Remark(text)
-
-
-def _unknown(reader: Reader, item: RequestObject, kind: str) -> ConversationItem | None:
-    """Its text, if it has any: said by whom its role or, for a call, its name says."""
-    text = text_of(item.values)
+def _as_text(reader: Reader, item: RequestObject) -> ConversationItem | None:
+    """The text of an item that no chat upstream has, if there is any; its role or, for a call,
+    its type says whose it is."""
+    kind = item.required_string("type")
+    text = _hosted_text(kind, item) if kind in HOSTED else text_of(item.values)
     if not text:
         reader.evidence.note("dropped", f"item {label(kind)}")
         return None
     reader.evidence.note("sent as text", f"item {label(kind)}")
+    if kind in HOSTED:
+        return InputMessage("user", text) if kind in _FROM_THE_CLIENT else Remark(text)
     role = item.get("role")
     if role in ("system", "developer"):
         return InputMessage(role, text)
@@ -298,20 +303,40 @@ def _unknown(reader: Reader, item: RequestObject, kind: str) -> ConversationItem
     return InputMessage("user", text)
 
 
-def _call_id(item: RequestObject) -> str:
-    return item.string("call_id") or ""
+def _hosted_text(kind: str, item: RequestObject) -> str:
+    """The request and result of a hosted tool, without pictures and other data; empty if the
+    item has none."""
+    fields = []
+    for name in HOSTED[kind]:
+        value = item.get(name)
+        if name == "tools" and isinstance(value, list):
+            value = [tool.get("name") for tool in value if isinstance(tool, dict)]
+        if value is None or value in ("", [], {}):
+            continue
+        is_picture = kind == "image_generation_call" and name == "result"
+        fields.append(f"{name}: {LEFT_OUT if is_picture else _field_text(value)}")
+    return f"[{kind}: {', '.join(fields)}]" if fields else ""
 
 
-def _action(item: RequestObject) -> str:
-    """Its fields as arguments; its type is the tool's, and null is an absent field."""
-    values: Mapping[str, Any] = item.plain_object("action") or {}
-    fields = {key: value for key, value in values.items() if key != "type" and value is not None}
-    return dumps(fields).decode()
+def _field_text(value: Any) -> str:
+    """A field as text; strings may be JSON themselves, and hold pictures."""
+    if not isinstance(value, str):
+        return json_without_data(value)
+    try:
+        inner = loads(value) if value.startswith(("[", "{")) else None
+    except NotJson:
+        inner = None
+    kept = without_media(inner)
+    return without_data(value if kept == inner else dumps(kept).decode())
 
 
 _ITEMS: Mapping[str, Callable[[Reader, RequestObject], _Read]] = {
     "message": _message,
+    "agent_message": _agent_message,
     "reasoning": _reasoning,
+    "compaction": _compaction,
+    "compaction_summary": _compaction,
+    "context_compaction": _compaction,
     "function_call": _function_call,
     "function_call_output": _output,
     "tool_call": _tool_call,
@@ -320,17 +345,13 @@ _ITEMS: Mapping[str, Callable[[Reader, RequestObject], _Read]] = {
     "local_shell_call": _local_shell_call,
     "local_shell_call_output": _local_shell_call_output,
     "shell_call": _shell_call,
-    "shell_call_output": _shell_call_output,
+    "shell_call_output": _output,
     "apply_patch_call": _apply_patch_call,
     "apply_patch_call_output": _apply_patch_call_output,
     "tool_search_call": _tool_search_call,
     "tool_search_output": _tool_search_output,
     "additional_tools": _additional_tools,
     "item_reference": _item_reference,
-    "agent_message": _agent_message,
     "configuration_update": _of_the_turn,
     "compaction_trigger": _of_the_turn,
-    "compaction": _compaction,
-    "compaction_summary": _compaction,
-    "context_compaction": _compaction,
 }

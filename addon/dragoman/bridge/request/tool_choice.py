@@ -55,35 +55,28 @@ def _allowed(choice: RequestObject, toolbox: Toolbox) -> ToolChoice:
     mode = choice.string("mode") or "auto"
     if mode not in ("auto", "required"):
         raise _invalid(mode, choice.at("mode"))
-    names = [
-        name
-        for path, value in choice.array("tools")
-        for name in _named(RequestObject.of(value, path), toolbox)
-    ]
-    return ToolChoice(mode, frozenset(names))
+    tools = [RequestObject.of(value, path) for path, value in choice.array("tools")]
+    return ToolChoice(mode, frozenset(name for tool in tools for name in _named(tool, toolbox)))
 
 
 def _named(choice: RequestObject, toolbox: Toolbox) -> list[str]:
-    """The upstream names of the tools a choice means; none if they were dropped."""
-    kind = choice.required_string("type")
-    if kind == "namespace":
+    """The upstream names of the tools a choice means; empty if they were dropped."""
+    type_ = choice.required_string("type")
+    if type_ == "namespace":
         namespace = choice.required_string("name")
         if names := toolbox.members(namespace):
             return names
         raise _undeclared(namespace, choice.path)
-    known = KINDS.get(kind)
-    if known is None:
-        toolbox.cannot_serve(kind, choice.at("type"))
+    kind = KINDS.get(type_)
+    if kind is None:
+        toolbox.cannot_serve(type_, choice.at("type"))
         return []
-    if known in NAMED:
-        name = choice.required_string("name")
-        found = toolbox.find(known, name, choice.string("namespace"))
-    else:
-        name = kind
-        found = toolbox.find(known, name, None)
-    if found is None:
+    is_named = kind in NAMED
+    name = choice.required_string("name") if is_named else kind
+    upstream = toolbox.find(kind, name, choice.string("namespace") if is_named else None)
+    if upstream is None:
         raise _undeclared(name, choice.path)
-    return [found]
+    return [upstream]
 
 
 def _invalid(value: str, path: str) -> Refused:

@@ -1,9 +1,9 @@
-"""What a tool returned, as the text of a tool message and the media of a user message.
+"""The output of a tool as the text of a tool message and the media of a user message.
 
-The Responses API has a string or a list of parts here.  Clients also send what their
-tool gave them: an object, a result of the Model Context Protocol, or any of these as a
-JSON string.  Such a string is taken apart only where it holds an image or audio; all
-other strings are the tool's own text and stay as they are, to the byte.
+The Responses API has a string or a list of parts here.  Clients also send what their tool
+returned: an object, a result of the Model Context Protocol, or any of these as a JSON string.
+Such a string is parsed only if it holds an image or audio; all others stay as they are, to the
+byte.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...notes import Evidence
-from ...wire.json_codec import NotJson, loads
+from ...wire.json_codec import NotJson, dumps, loads
 from ..conversation import ContentPart
-from .content import json_text, stand_in, text_or_media
-from .images import image_url, is_image, without_data, without_media
+from .content import notice, text_or_media
+from .images import image_url, is_image, json_without_data
 from .validation import RequestObject
 
 _OPENAI_IMAGES = ("input_image", "image_url")
@@ -31,21 +31,11 @@ def output_content(value: object, evidence: Evidence) -> tuple[str, list[Content
     """
     if value is None:
         return "", []
+    value = _structure(value) if isinstance(value, str) else value
     if isinstance(value, str):
-        value = _structure(value)
-        if isinstance(value, str):
-            return value, []
+        return value, []
     parts = _parts(value)
-    if parts is None:
-        return _as_json(value, evidence), []
-    return _read(parts, evidence)
-
-
-def shell_output(value: object, evidence: Evidence) -> tuple[str, list[ContentPart]]:
-    """The output of `shell`: one JSON text a line."""
-    if not isinstance(value, list):
-        return output_content(value, evidence)
-    return "\n".join(json_text(part) for part in value), []
+    return (_as_json(value, evidence), []) if parts is None else _read(parts, evidence)
 
 
 def _structure(text: str) -> object:
@@ -76,7 +66,7 @@ def _parts(value: object) -> list[Any] | None:
     parts = content if isinstance(content, list) else [content]
     if not any(map(_is_media, parts)):
         return None
-    rest = {name: said for name, said in value.items() if name not in _WRAPPING and said}
+    rest = {name: inner for name, inner in value.items() if name not in _WRAPPING and inner}
     return [*parts, rest] if rest else parts
 
 
@@ -95,21 +85,20 @@ def _is_media(part: object) -> bool:
 
 
 def _read(parts: list[Any], evidence: Evidence) -> tuple[str, list[ContentPart]]:
-    """Texts follow each other as they came; what we say ourselves is on lines of its own."""
+    """Texts follow each other as the tool wrote them; our own are on lines of their own."""
     text = ""
     after_line = False
     media: list[ContentPart] = []
     for part in parts:
-        line = stand_in(RequestObject(part), evidence) if isinstance(part, dict) else None
+        line = notice(RequestObject(part), evidence) if isinstance(part, dict) else None
         read = _part(part) if line is None else line
         if isinstance(read, dict):
             media.append(read)
             continue
         own_line = read is None or line is not None
-        said = _as_json(part, evidence) if read is None else read
         if text and (own_line or after_line):
             text += "\n"
-        text += said
+        text += _as_json(part, evidence) if read is None else read
         after_line = own_line
     return text, media
 
@@ -126,8 +115,7 @@ def _part(part: object) -> str | ContentPart | None:
 
 
 def _as_json(value: object, evidence: Evidence) -> str:
-    whole = json_text(value)
-    kept = without_data(json_text(without_media(value)))
-    if kept != whole:
+    text = json_without_data(value)
+    if text != dumps(value).decode():
         evidence.note("left out", "data in a tool output")
-    return kept
+    return text

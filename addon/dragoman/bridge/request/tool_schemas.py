@@ -71,28 +71,24 @@ def _function(tool: RequestObject) -> Function:
     The root of a schema is an object, whatever else it says: Moonshot and OpenAI
     refuse another one, and arguments are never anything else.
     """
-    function: Function = {}
-    if description := tool.string("description"):
-        function["description"] = description
-    function["parameters"] = _parameters(tool, _NO_PARAMETERS)
-    if (strict := tool.boolean("strict")) is not None:
-        function["strict"] = strict
-    return function
+    function = {
+        "description": tool.string("description") or None,
+        "parameters": _parameters(tool, _NO_PARAMETERS),
+        "strict": tool.boolean("strict"),
+    }
+    return {name: value for name, value in function.items() if value is not None}
 
 
 def _custom(tool: RequestObject) -> Function:
     """One string ``input``; a chat upstream cannot enforce a grammar, so the description has it."""
-    parts = [tool.string("description") or ""]
-    parts.append("Pass the raw input of this tool as the string `input`.")
+    parts = [tool.string("description"), "Pass the raw input of this tool as the string `input`."]
     form = tool.object("format")
     if form is not None and form.string("type") == "grammar":
         syntax = form.string("syntax") or "lark"
         definition = form.required_string("definition")
         parts.append(f"The input must follow this {syntax} grammar:\n{definition}")
-    return {
-        "description": "\n\n".join(part for part in parts if part),
-        "parameters": _object("input", input=_STRING),
-    }
+    description = "\n\n".join(filter(None, parts))
+    return {"description": description, "parameters": _object("input", input=_STRING)}
 
 
 def _tool_search(tool: RequestObject) -> Function:
@@ -108,19 +104,18 @@ def _parameters(tool: RequestObject, default: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_encrypted(schema: Any) -> Any:
-    """A schema without the key by which Codex wants an argument encrypted, which only OpenAI
-    does."""
+    """A schema without the key by which Codex wants an argument encrypted: only OpenAI does so."""
     if isinstance(schema, list):
         return [without_encrypted(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {}
+    plain = {}
     for key, value in schema.items():
         if key == "properties" and isinstance(value, dict):
-            made[key] = {name: without_encrypted(each) for name, each in value.items()}
+            plain[key] = {name: without_encrypted(each) for name, each in value.items()}
         elif key != "encrypted" or not isinstance(value, bool):
-            made[key] = value if key in _VALUES else without_encrypted(value)
-    return made
+            plain[key] = value if key in _VALUES else without_encrypted(value)
+    return plain
 
 
 _VALUES = ("default", "enum", "const", "examples")

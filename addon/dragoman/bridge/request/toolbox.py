@@ -68,16 +68,11 @@ class Toolbox:
     def find(self, kind: ToolKind, name: str, namespace: str | None) -> str | None:
         """The upstream name of a declared tool; its namespace may be left out if only one
         tool has the name."""
-        wanted = upstream_name(name, namespace, self.family)
-        if wanted in self._tools and self._tools[wanted].kind == kind:
-            return wanted
-        if namespace:
-            return None
-        found = [
-            upstream
-            for upstream, tool in self._tools.items()
-            if (tool.kind, tool.name) == (kind, name)
-        ]
+        upstream = upstream_name(name, namespace, self.family)
+        if upstream in self._tools and self._tools[upstream].kind == kind:
+            return upstream
+        tools = () if namespace else self._tools.items()
+        found = [upstream for upstream, tool in tools if (tool.kind, tool.name) == (kind, name)]
         return found[0] if len(found) == 1 else None
 
     def members(self, namespace: str) -> list[str]:
@@ -94,59 +89,50 @@ class Toolbox:
         for path, value in tools:
             tool = RequestObject.of(value, path)
             kind = tool.required_string("type")
-            if kind == "namespace":
-                names += self._declare_namespace(tool)
-            else:
-                names += self._declare_one(tool, kind)
+            is_namespace = kind == "namespace"
+            names += self._declare_namespace(tool) if is_namespace else self._declare(tool, kind)
         return names
 
-    def _declare_namespace(self, tool: RequestObject) -> list[str]:
-        """Its functions; what it says of itself goes with the first, to be said once."""
-        namespace = tool.required_string("name")
-        about = tool.string("description")
+    def _declare_namespace(self, holder: RequestObject) -> list[str]:
+        """The tools in a namespace; its own description goes with the first, to be sent once."""
+        namespace = holder.required_string("name")
+        about = holder.string("description")
         names: list[str] = []
-        for path, value in tool.array("tools"):
-            member = RequestObject.of(value, path)
-            names += self._declare_one(
-                member,
-                member.required_string("type"),
-                namespace=namespace,
-                about=None if names else about,
-            )
+        for path, value in holder.array("tools"):
+            tool = RequestObject.of(value, path)
+            kind = tool.required_string("type")
+            names += self._declare(tool, kind, namespace, "" if names else about)
         if names and namespace != _DEFAULT_NAMESPACE:
             self._evidence.note("flattened", f"namespace {label(namespace)}")
         return names
 
-    def _declare_one(
+    def _declare(
         self,
         tool: RequestObject,
-        kind: str,
-        *,
+        type_: str,
         namespace: str | None = None,
         about: str | None = None,
     ) -> list[str]:
-        known = KINDS.get(kind)
-        if (
-            known is None
-            or _runs_at_provider(known, tool)
-            or (namespace is not None and known not in NAMED)
-        ):
-            self.cannot_serve(kind, tool.at("type"))
+        """`about`: the description of the namespace.  Returns the name, or none."""
+        kind = KINDS.get(type_)
+        is_misplaced = namespace is not None and kind not in NAMED
+        if kind is None or is_misplaced or _runs_at_provider(kind, tool):
+            self.cannot_serve(type_, tool.at("type"))
             return []
-        function = FUNCTIONS[known](tool)
+        function = FUNCTIONS[kind](tool)
         parameters = without_encrypted(function["parameters"])
         encrypted = parameters != function["parameters"]
         function = {**function, "parameters": parameters}
         if about:
             remark = f"(About all {namespace} tools: {about})"
-            function = {"description": "", **function}
-            function["description"] = f"{function['description']}\n\n{remark}".lstrip()
-        name = tool.required_string("name") if known in NAMED else known
+            description = f"{function.pop('description', '')}\n\n{remark}".lstrip()
+            function = {"description": description, **function}
+        name = tool.required_string("name") if kind in NAMED else kind
         if tool.boolean("defer_loading"):
             self._evidence.note("loaded at once", "tools with defer_loading")
         if encrypted:
             self._evidence.note("left out", f"encrypted in the schema of {label(name)}")
-        return [self._add(Tool(known, name, namespace, encrypted), function, tool.path)]
+        return [self._add(Tool(kind, name, namespace, encrypted), function, tool.path)]
 
     def cannot_serve(self, kind: str, path: str) -> None:
         """A tool that runs at the provider, or is unknown: recorded, or refused."""

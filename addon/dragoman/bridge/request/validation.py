@@ -44,10 +44,14 @@ def wrong_type(value: object, expected: str, path: str) -> Refused:
     )
 
 
+def invalid_value(value: str, path: str, supported: str) -> Refused:
+    message = f"Invalid value for '{path}': '{label(value)}'. Supported values are: {supported}."
+    return Refused(message, param=path, code="invalid_value")
+
+
 def missing(path: str) -> Refused:
-    return Refused(
-        f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter"
-    )
+    message = f"Missing required parameter: '{path}'."
+    return Refused(message, param=path, code="missing_required_parameter")
 
 
 def previous_not_found(response_id: str) -> Refused:
@@ -130,22 +134,15 @@ class RequestObject:
         value = self.string(name)
         if value is None or value in allowed:
             return value
-        supported = " and ".join(f"'{each}'" for each in allowed)
-        raise Refused(
-            f"Invalid value for '{self.at(name)}': '{label(value)}'. Supported values are: "
-            f"{supported}.",
-            param=self.at(name),
-            code="invalid_value",
-        )
+        raise invalid_value(value, self.at(name), " and ".join(f"'{each}'" for each in allowed))
 
     def metadata(self, name: str) -> dict[str, str] | None:
         """Pairs of short strings, within the API's limits."""
         pairs = self.plain_object(name)
         path = self.at(name)
         if pairs is not None and len(pairs) > MAX_PAIRS:
-            raise _too_much(
-                path, "too many properties", f"an object with at most {MAX_PAIRS} properties"
-            )
+            expected = f"an object with at most {MAX_PAIRS} properties"
+            raise _too_much(path, "too many properties", expected)
         for key, value in (pairs or {}).items():
             place = f"{path}.{label(key)}"
             if not isinstance(value, str):
@@ -153,9 +150,8 @@ class RequestObject:
             if len(key) > MAX_KEY:
                 raise _too_much(place, "name too long", f"at most {MAX_KEY} characters")
             if len(value) > MAX_TEXT:
-                raise _too_much(
-                    place, "string too long", f"a string with maximum length {MAX_TEXT}"
-                )
+                expected = f"a string with maximum length {MAX_TEXT}"
+                raise _too_much(place, "string too long", expected)
         return pairs
 
     def plain_object(self, name: str) -> dict[str, Any] | None:

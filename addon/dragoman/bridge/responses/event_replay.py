@@ -16,9 +16,9 @@ from ...wire.slices import Slices
 from ...wire.sse import Frame
 from ..envelope import open_sealed
 from ..turn_context import Tool, ToolKind
-from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS, pieces
 from .dialects import DIALECTS
 from .event_writer import ProseKind, Writer
+from .open_part import ANNOTATION, HEARTBEAT, LOGPROBS, deltas_of
 
 _NOT_YET: Json = {
     "completed_at": None,
@@ -91,7 +91,7 @@ def _prose(writer: Writer, part: Json, cuts: Sequence[int | str]) -> Slices[None
     kind = _PROSE[part["type"]]
     annotations = iter(part.get("annotations", ()))
     logprobs, known = part.get("logprobs", []), 0
-    deltas = pieces(part["refusal" if kind == "refusal" else "text"], cuts)
+    deltas = deltas_of(part["refusal" if kind == "refusal" else "text"], cuts)
     for number, (piece, following) in enumerate(pairwise([*deltas, ""])):
         if isinstance(piece, str):
             more = LOGPROBS - following if isinstance(following, int) else 0
@@ -112,7 +112,7 @@ def _call(writer: Writer, item: Json, cuts: Sequence[int | str]) -> Slices[None]
     encrypted = "encrypted_function_args" in item
     tool = Tool(kind, holder["name"], item.get("namespace"), encrypted)
     writer.begin_call(tool, item["call_id"])
-    for number, piece in enumerate(pieces(holder["input" if custom else "arguments"], cuts)):
+    for number, piece in enumerate(deltas_of(holder["input" if custom else "arguments"], cuts)):
         if isinstance(piece, str):
             writer.call_delta(piece)
         else:

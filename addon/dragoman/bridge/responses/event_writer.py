@@ -1,21 +1,19 @@
 """The one class that builds Responses events.
 
-It owns the output indexes, the ids of the items and what is open.  Its callers name the content,
-never the event: text belongs into a text part, so what is open and in the way is closed, and what
-is missing is opened (`output_items.StreamedPart` is the table of what lies in what).  So an
-illegal order cannot be expressed:
+It owns the output indexes, the item ids and what is open.  Its callers name the content, never the
+event: for text, whatever else is open is closed, and a text part is opened if none is
+(`output_items.StreamedPart` is the table of what lies in what).  So an illegal order cannot be
+expressed:
 
 - a response is new, then open, then ended; there is no event before `response.created`
   or after the one terminal event;
 - at most one item is open, and an open item has exactly one open part;
 - clients run or keep an item the moment it is done.  So what a failure cuts, and a call
-  that anything cuts, is left: it gets no event of its end, and from then on the response's
-  ``output`` lists it as ``incomplete``;
-- the terminal's ``output`` is the list of the items that were closed or left, and by
-  then all are.
+  that anything cuts, is left: it gets no event of its end, and the response's ``output``
+  lists it as ``incomplete``;
+- the terminal's ``output`` lists the items that were closed or left, and by then all are.
 
-A delta costs no more than its own length.  From the response and its `Writer.writing_cuts` the
-same events can be made again: `event_replay`.
+From the response and its `Writer.writing_cuts`, `event_replay` makes the same events again.
 """
 
 from __future__ import annotations
@@ -26,24 +24,22 @@ from typing import Any, Literal
 from ...wire.chat_end import IncompleteReason
 from ...wire.error_codes import official_code
 from ...wire.errors import UpstreamError
-from ...wire.json_codec import Json, dumps, quoted
-from ...wire.json_slices import LONG_STRING, writing
+from ...wire.json_codec import Json, dumps
+from ...wire.json_slices import writing
 from ...wire.responses import item_id
 from ...wire.slices import Slices, emptied
-from ...wire.sse import DONE, Frame
+from ...wire.sse import DONE
 from ..envelope import MAX_SEALED, seal
 from ..turn_context import Tool
 from . import output_items as items
-from .delta_cuts import ANNOTATION, HEARTBEAT, LOGPROBS
 from .dialects import Dialect
 from .event_queue import EventQueue
-from .output_items import ARGUMENTS, TEXT, OpenPart, StreamedPart
+from .open_part import ANNOTATION, HEARTBEAT, OpenPart
+from .output_items import ARGUMENTS, INPUT, TEXT, StreamedPart
 
 ProseKind = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
 
-MANY = 100
-"""Log probabilities of one delta that are written at once."""
 LARGE = 64 * 1024
 """Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
 
@@ -62,8 +58,8 @@ class Writer:
         clock: Callable[[], float],
         prior: Sequence[Json] = (),
     ) -> None:
-        """`response` is its `snapshot` before anything has come, `prior` are the items that it
-        has already, if it continues."""
+        """`response` is the first `snapshot`; `prior` are the items that it has already, if it
+        continues."""
         self._dialect = dialect
         self._clock = clock
         self._response = response
@@ -77,10 +73,11 @@ class Writer:
         self.characters = 0
         """How much text has been written, for an estimate of its tokens."""
         self.unsealed = False
-        """Whether a reasoning was too long for that."""
-        self._open: OpenPart | None = None
+        """Whether a reasoning was too long to be sealed."""
+        self.open_part: OpenPart | None = None
         self._cuts: list[Any] = []
-        """Of each text, with it; a structured call's name and arguments; heartbeats in between."""
+        """Of each text its `DeltaCuts`, with the text once that has ended; of a structured call its
+        name and arguments; heartbeats in between."""
         self._error: Json | None = None
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
         self._required: list[Json] = []
@@ -108,7 +105,7 @@ class Writer:
     @property
     def in_text(self) -> bool:
         """Whether a text part is open."""
-        return self._open is not None and self._open.part is TEXT
+        return self.open_part is not None and self.open_part.part is TEXT
 
     def freeing(self) -> Slices[None]:
         """Free the items: see `emptied`."""
@@ -126,24 +123,24 @@ class Writer:
         if not self.started:
             self.started = True
             response = self.response
-            self.events.add_final("response.created", response=response)
-            self.events.add_final("response.in_progress", response=response)
+            self.events.add_later("response.created", response=response)
+            self.events.add_later("response.in_progress", response=response)
 
     def heartbeat(self) -> None:
         """An event without news; none before the start or after the end.  Fields of the request
         that may be megabytes of tools are not repeated."""
         if self.ended or not self.started:
             return
-        if self._dialect.ping or self._open is None:
-            self._open.cuts.add(HEARTBEAT) if self._open else self._cuts.append(HEARTBEAT)
+        if self._dialect.ping or self.open_part is None:
+            self.open_part.cuts.add(HEARTBEAT) if self.open_part else self._cuts.append(HEARTBEAT)
         if self._dialect.ping:
             self.events.add("ping")
-        elif self._open is not None:
-            self.more("")
+        elif self.open_part is not None:
+            self.open_part.append("")
         else:
             large = self.events.first_size + self.characters > LARGE
             without: Json = {"tools": [], "instructions": None} if large else {}
-            self.events.add_final("response.in_progress", response=self.response | without)
+            self.events.add_later("response.in_progress", response=self.response | without)
 
     def complete(self, usage: Json) -> None:
         """The turn is whole; see `Dialect.required_action`."""
@@ -152,29 +149,31 @@ class Writer:
             self._response["completed_at"] = int(self._clock())
             self._end("response.completed", "completed", usage)
             return
-        submit = {"tool_calls": self._required}
-        action = {"type": "submit_tool_outputs", "submit_tool_outputs": submit}
+        action = {
+            "type": "submit_tool_outputs",
+            "submit_tool_outputs": {"tool_calls": self._required},
+        }
         self._response |= {"status": "incomplete", "usage": usage, "required_action": action}
-        required = "response.required_action"
-        self.events.add_final(required, response=self._response, required_action=action)
+        event = "response.required_action"
+        self.events.add_later(event, response=self._response, required_action=action)
         self._end("response.completed", "incomplete", usage)
 
     def incomplete(self, reason: IncompleteReason, usage: Json) -> None:
-        """The upstream cut the turn short."""
+        """The upstream has cut the turn short."""
         self.close_item("incomplete")
         self._response["incomplete_details"] = {"reason": reason}
         self._end("response.incomplete", "incomplete", usage)
 
     def cancel(self, usage: Json) -> None:
-        """The client has cancelled it.  The API has no event for that; clients stop at any
-        terminal, and the status says why."""
+        """The client has cancelled the turn.  The API has no event for that; clients stop at any
+        terminal, and its status says why."""
         self.close_item("incomplete")
         self._end("response.incomplete", "cancelled", usage)
 
     def fail(self, error: UpstreamError, usage: Json) -> None:
         """The turn failed: an `error` event in both shapes clients read, then the terminal."""
         fields = {"code": error.code, "message": error.message, "param": error.param}
-        self._error = {"type": error.type, **fields, "open": self._open is not None}
+        self._error = {"type": error.type, **fields, "open": self.open_part is not None}
         self._leave_item()
         self.events.add("error", **fields, error={"type": error.type, **fields})
         code = error.code if self._dialect.every_error_code else official_code(error.code)
@@ -183,10 +182,10 @@ class Writer:
 
     def _end(self, event: str, status: str, usage: Json) -> None:
         self._response |= {"status": status, "usage": usage}
-        self.events.add_final(event, response=self._response)
+        self.events.add_later(event, response=self._response)
         if self._dialect.done_marker:
             self.events.frames.append(DONE)
-        # A client that has any of them may ask for the response.
+        # A client that has received any of them may ask for the response.
         self.events.hold_end(1 + self._dialect.done_marker + ("required_action" in self._response))
         self.ended = True
 
@@ -194,58 +193,56 @@ class Writer:
 
     def prose(self, kind: ProseKind, delta: str, logprobs: Sequence[Json] = ()) -> None:
         """Text for the reader, a refusal, or reasoning; `logprobs` only with text."""
-        part = self._prose[kind]
-        if self._open is None or self._open.part is not part:
-            self._enter(part)
-        self.more(delta, logprobs)
+        part, opened = self._prose[kind], self.open_part
+        if opened is None or opened.part is not part:
+            opened = self._enter(part)
+        opened.append_any(delta, logprobs)
 
     def annotate(self, annotation: Json) -> None:
         """An annotation of the text in the open text part."""
-        assert self._open is not None and self._open.part is TEXT
+        opened = self.open_part
+        assert opened is not None and opened.part is TEXT
         self.events.add(
             "response.output_text.annotation.added",
-            **self._open.where,
-            annotation_index=len(self._open.annotations),
+            **opened.where,
+            annotation_index=len(opened.annotations),
             annotation=annotation,
         )
-        self._open.annotations.append(annotation)
-        self._open.cuts.add(ANNOTATION)
+        opened.annotations.append(annotation)
+        opened.cuts.add(ANNOTATION)
 
-    def _enter(self, part: StreamedPart) -> None:
+    def _enter(self, part: StreamedPart) -> OpenPart:
         """Open `part`: in the open item if that is of its kind, else in a new one."""
-        if self._open is not None and self._open.part.item == part.item:
-            self._close_part(self._open)
-            self._open_part(self._open.item, part)
-            return
+        if self.open_part is not None and self.open_part.part.item == part.item:
+            self._close_part(self.open_part)
+            return self._begin_part(self.open_part.item, part)
         self.close_item()
         fields = items.reasoning(part) if part.item == "reasoning" else items.message()
-        self._open_part(self._add_item(fields), part)
+        return self._begin_part(self._add_item(fields), part)
 
     # Calls
 
     def begin_call(self, tool: Tool, wanted_id: str) -> None:
         """Open the item of a function or custom call; its text comes by `call_delta`."""
         self.close_item()
-        call_id = self._call_id(wanted_id)
-        item = self._add_item(items.text_call(tool, call_id, self._dialect))
-        self._open_part(item, items.INPUT if tool.kind == "custom" else ARGUMENTS)
+        fields = items.text_call(tool, self._call_id(wanted_id), self._dialect)
+        self._begin_part(self._add_item(fields), INPUT if tool.kind == "custom" else ARGUMENTS)
 
     def call_delta(self, delta: str) -> None:
         """More of the arguments, or of the custom input, of the open call."""
-        assert self._open is not None and self._open.part.item == "call"
-        self.more(delta)
+        assert self.open_part is not None and self.open_part.part.item == "call"
+        self.open_part.append_any(delta, ())
 
     def whole_call(self, fields: Json, tool: Tool, wanted_id: str, arguments: str) -> None:
         """A call whose item carries a structure, and no text to stream.  It is completed unless
         `fields` has another status."""
         self.close_item()
-        call_id = self._call_id(wanted_id)
         status = fields.get("status", "completed")
-        fields = fields | {"call_id": call_id, "status": "in_progress"}
-        item = self._add_item(fields, whole=True)
+        call_id = self._call_id(wanted_id)
+        item = self._add_item(fields | {"call_id": call_id, "status": "in_progress"}, whole=True)
         self.characters += len(arguments)
         self._cuts.append({"name": tool.name, "arguments": arguments})
-        self._require(call_id, tool.name, arguments)
+        self._require(call_id, {"name": tool.name, "arguments": arguments})
         self._item_done(item, status)
 
     def compaction(self, summary: str) -> None:
@@ -254,8 +251,7 @@ class Writer:
         self.characters += len(summary)
         self._cuts.append({"compaction": len(summary)})
         fields = {"type": "compaction", "encrypted_content": seal(summary)}
-        item = self._add_item(fields, whole=True)
-        self._item_done(item, "completed")
+        self._item_done(self._add_item(fields, whole=True), "completed")
 
     def _call_id(self, wanted: str) -> str:
         """The upstream's id, unless it is empty or an earlier call of this response has it."""
@@ -269,30 +265,32 @@ class Writer:
 
     def close_item(self, status: ItemStatus = "completed") -> None:
         """Close the open item, if there is one; a call that is ``incomplete`` is left."""
-        opened = self._open
+        opened = self.open_part
         if opened is None:
             return
         if opened.part.item == "call" and status == "incomplete":
             self._leave_item()
             return
-        text = self._close_part(opened)
-        self._open = None
-        if opened.part.item == "call":
-            self._require_text_call(opened.item, text)
+        text, item = self._close_part(opened), opened.item
+        self.open_part = None
+        if opened.part is INPUT:
+            self._require(item["call_id"], {"name": item["name"], "input": text}, "custom")
+        elif opened.part is ARGUMENTS:
+            function = item.get("function", item)
+            self._require(item["call_id"], {"name": function["name"], "arguments": text})
         elif opened.part.item == "reasoning" and self.seals:
-            if len(text) > MAX_SEALED:
-                self.unsealed = True
-            else:
-                opened.item["encrypted_content"] = seal(text)
-        self._item_done(opened.item, status)
+            self.unsealed |= len(text) > MAX_SEALED
+            if len(text) <= MAX_SEALED:
+                item["encrypted_content"] = seal(text)
+        self._item_done(item, status)
 
     def _leave_item(self) -> None:
         """Leave the open item, if there is one, as it is."""
-        if self._open is not None:
-            self._fill(self._open)
-            self._open.item["status"] = "incomplete"
-            self._output.append(self._open.item)
-            self._open = None
+        if self.open_part is not None:
+            self._fill(self.open_part)
+            self.open_part.item["status"] = "incomplete"
+            self._output.append(self.open_part.item)
+            self.open_part = None
 
     def _add_item(self, fields: Json, *, whole: bool = False) -> Json:
         """`whole`: nothing in it changes any more but its status."""
@@ -300,59 +298,33 @@ class Writer:
         kind = fields["type"]
         own_id = fields["call_id"] if kind == "tool_call" else item_id(kind, f"{self._id}_{index}")
         item = {"id": own_id, "type": kind, "status": "in_progress", **fields}
-        added = "response.output_item.added"
+        event = "response.output_item.added"
         if whole:
-            self.events.add_final(added, output_index=index, item=dict(item))
+            self.events.add_final(event, output_index=index, item=dict(item))
         else:
-            self.events.add(added, output_index=index, item=item)
+            self.events.add(event, output_index=index, item=item)
         return item
 
     def _item_done(self, item: Json, status: ItemStatus) -> None:
         item["status"] = status
-        self.events.add_final(
-            "response.output_item.done", output_index=len(self._output), item=item
-        )
+        index = len(self._output)
+        self.events.add_final("response.output_item.done", output_index=index, item=item)
         self._output.append(item)
 
-    def _open_part(self, item: Json, part: StreamedPart) -> None:
-        opened = OpenPart(item, len(self._output), part)
-        opened.where = {"item_id": item["id"], "output_index": opened.output_index}
+    def _begin_part(self, item: Json, part: StreamedPart) -> OpenPart:
+        where: Json = {"item_id": item["id"], "output_index": len(self._output)}
         if part.holder:
-            opened.where[part.index] = len(item[part.holder])
+            where[part.index] = len(item[part.holder])
             item[part.holder].append(part.empty())
             if part.added:
-                self.events.add(part.added, **opened.where, part=part.empty())
-        self._begin(opened)
+                self.events.add(part.added, **where, part=part.empty())
+        return self._stream(item, part, where)
 
-    def _begin(self, opened: OpenPart) -> None:
-        self._open = opened
-        self._cuts.append(opened.cuts)  # `_fill` puts the whole in its place
-        part = opened.part
-        event = part.text.delta
-        opened.before = f'event: {event}\ndata: {{"type":"{event}","sequence_number":'.encode()
-        opened.between = b"," + dumps(opened.where)[1:-1] + b',"delta":'
-        opened.after = b',"logprobs":[]}\n\n' if part is TEXT else b"}\n\n"
-
-    def more(self, delta: str, logprobs: Sequence[Json] = ()) -> None:
-        """More of the text that is open.  The path of nearly every event: one frame from prepared
-        bytes, nothing else."""
-        opened = self._open
-        assert opened is not None
-        opened.text.write(delta)
-        opened.cuts.add(len(delta))
-        events, after = self.events, opened.after
-        if logprobs:
-            opened.logprobs += logprobs
-            opened.cuts.add(LOGPROBS - len(logprobs))
-        if len(delta) > LONG_STRING or len(logprobs) > MANY:
-            more: Json = {"logprobs": [*logprobs]} if opened.part is TEXT else {}
-            events.add_final(opened.part.text.delta, **opened.where, delta=delta, **more)
-            return
-        if logprobs:
-            after = b',"logprobs":' + dumps(logprobs) + b"}\n\n"
-        raw = b"%b%d%b%b%b" % (opened.before, events.number, opened.between, quoted(delta), after)
-        events.number += 1
-        events.frames.append(Frame(raw))
+    def _stream(self, item: Json, part: StreamedPart, where: Json) -> OpenPart:
+        """Have text written into this part, which lies at `where`."""
+        self.open_part = OpenPart(item, part, where, self.events)
+        self._cuts.append(self.open_part.cuts)  # `_fill` puts the whole in its place
+        return self.open_part
 
     def _close_part(self, opened: OpenPart) -> str:
         """The events of the part's end; returns its whole text."""
@@ -361,7 +333,7 @@ class Writer:
         if part is TEXT:
             done["logprobs"] = opened.logprobs
         elif part is ARGUMENTS:
-            done["name"] = _name(opened.item)
+            done["name"] = opened.item.get("function", opened.item)["name"]
         self.events.add_final(part.text.done, **opened.where, **done)
         if part.done:
             whole = opened.item[part.holder][-1]
@@ -370,31 +342,11 @@ class Writer:
 
     def _fill(self, opened: OpenPart) -> str:
         """Put the text that was written into the item; returns it."""
-        part, text = opened.part, opened.text.getvalue()
+        text = opened.fill()
         self.characters += len(text)
         self._cuts[-1] = opened.cuts, text
-        self.events.long.add(text)
-        if part.holder:
-            whole = opened.item[part.holder][-1] | {part.text.field: text}
-            if part is TEXT:
-                whole |= {"annotations": opened.annotations, "logprobs": opened.logprobs}
-            opened.item[part.holder][-1] = whole
-        else:
-            opened.item.get("function", opened.item)[part.text.field] = text
+        self.events.long_texts.add(text)
         return text
 
-    def _require_text_call(self, item: Json, text: str) -> None:
-        if item["type"] == "custom_tool_call":
-            custom = {"name": item["name"], "input": text}
-            self._required.append({"id": item["call_id"], "type": "custom", "custom": custom})
-        else:
-            self._require(item["call_id"], _name(item), text)
-
-    def _require(self, call_id: str, name: str, arguments: str) -> None:
-        function = {"name": name, "arguments": arguments}
-        self._required.append({"id": call_id, "type": "function", "function": function})
-
-
-def _name(item: Json) -> str:
-    name: str = item.get("function", item)["name"]
-    return name
+    def _require(self, call_id: str, call: Json, kind: str = "function") -> None:
+        self._required.append({"id": call_id, "type": kind, kind: call})

@@ -9,15 +9,13 @@ one text, which is streamed; the others carry a structure made from the complete
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from io import StringIO
+from dataclasses import dataclass
 from typing import Any
 
 from ...wire import responses
 from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import TextEvents
 from ..turn_context import Tool, ToolKind
-from .delta_cuts import DeltaCuts
 from .dialects import Dialect
 
 
@@ -59,26 +57,6 @@ SUMMARY = StreamedPart("reasoning", responses.SUMMARY_TEXT, "summary_text", *_SU
 REASONING = StreamedPart("reasoning", responses.REASONING, "reasoning_text", *_CONTENT)
 ARGUMENTS = StreamedPart("call", responses.ARGUMENTS)
 INPUT = StreamedPart("call", responses.CUSTOM_INPUT)
-
-
-@dataclass(slots=True)
-class OpenPart:
-    """The open item and the open part in it."""
-
-    item: Json
-    output_index: int
-    part: StreamedPart
-    where: Json = field(default_factory=dict)
-    """Of each event of this part."""
-    before: bytes = b""
-    between: bytes = b""
-    after: bytes = b""
-    """A delta event is ``before`` number ``between`` delta ``after``."""
-    text: StringIO = field(default_factory=lambda: StringIO(newline=""))
-    """The text so far; a list of deltas would take ten times as much memory."""
-    cuts: DeltaCuts = field(default_factory=DeltaCuts)
-    logprobs: list[Json] = field(default_factory=list)
-    annotations: list[Json] = field(default_factory=list)
 
 
 def message() -> Json:

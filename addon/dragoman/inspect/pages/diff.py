@@ -15,10 +15,9 @@ from itertools import groupby
 from ...wire.json_codec import NotJson, loads
 from ...wire.sse import is_event_stream
 from ..exchange import Exchange
-from ..parse.frames import NumberedFrame, Side, head_and_tail, moment
-from ..parse.gap import gap_in
-from .frame_text import carried, line_text, short
-from .page import Line, Page, Style, clean, count, joined, nothing, size
+from ..parse.frames import NumberedFrame, head_and_tail
+from .frame_text import Margins, carried, line_text, text_line
+from .page import Line, Page, Style, count, joined, nothing, size
 
 MAX_COMPARED = 1_000
 """Frames, or lines, of each side that are compared after their common beginning: `difflib` takes
@@ -68,10 +67,7 @@ class _FrameDiff:
         """`reworded`: whether to show frames with the same text in other words."""
         self._exchange = exchange
         self._reworded = reworded
-        self._gaps = {
-            "upstream": gap_in(exchange.upstream_reply, exchange.upstream_missing),
-            "client": gap_in(exchange.client_reply, exchange.client_missing),
-        }
+        self._margins = {"-": Margins(exchange, "upstream"), "+": Margins(exchange, "client")}
 
     def page(self) -> Page:
         upstream, client = self._exchange.upstream_reply, self._exchange.client_reply
@@ -94,37 +90,31 @@ class _FrameDiff:
         """Frames of both sides, those with the same text side by side; what the client received
         before one of its own comes after the upstream's."""
         page: Page = []
-        came: Page = []
+        received: Page = []
         matcher = SequenceMatcher(None, [_key(x) for x in left], [_key(x) for x in right])
         for tag, a, b, c, d in matcher.get_opcodes():
             if tag != "equal":
                 page += [self._frame("-", x) for x in left[a:b]]
-                came += [self._frame("+", x) for x in right[c:d]]
+                received += [self._frame("+", x) for x in right[c:d]]
                 continue
             equals = zip(left[a:b], right[c:d], strict=True)
             for same, run in groupby(equals, lambda pair: pair[0].frame.raw == pair[1].frame.raw):
                 pairs = list(run)
                 if same or not self._reworded:
-                    page += [*came, *_same(len(pairs), "identical" if same else "reworded")]
-                    came = []
+                    page += [*received, *_same(len(pairs), "identical" if same else "reworded")]
+                    received = []
                     continue
                 for one, other in pairs:
-                    page += [self._frame("-", one), *came, self._frame("+", other)]
-                    came = []
-        return page + came
+                    page += [self._frame("-", one), *received, self._frame("+", other)]
+                    received = []
+        return page + received
 
     def _frame(self, sign: str, placed: NumberedFrame) -> Line:
-        """A frame: number, time, summary and first characters."""
-        side: Side = "upstream" if sign == "-" else "client"
-        gap_ends, shift = self._gaps[side]
-        end = placed.end + (shift if placed.end > gap_ends else 0)
-        at = moment(self._exchange.timing, end, side)
-        time = f"{at:.3f} s" if at is not None else ""
         raw = placed.frame.raw.strip(b"\r\n")
         if raw.startswith(b"event:"):
             raw = raw.partition(b"\n")[2] or raw
         text = line_text(raw.replace(b"\n", b" "), MAX_LINE)
-        line = f"{sign} {placed.number:>5}{time:>10}  {short(placed.value)}  {text}"
+        line = f"{sign} {self._margins[sign].of(placed)}{text}"
         return Line(line, "error" if sign == "-" else "header")
 
 
@@ -175,8 +165,7 @@ def _context(lines: list[str]) -> Page:
 
 
 def _line(sign: str, text: str, style: Style = "text") -> Line:
-    more = f" … and {len(text) - MAX_TEXT_LINE:,} more" if len(text) > MAX_TEXT_LINE else ""
-    return Line(sign + clean(text[:MAX_TEXT_LINE]).replace("\n", "\\n") + more, style)
+    return Line(sign + text_line(text, MAX_TEXT_LINE), style)
 
 
 def _laid_out(body: bytes) -> list[str]:

@@ -1,4 +1,4 @@
-"""A frame in one line: a summary, then its text."""
+"""A frame in one line: number, time, a summary, then its text."""
 
 from __future__ import annotations
 
@@ -9,20 +9,37 @@ from ...wire import chat_delta
 from ...wire.chat_calls import elements, read_delta
 from ...wire.json_codec import Json, string
 from ...wire.responses import DELTAS
+from ..exchange import Exchange
+from ..parse.frames import NumberedFrame, Side, gap_in, moment
 from .page import clean, one_line
 
 MAX_LINE = 8_000
-SAYS = 34
+SUMMARY = 34
 """Characters of the summary: with number and time, it fits half of a window."""
 
 
-def short(value: object) -> str:
-    """A chunk or an event, in the width of its column."""
-    says = one_line(", ".join(_says(value)) if isinstance(value, dict) else "", SAYS)
-    return f"{says:<{SAYS}}"
+class Margins:
+    """What stands before the text of a frame of one side: number, time of its last byte, and a
+    summary in the width of its column."""
+
+    def __init__(self, exchange: Exchange, side: Side) -> None:
+        if side == "upstream":
+            body, missing = exchange.upstream_reply, exchange.upstream_missing
+        else:
+            body, missing = exchange.client_reply, exchange.client_missing
+        self._timing, self._side = exchange.timing, side
+        self._gap_end, self._shift = gap_in(body, missing)
+
+    def of(self, placed: NumberedFrame) -> str:
+        end = placed.end + (self._shift if placed.end > self._gap_end else 0)
+        at = moment(self._timing, end, self._side)
+        time = f"{at:.3f} s" if at is not None else ""
+        value = placed.value
+        summary = one_line(", ".join(_summary(value)) if isinstance(value, dict) else "", SUMMARY)
+        return f"{placed.number:>5}{time:>10}  {summary:<{SUMMARY}}  "
 
 
-def _says(value: Json) -> Iterator[str]:
+def _summary(value: Json) -> Iterator[str]:
     if (kind := string(value.get("type"))) and not value.get("delta"):
         yield kind.removeprefix("response.")
     choices = chat_delta.choices(value)
@@ -30,7 +47,7 @@ def _says(value: Json) -> Iterator[str]:
         calls = map(read_delta, elements(choice.delta))
         yield from (f"call {call.name}" for call in calls if call and call.name)
     if text := carried(value):
-        yield json.dumps(text[:SAYS], ensure_ascii=False)
+        yield json.dumps(text[:SUMMARY], ensure_ascii=False)
     for choice in choices:
         if finish := string(choice.fields.get("finish_reason")):
             yield f"finish {finish}"
@@ -54,7 +71,13 @@ def _carried_by_delta(delta: Json) -> str:
 
 
 def line_text(line: bytes, limit: int = MAX_LINE) -> str:
-    text = line[: 4 * limit].decode("utf-8", "replace")
-    left_out = len(line) - 4 * limit if len(line) > 4 * limit else len(text) - limit
-    more = f" … and {left_out:,} more" if left_out > 0 else ""
+    if len(line) <= 4 * limit:
+        return text_line(line.decode("utf-8", "replace"), limit)
+    shown = clean(line[: 4 * limit].decode("utf-8", "replace")[:limit])
+    return f"{shown} … and {len(line) - 4 * limit:,} more".replace("\n", "\\n")
+
+
+def text_line(text: str, limit: int) -> str:
+    """The start of a text in one line."""
+    more = f" … and {len(text) - limit:,} more" if len(text) > limit else ""
     return clean(text[:limit]).replace("\n", "\\n") + more

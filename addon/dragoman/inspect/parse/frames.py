@@ -1,11 +1,12 @@
 """The frames of a kept body with their numbers, places and times.
 
 A stream may have any size, so only the frames at the start up to a limit are read, and those at
-the end, where a stream says how it went.
+the end, where a stream says how it ended.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ MAX_BYTES = 12 * 1024 * 1024
 _TAIL = 48 * 1024
 """Bytes at the end of a longer body that are read."""
 _SLICE = 256 * 1024
+_GAP = re.compile(rb"\n\n: \d+ bytes were not kept, see dragoman_keep\n\n")
 Side = Literal["upstream", "client"]
 
 
@@ -76,12 +78,12 @@ def frames(body: bytes, start: int = 0, number: int = 1) -> Iterator[NumberedFra
             number += 1
 
 
-def head_and_tail(body: bytes, limit: int = MAX_FRAMES) -> Frames:
+def head_and_tail(body: bytes, limit: int = MAX_FRAMES, max_bytes: int = MAX_BYTES) -> Frames:
     """The frames at the start, within the limits, and those at the end."""
     head = []
     for placed in islice(frames(body), limit):
         head.append(placed)
-        if placed.end > MAX_BYTES:
+        if placed.end > max_bytes:
             break
     reached = head[-1].end if head else 0
     if reached >= len(body):
@@ -92,6 +94,18 @@ def head_and_tail(body: bytes, limit: int = MAX_FRAMES) -> Frames:
     between = body.count(b"\n\n", reached, start)
     tail = list(islice(frames(body, start, len(head) + between + 1), limit))
     return Frames(head, tail, between, start - reached)
+
+
+def gap(missing: int) -> bytes:
+    """The comment in a body in place of bytes that were not kept."""
+    return b"\n\n: %d bytes were not kept, see dragoman_keep\n\n" % missing
+
+
+def gap_in(body: bytes, missing: int) -> tuple[int, int]:
+    """Where the gap in a body ends, and how many bytes more precede what follows in the whole.
+    After the end if there is none: an earlier Dragoman kept only the first bytes."""
+    found = _GAP.search(body) if missing else None
+    return (found.end(), missing - len(found[0])) if found else (len(body) + 1, 0)
 
 
 def moment(timing: Timing | None, offset: int, side: Side) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ...wire.chat_calls import elements, read_delta
 from ...wire.chat_text import reasoning
 from ...wire.json_codec import Json, NotJson, array, dumps, loads, objects, string
 
@@ -65,20 +66,14 @@ def parse_request(body: bytes) -> ParsedRequest | None:
 def _message(value: object) -> Entry:
     if not isinstance(value, dict):
         return Entry("(no message)", _text(value))
+    calls = map(read_delta, elements(value))
     return Entry(
         string(value.get("role")) or "(no role)",
         _text(value.get("content")),
         reasoning(value),
-        tuple(map(_call, objects(value.get("tool_calls")))),
+        tuple((call.name or "(no name)", call.arguments) for call in calls if call),
         string(value.get("tool_call_id")) or string(value.get("name")),
     )
-
-
-def _call(value: Json) -> tuple[str, str]:
-    inner = value.get("function", value.get("custom"))
-    inner = inner if isinstance(inner, dict) else {}
-    arguments = inner.get("arguments", inner.get("input"))
-    return string(inner.get("name")) or "(no name)", _text(arguments)
 
 
 def _items(value: Json) -> list[Entry]:

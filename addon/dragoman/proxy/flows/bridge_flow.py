@@ -35,8 +35,7 @@ from ..options import Settings
 from ..routes import ResponsesRoute, is_replayed
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
-from ..stored.endpoints import StoredEndpoints
-from ..stored.running_responses import Running
+from ..stored.endpoints import Running, StoredEndpoints
 from .bridge_stream import BridgeStream
 from .bridge_turn import BridgedTurn, replaying, send_as_chat
 
@@ -267,7 +266,7 @@ def _answer(
 ) -> Slices[Answer]:
     """Raises `DecodingError`."""
     body = yield from reading_body(response)
-    record.came(body)
+    record.reply.add_received(body)
     return (
         yield from answering(
             reply,

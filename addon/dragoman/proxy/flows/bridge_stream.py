@@ -17,9 +17,9 @@ from ...repair.chat_stream import ChatStreamRepair
 from ...wire.chat_end import broken_off
 from ...wire.slices import Slices, drained
 from ...wire.sse import Frame, joined
-from ..content_decoding import MAX_REPLY, Decoder, DecodingError
+from ..content_decoding import MAX_REPLY, Decoder
 from ..observe.recorder import FlowRecorder
-from .live_stream import LiveStream, decoded
+from .live_stream import LiveStream
 
 logger = logging.getLogger(__name__)
 
@@ -60,138 +60,149 @@ class BridgeStream(LiveStream):
         self._waits = waits
         self._reading: Slices[None] | None = None
         """Of the document."""
-        self._read: list[Frame] = []
+        self._waiting: list[Frame] = []
         """Frames that are sent next."""
-        self._size = 0
+        self._waiting_size = 0
         """Bytes of these."""
-        self._over = False
         self._pipeline = BridgePipeline(reply, repair, labelled=labelled, max_document=MAX_REPLY)
 
-    def _feed(self, data: bytes) -> bytes:
-        out: list[Frame] = []
+    def _feed(self, plain: bytes) -> bytes:
         try:
-            if not (self._over or self.cancelled):
-                self._convert(data, out)
-        except DecodingError as error:
-            logger.error("%s: upstream's compressed body is unusable: %s", self._name, error)
-            self._fail(out, f"The upstream's compressed body is unusable: {error}.")
+            frames = self._pipeline.feed(plain)
         except Exception:
-            logger.exception("%s: the bridge failed", self._name)
-            self._fail(out, "Dragoman could not convert the upstream's reply.")
-        if self.reply.settled and (out or self.ends_at is None):
+            frames = self._fault("Dragoman could not convert the upstream's reply.")
+        if self.reply.settled and (frames or self.ends_at is None):
             self.ends_at = time.monotonic() + TURN_END
-        return self._leaving(out)
+        return self._leaving(frames)
 
-    def _convert(self, data: bytes, out: list[Frame]) -> None:
-        for plain in decoded(self._decoder, data, self._name):
-            self._record.came(plain)
-            out += self._pipeline.feed(plain)
-        if data or self.reply.writer.ended:
-            return
-        out += self._pipeline.close()
-        document = self._pipeline.document
-        if document is not None and self._waits:
-            self._document = document
-        elif document is not None:
-            drained(self._pipeline.reading_document(document, out.extend))
+    def _close(self) -> bytes:
+        frames: list[Frame] = []
+        try:
+            if not self.reply.writer.ended:
+                frames += self._pipeline.close()
+                self._document = self._pipeline.document
+            if self._document is not None and not self._waits:
+                document, self._document = self._document, None
+                drained(self._pipeline.reading_document(document, frames.extend))
+        except Exception:
+            frames += self._fault("Dragoman could not convert the upstream's reply.")
+        return self._leaving(frames)
+
+    def _undecodable(self, error: str) -> bytes:
+        logger.error("%s: upstream's compressed body is unusable: %s", self._name, error)
+        error = f"The upstream's compressed body is unusable: {error}."
+        return self._leaving(self._failed(error))
+
+    def _unsent(self) -> bytes:
+        return self._leaving([])
 
     def cancel(self) -> None:
         """End the reply now; `http_stream` sends the end, and ends the upstream's part."""
         self.cancelled = self.cancelled or not self.reply.writer.ended
-        self._take(self.reply.cancel())
+        self._over = True
+        self._add_waiting(self.reply.cancel())
 
     @property
-    def unread(self) -> bool:
+    def has_slow_work(self) -> bool:
         document = self._document is not None or self._reading is not None
-        return document or self._events.has_more or bool(self._read)
+        return document or self._events.has_more or bool(self._waiting)
 
-    def reading(self) -> Slices[None]:
+    def slow_work(self) -> Slices[None]:
         if self._document is not None and not self.reply.writer.ended:
-            self._reading = self._pipeline.reading_document(self._document, self._take)
+            self._reading = self._pipeline.reading_document(self._document, self._add_waiting)
         self._document = None
         try:
-            while self._step() and self._size < SENT_AT_ONCE:
+            while self._step() and self._waiting_size < SENT_AT_ONCE:
                 yield
         except Exception:
-            logger.exception("%s: the bridge failed", self._name)
             self._reading = None
-            self._fail(self._read, "Dragoman could not convert the upstream's reply.")
+            self._waiting += self._fault("Dragoman could not convert the upstream's reply.")
 
-    def _take(self, frames: list[Frame]) -> None:
-        self._read += frames
-        self._size += sum(len(frame.raw) for frame in frames)
+    def _add_waiting(self, frames: list[Frame]) -> None:
+        self._waiting += frames
+        self._waiting_size += sum(len(frame.raw) for frame in frames)
 
     def _step(self) -> bool:
         """Read or write a little; returns whether there is more."""
         if self._reading is None:
             self._events.step()
-            self._take(self._events.written())
+            self._add_waiting(self._events.written())
         elif next(self._reading, _ENDED) is _ENDED:
             self._reading = None
         return self._reading is not None or self._events.has_more
 
-    def what_was_read(self) -> bytes:
+    def slow_output(self) -> bytes:
         sent = self._leaving([])
         self._sent_at = time.monotonic()
-        self._record.left(sent)
+        self._record.reply.add(b"", sent)
         return sent
 
-    def leave(self) -> None:
+    def drop_slow_work(self) -> None:
         self._document = self._reading = None
-        self._read.clear()
+        self._waiting.clear()
         self._events.clear()
 
     @property
-    def unkept(self) -> bool:
+    def holds_end(self) -> bool:
         return bool(self._events.end)
 
-    def end(self) -> bytes:
+    def release_end(self) -> bytes:
         self._events.release_end()
         return self._recorded(self._leaving(self._events.drain()))
 
     def opening(self) -> bytes:
-        self.began = True
-        return self._recorded(self._written(self.reply.open))
+        self.started = True
+        return self._written(self.reply.open)
 
     def heartbeat(self) -> bytes:
-        return self._recorded(self._written(self.reply.heartbeat))
+        return self._written(self.reply.heartbeat)
 
-    def conclusion(self) -> bytes:
+    def conclude(self) -> bytes:
         if self.reply.writer.ended:
             return self._recorded(b"")
         self._record.evidence.note("inferred", "end of a stream that its host held open")
-        return self._recorded(self._written(self._pipeline.conclude))
+        return self._written(self._pipeline.conclude)
 
-    def last_word(self, error: str) -> bytes:
-        out: list[Frame] = []
+    def break_off(self, error: str) -> bytes:
+        frames: list[Frame] = []
         try:
             if not self.reply.writer.ended:
-                out += self._pipeline.give_up(error)
+                frames += self._pipeline.give_up(error)
         except Exception:
             logger.exception("%s: what was held is lost", self._name)
-        self._fail(out, broken_off(error))
-        return self._recorded(self._leaving(out))
+        frames += self._failed(broken_off(error))
+        return self._recorded(self._leaving(frames))
 
-    def _leaving(self, out: list[Frame]) -> bytes:
-        """`out`, after what is sent before it."""
+    def _written(self, write: Callable[[], list[Frame]]) -> bytes:
+        """What is sent while the upstream is silent."""
+        try:
+            frames = write()
+        except Exception:
+            frames = self._fault("Dragoman could not write the reply.")
+        return self._recorded(self._leaving(frames))
+
+    def _leaving(self, frames: list[Frame]) -> bytes:
+        """`frames`, after what waits to be sent before them."""
         if self.reply.writer.ended and not self._over:
             self._over = True
             self.ends_at = time.monotonic() + UPSTREAM_END
-        before, self._read, self._size = self._read, [], 0
-        return joined(before + out) if before else joined(out)
+        if self._waiting:
+            frames = self._waiting + frames
+            self._waiting, self._waiting_size = [], 0
+        events, ends = self._events, self.ends_at is not None
+        self.needs_attention = (
+            ends or events.has_more or bool(events.end) or self._document is not None
+        )
+        return frames[0].raw if len(frames) == 1 else joined(frames)
 
-    def _written(self, write: Callable[[], list[Frame]]) -> bytes:
-        out: list[Frame] = []
-        try:
-            out = write()
-        except Exception:
-            logger.exception("%s: the bridge failed", self._name)
-            self._fail(out, "Dragoman could not write the reply.")
-        return self._leaving(out)
+    def _fault(self, message: str) -> list[Frame]:
+        """The end of the reply after a fault of ours."""
+        logger.exception("%s: the bridge failed", self._name)
+        return self._failed(message)
 
-    def _fail(self, out: list[Frame], message: str) -> None:
+    def _failed(self, message: str) -> list[Frame]:
         try:
-            out += self._pipeline.fail(message)
+            return self._pipeline.fail(message)
         except Exception:
             logger.exception("%s: not even the failure could be sent", self._name)
-            out += self.reply.drain()
+            return self.reply.drain()

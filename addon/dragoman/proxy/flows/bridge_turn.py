@@ -45,7 +45,7 @@ from ..response_owner import asker_of
 from ..routes import ResponsesRoute, is_replayed
 from ..run_slices import in_slices
 from ..stored.async_store import AsyncStore
-from ..stored.running_responses import Running
+from ..stored.endpoints import Running
 from .repair_flow import asking
 
 OWN_HEADERS = "x-dragoman-"
@@ -138,16 +138,16 @@ async def _read_request(
         earlier = await archive.earlier(asker, body, flow)
         keeping = None
         if body.get("store") is not False and not is_replayed(flow):
-            archive.warn_of_nobody(request)
+            archive.warn_if_anonymous(request)
             keeping = SaveContext(asker, plain, replace(earlier, items=[]))
         whole = await in_slices(with_references(body, earlier.references), flow)
         return _ClientRequest(plain, whole, earlier.items, body, keeping)
     *before, kept = await archive.chain(asker, address.response_id)
     outputs = await in_slices(submitted(body, kept), flow)
     stream = {"stream": body.get("stream") is True}
-    earlier = Continuation([], kept.before, kept.references, tuple(kept.inherited))
+    earlier = Continuation([], kept.ancestors, kept.references, tuple(kept.inherited))
     said = await in_slices(continuing([], before, {}), flow)
-    answered = await in_slices(kept.asking(), flow) | stream
+    answered = await in_slices(kept.request_body(), flow) | stream
     without_input = {name: value for name, value in answered.items() if name != "input"}
     return _ClientRequest(
         plain,

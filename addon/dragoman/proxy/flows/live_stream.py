@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from mitmproxy.proxy.commands import RequestWakeup
 
@@ -24,12 +24,19 @@ logger = logging.getLogger(__name__)
 class LiveStream(ABC):
     """The stream callable of one reply.  What its methods return is sent at once."""
 
+    started = False
+    """Whether any of the reply, or its end, has come."""
+    needs_attention = False
+    """Whether a piece may leave more to do than to send what the call returned: `slow_work`, an
+    end that is held, `broken`, `ends_at`.  False for nearly all: it is asked after each."""
     broken = ""
     """Why the client's reply has to break off now; empty if it need not."""
     cancelled = False
     """Whether the client's reply was ended before the upstream's."""
     ends_at: float | None = None
     """When the reply ends if its upstream does not end it, by `time.monotonic`; None: never."""
+    timer: RequestWakeup | None = None
+    """What wakes `http_stream` to look after this stream."""
 
     def __init__(
         self, name: str, record: FlowRecorder, heartbeat: float, decoder: Decoder | None
@@ -40,73 +47,103 @@ class LiveStream(ABC):
         self._record = record
         self._heartbeat = heartbeat
         self._decoder = decoder
+        self._over = False
+        """Whether what still comes is ignored."""
         self._document: bytes | None = None
         """The whole reply, where that is no event stream: to be read."""
         self._sent_at = time.monotonic()
-        self.timer: RequestWakeup | None = None
-        """What wakes `http_stream` to look after this stream."""
-        self.began = False
-        """Whether any of the reply, or its end, has come."""
 
     def __call__(self, data: bytes) -> list[bytes]:
         """A piece of the upstream's body, ``b""`` at its end.  Returns no empty piece:
         mitmproxy would write it as the end of a chunked body."""
-        self.began = True
-        out = self._feed(data)
-        self._record.left(out)
-        if not out:
+        self.started = True
+        if data and self._decoder is None and not self._over:
+            sent = self._feed(data)
+            self._record.reply.add(data, sent)
+        else:
+            sent = self._feed_other(data)
+            self._record.reply.add(b"", sent)
+        if not sent:
             return []
         self._sent_at = time.monotonic()
-        return [out]
+        return [sent]
+
+    def _feed_other(self, data: bytes) -> bytes:
+        if self._over:
+            return self._unsent()
+        if not data:
+            return self._close()
+        assert self._decoder is not None
+        out: list[bytes] = []
+        try:
+            for plain in _decoded(self._decoder, data, self._name):
+                self._record.reply.add_received(plain)
+                out.append(b"" if self._over else self._feed(plain))
+        except DecodingError as error:
+            out.append(self._undecodable(str(error)))
+        return b"".join(out)
 
     @abstractmethod
-    def _feed(self, data: bytes) -> bytes: ...
+    def _feed(self, plain: bytes) -> bytes:
+        """A piece of the body without its content encoding."""
+
+    @abstractmethod
+    def _close(self) -> bytes:
+        """The end of the body."""
+
+    @abstractmethod
+    def _undecodable(self, error: str) -> bytes:
+        """The rest of the body cannot be decoded."""
+
+    def _unsent(self) -> bytes:
+        """What waits to be sent with the next piece."""
+        return b""
 
     def opening(self) -> bytes:
         """Sent as soon as the upstream's headers have come."""
-        self.began = True
+        self.started = True
         return self._recorded(b"")
 
     @abstractmethod
     def heartbeat(self) -> bytes:
-        """Sent when it is `due`, to keep the client waiting."""
+        """Sent after a silence, to keep the client waiting."""
 
     @abstractmethod
-    def last_word(self, error: str) -> bytes:
+    def break_off(self, error: str) -> bytes:
         """The upstream broke off: what is held, and the error."""
 
-    def conclusion(self) -> bytes:
+    def conclude(self) -> bytes:
         """The rest of a reply that ends at `ends_at`."""
         return b""
 
     @property
     @abstractmethod
-    def unread(self) -> bool:
-        """Whether there is work in slices before anything else can be sent: `reading`."""
+    def has_slow_work(self) -> bool:
+        """Whether there is `slow_work` to do before anything else can be sent."""
 
     @abstractmethod
-    def reading(self) -> Slices[None]:
+    def slow_work(self) -> Slices[None]:
         """Read a document, or write what takes long: as much as is sent at once."""
 
     @abstractmethod
-    def what_was_read(self) -> bytes:
-        """What `reading` made, which is sent now."""
+    def slow_output(self) -> bytes:
+        """What `slow_work` made, which is sent now."""
 
     @abstractmethod
-    def leave(self) -> None:
-        """The client has left: what is `unread` is not wanted."""
+    def drop_slow_work(self) -> None:
+        """The client has left."""
 
     @property
     @abstractmethod
-    def unkept(self) -> bool:
+    def holds_end(self) -> bool:
         """Whether there is an end of the reply that has to be kept before it is sent."""
 
     @abstractmethod
-    def end(self) -> bytes:
-        """That end, or as much of it as is sent at once; the rest is `unread`."""
+    def release_end(self) -> bytes:
+        """That end, or as much of it as is sent at once; the rest is `slow_work`."""
 
     @property
-    def due(self) -> float | None:
+    def heartbeat_in(self) -> float | None:
         """Seconds until a heartbeat is due if nothing is sent till then; None: never."""
         if not self._heartbeat:
             return None
@@ -116,7 +153,7 @@ class LiveStream(ABC):
         """What is sent while the upstream is silent."""
         self._sent_at = time.monotonic()
         if sent:
-            self._record.left_in_silence(sent)
+            self._record.reply.add_sent_in_silence(sent)
         return sent
 
 
@@ -130,23 +167,20 @@ class WatchedStream:
         self._readable = True
 
     def __call__(self, data: bytes) -> list[bytes]:
+        if self._decoder is None:
+            self._record.reply.add(data, data)
+            return [data] if data else []
         try:
-            for plain in decoded(self._decoder, data, self._name) if self._readable else ():
-                self._record.came(plain)
+            for plain in _decoded(self._decoder, data, self._name) if self._readable else ():
+                self._record.reply.add_received(plain)
         except DecodingError:
             self._readable = False
-        self._record.left(data)
+        self._record.reply.add(b"", data)
         return [data] if data else []
 
 
-def decoded(decoder: Decoder | None, data: bytes, name: str) -> Iterable[bytes]:
-    """A piece of the body without its content encoding; raises `DecodingError` and nothing else."""
-    if decoder is None:
-        return (data,) if data else ()
-    return _decoded(decoder, data, name)
-
-
 def _decoded(decoder: Decoder, data: bytes, name: str) -> Iterator[bytes]:
+    """A piece of the body without its content encoding; raises `DecodingError` and nothing else."""
     try:
         yield from decoder.feed(data)
     except DecodingError:

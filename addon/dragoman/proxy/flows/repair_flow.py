@@ -119,7 +119,7 @@ class RepairFlow:
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
             return False
         self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
-        tools = asked.tools if names is None else names.known(asked.tools)
+        tools = asked.tools if names is None else names.with_aliases(asked.tools)
         record.tools = declared(tools)
         breaks = self._breaks and not is_replayed(flow)
         stage, whole = _stages(tools, settings.policy, record.evidence, repairs=repairs)
@@ -176,20 +176,20 @@ class RepairFlow:
             return
         record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
-        tools = asked.tools if names is None else names.known(asked.tools)
+        tools = asked.tools if names is None else names.with_aliases(asked.tools)
         record.tools = declared(tools)
         policy, evidence = settings.policy, record.evidence
         try:
             body = await in_slices(reading_body(response), flow)
             if came and is_chat(flow.request) and _is_cut(body, asked):
                 logger.error("%s: %s", name_of(flow), EARLY)
-                record.came(body)
+                record.reply.add_received(body)
                 record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
             work = repairing_whole(body, tools, policy, evidence, int(time.time()))
             repaired = await in_slices(work, flow)
-            repaired = repaired if names is None else names.given_in(repaired)
+            repaired = repaired if names is None else names.restored(repaired)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
         except DecodingError as error:
@@ -198,7 +198,7 @@ class RepairFlow:
             logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
         else:
             if repaired != body:
-                record.came(body)
+                record.reply.add_received(body)
                 response.headers.pop("content-encoding", None)
                 response.content = repaired
 

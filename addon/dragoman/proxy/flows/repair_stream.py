@@ -17,9 +17,9 @@ from ...stored.turn_reader import TurnReader
 from ...wire.chat_end import broken_off
 from ...wire.slices import Slices, drained
 from ...wire.sse import HEARTBEAT
-from ..content_decoding import MAX_REPLY, Decoder, DecodingError
+from ..content_decoding import MAX_REPLY, Decoder
 from ..observe.recorder import FlowRecorder
-from .live_stream import LiveStream, decoded
+from .live_stream import LiveStream
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class RepairStream(LiveStream):
         names: ToolNames | None = None,
     ) -> None:
         """`labelled`: whether the reply says that it is an event stream. `whole` repairs a
-        document; `waits`: the reply's end waits for that (`LiveStream.reading`). `has_end`,
+        document; `waits`: the reply's end waits for that (`slow_work`). `has_end`,
         `breaks`: see `RepairPipeline`. `turns` reads what is sent, if a turn's end waits until it
         has been kept. `names`: if tools were sent with others than the client's."""
         super().__init__(name, record, heartbeat, decoder)
@@ -62,126 +62,137 @@ class RepairStream(LiveStream):
         self._whole = whole
         self._waits = waits
         self._held = b""
-        self._read = b""
+        self._repaired = b""
         """The reply made of the document."""
         self._turns = turns
         self._names = names
 
-    def _feed(self, data: bytes) -> bytes:
-        passing = self._repaired(data)
-        if self._turns is None:
-            return passing
+    def _feed(self, plain: bytes) -> bytes:
         try:
-            end = self._turns.feed(passing)
+            sent = self._pipeline.feed(plain)
         except Exception:
-            logger.exception("%s: its reasoning is not remembered", self._name)
-            self._turns = None
-            return passing
-        self._held += passing[end:] if self._waits else b""
-        return passing[:end] if self._waits else passing
+            sent = self._fall_back()
+        if self._turns is None and self._names is None:
+            return sent
+        return self._until_turn_end(self._named(sent))
 
-    def _repaired(self, data: bytes) -> bytes:
-        if self._pipeline.ended:
-            return b""
-        out: list[bytes] = []
+    def _close(self) -> bytes:
+        if self._decoder and not self._decoder.complete:
+            error = "The upstream's compressed body ends too early."
+            if not self._pipeline.is_whole:
+                return self._cut_off(error)
+            # All events are whole: some servers only flush their compressor.
+            logger.warning("%s: %s", self._name, error)
         try:
-            self._repair(data, out)
+            sent = self._ended(self._pipeline.close())
         except Exception:
-            logger.exception("%s: repair failed; the rest passes as it comes", self._name)
-            out.append(self._released(self._pipeline.fall_back()))
-        return out[0] if len(out) == 1 else b"".join(out)
+            sent = self._fall_back()
+        if self._pipeline.error:
+            logger.error("%s: %s", self._name, self._pipeline.error)
+        self._document = self._pipeline.document
+        if self._document is not None:
+            self.needs_attention = True
+            if not self._waits:
+                drained(self.slow_work())
+                return self._repaired
+        return self._until_turn_end(self._named(sent))
 
-    def _repair(self, data: bytes, out: list[bytes]) -> None:
+    def _undecodable(self, error: str) -> bytes:
+        return self._cut_off(f"The upstream's compressed body is unusable: {error}.")
+
+    def _cut_off(self, error: str) -> bytes:
         try:
-            for plain in decoded(self._decoder, data, self._name):
-                self._record.came(plain)
-                out.append(self._named(self._pipeline.feed(plain)))
-        except DecodingError as error:
-            what = f"The upstream's compressed body is unusable: {error}."
-            out.append(self._broken_off(what))
-            return
-        if not data:
-            self._close(out)
+            sent = self._broken_off(error)
+        except Exception:
+            sent = self._fall_back()
+        return self._until_turn_end(self._named(sent))
 
     def heartbeat(self) -> bytes:
         """A comment, between two events: parsers ignore it."""
         return self._recorded(HEARTBEAT.raw if self._pipeline.may_be_interrupted else b"")
 
-    def last_word(self, error: str) -> bytes:
+    def break_off(self, error: str) -> bytes:
         if self._pipeline.ended:
             return self._recorded(b"")
         message = broken_off(error)
         try:
-            out = self._broken_off(message)
+            sent = self._broken_off(message)
         except Exception:
             logger.exception("%s: repair failed at the end of a broken stream", self._name)
-            out = self._released(self._pipeline.fall_back_broken(message))
-        return self._recorded(out)
+            sent = self._ended(self._pipeline.fall_back_broken(message))
+        return self._recorded(self._named(sent))
 
     @property
-    def unread(self) -> bool:
+    def has_slow_work(self) -> bool:
         return self._document is not None
 
-    def leave(self) -> None:
-        self._document = None
-
-    @property
-    def unkept(self) -> bool:
-        return bool(self._held)
-
-    def end(self) -> bytes:
-        held, self._held = self._held, b""
-        return self._recorded(held)
-
-    def reading(self) -> Slices[None]:
+    def slow_work(self) -> Slices[None]:
         document, self._document = self._document or b"", None
-        self._read = document  # what is sent after a fault
+        self._repaired = document  # what is sent after a fault
         try:
-            self._read = self._named((yield from self._whole(document)))
+            self._repaired = self._named((yield from self._whole(document)))
             if self._turns is not None:
-                yield from self._turns.reading(self._read)
+                yield from self._turns.reading(self._repaired)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", self._name)
 
-    def what_was_read(self) -> bytes:
-        self._record.left(self._read)
-        return self._read
+    def slow_output(self) -> bytes:
+        self._record.reply.add(b"", self._repaired)
+        return self._repaired
 
-    def _close(self, out: list[bytes]) -> None:
-        if self._decoder and not self._decoder.complete:
-            what = "The upstream's compressed body ends too early."
-            if not self._pipeline.is_whole:
-                out.append(self._broken_off(what))
-                return
-            # All events are whole: some servers only flush their compressor.
-            logger.warning("%s: %s", self._name, what)
-        out.append(self._released(self._pipeline.close()))
-        self._document = self._pipeline.document
-        if self._document is not None and not self._waits:
-            drained(self.reading())
-            out.append(self._read)
-        if self._pipeline.error:
-            logger.error("%s: %s", self._name, self._pipeline.error)
+    def drop_slow_work(self) -> None:
+        self._document = None
 
-    def _broken_off(self, error: str) -> bytes:
-        logger.error("%s: %s", self._name, error)
-        return self._released(self._pipeline.break_off(error))
+    @property
+    def holds_end(self) -> bool:
+        return bool(self._held)
 
-    def _released(self, out: bytes) -> bytes:
-        """Log the faults that lost what was held."""
-        self.broken = self._pipeline.broken
-        while self._pipeline.failures:
-            failure = self._pipeline.failures.pop()
-            what = "%s: held text could not be released"
-            logger.error(what, self._name, exc_info=failure)
-        return self._named(out)
+    def release_end(self) -> bytes:
+        held, self._held = self._held, b""
+        return self._recorded(held)
 
-    def _named(self, out: bytes) -> bytes:
-        if self._names is None:
-            return out
+    def _until_turn_end(self, sent: bytes) -> bytes:
+        """`sent` up to the end of a turn that has to be kept first; the rest is held."""
+        if self._turns is None:
+            return sent
         try:
-            return self._names.given_in(out)
+            end = self._turns.feed(sent)
+        except Exception:
+            logger.exception("%s: its reasoning is not remembered", self._name)
+            self._turns = None
+            return sent
+        if end == len(sent) or not self._waits:
+            return sent
+        self._held += sent[end:]
+        self.needs_attention = True
+        return sent[:end]
+
+    def _named(self, sent: bytes) -> bytes:
+        """`sent` with the client's names of tools."""
+        if self._names is None:
+            return sent
+        try:
+            return self._names.restored(sent)
         except Exception:
             logger.exception("%s: the names of tools stay as they came", self._name)
             self._names = None
-            return out
+            return sent
+
+    def _broken_off(self, error: str) -> bytes:
+        logger.error("%s: %s", self._name, error)
+        return self._ended(self._pipeline.break_off(error))
+
+    def _fall_back(self) -> bytes:
+        """After a fault."""
+        logger.exception("%s: repair failed; the rest passes as it comes", self._name)
+        return self._ended(self._pipeline.fall_back())
+
+    def _ended(self, sent: bytes) -> bytes:
+        """Log the faults that lost what was held."""
+        self._over, self.broken = self._pipeline.ended, self._pipeline.broken
+        self.needs_attention = self.needs_attention or bool(self.broken)
+        while self._pipeline.failures:
+            failure = self._pipeline.failures.pop()
+            error = "%s: held text could not be released"
+            logger.error(error, self._name, exc_info=failure)
+        return sent

@@ -1,55 +1,51 @@
 """The HTTP layer of a connection, whose streams are those of `http_stream`.
 
-As that, this knows internals of mitmproxy.
+It also joins the chunks that one read of an upstream's socket brings of a reply.  mitmproxy makes
+an event of each chunk of HTTP/1, and hosts send each event of a stream as a chunk: joined they
+cost a fraction.
+
+As `http_stream`, this knows internals of mitmproxy.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 from mitmproxy import ctx, http
 from mitmproxy.connection import Client, Connection, ConnectionState
 from mitmproxy.proxy import commands, events, layer
-from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer
+from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HttpStream
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import ResponseData, ResponseEndOfMessage
 from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from ..flows.live_stream import LiveStream
-from .coalesce import CoalescingConnection
 from .http_stream import Interpreter, Stream
 
 
 def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
     """Have the HTTP layers of a connection make `Stream`s. A script's `next_layer` hook runs before
     that of mitmproxy's own addon, which decides; so that one is called here first."""
-    decides = ctx.master.addons.get("nextlayer")
-    if decides is not None:
-        decides.next_layer(next_layer)
-    for found in next_layer.context.layers:
-        if type(found) is HttpLayer:
-            found.__class__ = _Layer
-            adopted = cast(_Layer, found)
-            adopted.interpreter, adopted.ended = interpreter, WeakSet()
-            _adopted.setdefault(found.context.client, WeakSet()).add(adopted)
+    next_layer_addon = ctx.master.addons.get("nextlayer")
+    if next_layer_addon is not None:
+        next_layer_addon.next_layer(next_layer)
+    for http_layer in next_layer.context.layers:
+        if type(http_layer) is HttpLayer:
+            http_layer.__class__ = _Layer
+            adopted = cast(_Layer, http_layer)
+            adopted.interpreter, adopted.ended, adopted.coalescing = interpreter, WeakSet(), None
+            _adopted.setdefault(http_layer.context.client, WeakSet()).add(adopted)
 
 
 def wake(flow: http.HTTPFlow, live: LiveStream) -> None:
     """Have the `Stream` of a flow look at its reply now, not when its timer is due."""
-    server = ctx.master.addons.get("proxyserver")
-    handler = server.connections.get(flow.client_conn.id) if server else None
+    handler = _handler(flow.client_conn)
     if handler is not None and live.timer is not None:
-        _bring(handler, events.Wakeup(live.timer))
-
-
-def _bring(handler: ConnectionHandler, event: events.Event) -> None:
-    task = asyncio.get_running_loop().create_task(handler.server_event(event))
-    _bringing.add(task)
-    task.add_done_callback(_bringing.discard)
-
-
-_bringing: set[asyncio.Task[None]] = set()
+        _send(handler, events.Wakeup(live.timer))
 
 
 def close_what_is_left(ended: ServerConnectionHookData) -> None:
@@ -57,21 +53,34 @@ def close_what_is_left(ended: ServerConnectionHookData) -> None:
     mitmproxy does so, unless it cancels the connection's task while that waits for another event of
     the same client, such as a timer's: then the upstream would continue to send, and no stream
     would learn of the end."""
-    proxyserver = ctx.master.addons.get("proxyserver")
-    handler = proxyserver.connections.get(ended.client.id) if proxyserver else None
-    left = handler.transports.get(ended.server) if handler else None
-    if left is not None and left.writer is not None:
-        left.writer.close()
-    layers = _adopted.get(ended.client, ())
-    if handler and any(each.has_missed_end(ended.server) for each in layers):
+    handler = _handler(ended.client)
+    if handler is None:
+        return
+    transport = handler.transports.get(ended.server)
+    if transport is not None and transport.writer is not None:
+        transport.writer.close()
+    if any(each.has_missed_end(ended.server) for each in _adopted.get(ended.client, ())):
         ended.server.state = ConnectionState.CLOSED
-        _bring(handler, events.ConnectionClosed(ended.server))
+        _send(handler, events.ConnectionClosed(ended.server))
 
 
 _adopted: WeakKeyDictionary[Client, WeakSet[_Layer]] = WeakKeyDictionary()
+_sending: set[asyncio.Task[None]] = set()
 
 
-def _nothing() -> layer.CommandGenerator[None]:
+def _handler(client: Client) -> ConnectionHandler | None:
+    server = ctx.master.addons.get("proxyserver")
+    handler: ConnectionHandler | None = server.connections.get(client.id) if server else None
+    return handler
+
+
+def _send(handler: ConnectionHandler, event: events.Event) -> None:
+    task = asyncio.get_running_loop().create_task(handler.server_event(event))
+    _sending.add(task)
+    task.add_done_callback(_sending.discard)
+
+
+def _no_commands() -> layer.CommandGenerator[None]:
     yield from ()
 
 
@@ -79,36 +88,31 @@ class _Layer(HttpLayer):
     interpreter: Interpreter
     ended: WeakSet[Connection]
     """The connections whose end was an event here."""
+    coalescing: CoalescingConnection | None
+    """Of the connection that was read last."""
 
     def has_missed_end(self, connection: Connection) -> bool:
         """Whether it uses a connection whose end it has missed."""
         return connection in self.connections and connection not in self.ended
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """As its parent does, but for timers that it does not know. Here and in `event_to_child`
-        generators are returned: each one that others pass through costs every event of a stream."""
+        """As its parent does, but for timers that it does not know, and with the chunks of one read
+        of an upstream's socket joined. The generator is returned: each one that others pass through
+        costs every event of a stream."""
         if isinstance(event, events.DataReceived):
-            child = self.connections.get(event.connection)
-            if child is not None:
-                return self.event_to_child(child, event)
+            connection = self.connections.get(event.connection)
+            if connection is not None and event.connection is not self.context.client:
+                coalescing = self.coalescing
+                if coalescing is None or coalescing.connection is not connection:
+                    coalescing = CoalescingConnection(connection, self.streams)
+                    self.coalescing = coalescing
+                return self.event_to_child(cast(layer.Layer, coalescing), event)
         elif isinstance(event, events.Wakeup) and event.command not in self.command_sources:
-            return _nothing()
+            return _no_commands()
         elif isinstance(event, events.ConnectionClosed):
             self.ended.add(event.connection)
         handled: layer.CommandGenerator[None] = super()._handle_event(event)
         return handled
-
-    def event_to_child(
-        self, child: layer.Layer, event: events.Event
-    ) -> layer.CommandGenerator[None]:
-        """As its parent does, but the chunks of one read of an upstream's socket come as one."""
-        if isinstance(event, events.DataReceived) and event.connection is not self.context.client:
-            child = cast(layer.Layer, CoalescingConnection(child, self._is_live))
-        return super().event_to_child(child, event)
-
-    def _is_live(self, stream_id: int) -> bool:
-        stream = self.streams.get(stream_id)
-        return isinstance(stream, Stream) and stream.live is not None
 
     def forget(self, timer: commands.RequestWakeup | None) -> None:
         """Drop a timer, which mitmproxy cannot cancel."""
@@ -130,3 +134,52 @@ class _Layer(HttpLayer):
         stream = Stream(self.context.fork(), stream_id, self.interpreter, self.forget)
         self.streams[stream_id] = stream
         yield from self.event_to_child(stream, events.Start())
+
+
+class CoalescingConnection:
+    """Wraps a connection to an upstream; all but `handle_event` is the connection's."""
+
+    def __init__(self, connection: layer.Layer, streams: Mapping[int, HttpStream]) -> None:
+        self.connection = connection
+        self._streams = cast(Mapping[int, Stream], streams)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """The commands of the connection, those with data of the same streamed reply joined."""
+        chunks: list[ReceiveHttp] = []
+        stream_id = -1  # no stream
+        try:
+            for command in self.connection.handle_event(event):
+                received = command.event if type(command) is ReceiveHttp else None
+                if received is not None:
+                    stream_id = received.stream_id
+                is_live = (
+                    type(received) is ResponseData
+                    and (stream := self._streams.get(stream_id)) is not None
+                    and stream.live is not None
+                )
+                if chunks and not (is_live and chunks[0].event.stream_id == stream_id):
+                    yield _joined(chunks)
+                    chunks = []
+                if is_live:
+                    chunks.append(cast(ReceiveHttp, command))
+                else:
+                    yield command
+        except NotImplementedError:
+            # mitmproxy has no trailers of HTTP/1, and crashes where a body ends with some.
+            if stream_id < 0 or not isinstance(event, events.ConnectionEvent):
+                raise
+            if chunks:
+                yield _joined(chunks)
+            yield ReceiveHttp(ResponseEndOfMessage(stream_id))
+            yield commands.CloseConnection(event.connection)
+        else:
+            if chunks:
+                yield chunks[0] if len(chunks) == 1 else _joined(chunks)
+
+
+def _joined(chunks: list[ReceiveHttp]) -> ReceiveHttp:
+    data = b"".join(cast(ResponseData, chunk.event).data for chunk in chunks)
+    return ReceiveHttp(ResponseData(chunks[0].event.stream_id, data))

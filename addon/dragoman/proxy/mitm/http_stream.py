@@ -13,8 +13,8 @@ when all is over:
   would pass every hook, and bounds such a reply.
 
 This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are used
-here, in `http_layer`, `coalesce` and `lazy_connect` alone; where one is missing these cannot be
-imported, and all else works without them.
+here, in `http_layer` and `lazy_connect` alone; where one is missing these cannot be imported, and
+all else works without them.
 """
 
 from __future__ import annotations
@@ -151,20 +151,29 @@ class Stream(HttpStream):
         """Whether mitmproxy is to keep the body of a reply that is streamed."""
         self._over = False
         """Whether both sides have had all, and the flow is not held any more."""
+        self.live: LiveStream | None = None
+        """The stream of the reply while it runs."""
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """The generator is returned: a piece of a reply that runs, as nearly all events are, passes
+        through none but its own."""
+        if type(event) is ResponseData and self.live is not None:
+            return self._piece(self.live, event)
+        return self._other_event(event)
+
+    def _other_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Wakeup):
             yield from self._wake(event)
-            return
-        if self._upstream_ended and isinstance(event, _FROM_UPSTREAM):
-            return  # it had come before, while a hook was waited for
-        if isinstance(event, ResponseData) and (live := self.live) is not None:
-            yield from self._piece(live, event)
-            return
-        if self._over:
-            return  # it waited for a hook, as the last ones did
-        yield from super()._handle_event(event)
-        # The silence is measured from here: hooks and a connection may have been waited for.
+        elif self._upstream_ended and isinstance(event, _FROM_UPSTREAM):
+            pass  # it had come before, while a hook was waited for
+        elif not self._over:  # else it waited for a hook, as the last ones did
+            yield from super()._handle_event(event)
+            yield from self._after(event)
+        self._find_live()
+
+    def _after(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """`event` was handled. The silence is measured from here: hooks and a connection may have
+        been waited for."""
         if isinstance(event, (ResponseData, RequestEndOfMessage, ResponseHeaders)):
             self._received_at = time.monotonic()
         if isinstance(event, ResponseData):
@@ -216,7 +225,7 @@ class Stream(HttpStream):
         if live is not None:
             yield from self._rest(live)
         if live is not None and live.ends_at is not None and live.ends_at <= time.monotonic():
-            yield from self._send(live.conclusion())
+            yield from self._send(live.conclude())
             yield from self._end_upstream("The reply is complete.")
             yield from self.send_response(already_streamed=True)
             return
@@ -225,7 +234,7 @@ class Stream(HttpStream):
             if (yield from self._send_error(error)):
                 yield from self._end_upstream(error)
             return
-        if live is not None and live.due is not None and live.due <= 0:
+        if live is not None and live.heartbeat_in is not None and live.heartbeat_in <= 0:
             yield from self._send(live.heartbeat())
         yield from self._wait()
 
@@ -242,7 +251,7 @@ class Stream(HttpStream):
         """Set a timer. mitmproxy takes its event for activity, so its own idle timeout never fires;
         it is enforced here, where the client can be sent an error."""
         live = self.live
-        due = live.due if live is not None else None
+        due = live.heartbeat_in if live is not None else None
         delay = min(self._left, self._patience / 2, LOOK_AGAIN if due is None else due)
         now = time.monotonic()
         if live is not None and live.ends_at is not None:
@@ -257,21 +266,19 @@ class Stream(HttpStream):
 
     # A reply that is streamed
 
-    @property
-    def live(self) -> LiveStream | None:
-        """The stream of the reply while it runs."""
-        if self.server_state != self.state_stream_response_body:
-            return None
-        if self.client_state == self.state_errored:
-            return None
-        stream = self.flow.response.stream if self.flow.response else None
-        return stream if isinstance(stream, LiveStream) else None
+    def _find_live(self) -> None:
+        """To be called when a state may have changed."""
+        runs = self.server_state == self.state_stream_response_body
+        stream = None
+        if runs and self.client_state != self.state_errored and self.flow.response:
+            stream = self.flow.response.stream
+        self.live = stream if isinstance(stream, LiveStream) else None
 
     def start_response_stream(self) -> layer.CommandGenerator[None]:
         """As its parent does; then the opening, and a timer for the first heartbeat."""
         yield from super().start_response_stream()
-        live = self.live
-        if live is not None:
+        self._find_live()
+        if (live := self.live) is not None:
             # Asked once: mitmproxy copies the value of an option each time.  Version 11 has none.
             self._stores = getattr(self.context.options, "store_streamed_bodies", False)
             yield from self._send(live.opening())
@@ -286,25 +293,31 @@ class Stream(HttpStream):
                 self.response_body_buf += chunk
             yield SendHttp(ResponseData(self.stream_id, chunk), self.context.client)
         self._received_at = time.monotonic()
-        if live.unread or live.unkept:
+        is_long = self._received_at - began > LONG
+        if is_long or live.needs_attention:
+            yield from self._after_piece(live, is_long=is_long)
+
+    def _after_piece(self, live: LiveStream, *, is_long: bool) -> layer.CommandGenerator[None]:
+        if live.has_slow_work or live.holds_end:
             yield from self._rest(live)
-        elif self._received_at - began > LONG:
+        elif is_long:
             yield DragomanPauseHook(self.flow)
         if live.broken:
             yield from self._end_upstream(live.broken)
             yield from self._break(live.broken)
+            self._find_live()
         elif live.ends_at is not None:
             yield from self._wait()
 
     def _rest(self, live: LiveStream) -> layer.CommandGenerator[None]:
         """Send what is written in slices, and the end once it has been kept."""
         while True:
-            if live.unread:
+            if live.has_slow_work:
                 yield DragomanReadHook(self.flow)
-                yield from self._send(live.what_was_read())
-            elif live.unkept:
+                yield from self._send(live.slow_output())
+            elif live.holds_end:
                 yield DragomanKeepHook(self.flow)
-                yield from self._send(live.end())
+                yield from self._send(live.release_end())
             else:
                 return
 
@@ -351,7 +364,7 @@ class Stream(HttpStream):
             return False
         self.flow.error = flow.Error(error)
         if live is not None:
-            yield from self._send(live.last_word(error))
+            yield from self._send(live.break_off(error))
             yield from self.send_response(already_streamed=True)
         else:
             self.flow.response = self._interpreter.answer_for(self.flow, error)

@@ -28,7 +28,6 @@ from ...inspect.stats import Stats, aligned
 from ...wire.slices import Slices
 from ..chat_only_hosts import Hosts
 from ..run_slices import in_slices
-from ..self_test import SelfTest
 from .recorder import exchange_of, is_watched
 
 CHAIN = "dragoman_chain"
@@ -43,7 +42,7 @@ logger = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def _command(name: str) -> Callable[[F], F]:
+def typed_command(name: str) -> Callable[[F], F]:
     """mitmproxy's decorator, which says nothing about types."""
     return cast(Callable[[F], F], command.command(name))
 
@@ -57,15 +56,15 @@ class Commands:
         self._stats = stats
         self._chain: asyncio.Task[None] | None = None
 
-    @_command("dragoman.export")
+    @typed_command("dragoman.export")
     def export(self, flow: Flow, path: mitmproxy.types.Path) -> Sequence[str]:
-        """
-        Write a flow as a fixture, without secrets, into the new folder PATH.
-        """
+        """Write a flow as a fixture, without secrets, into the new folder PATH."""
         folder = Path(cast(str, path)).absolute()
         recorded, exchange = _recorded(flow)
+        request = recorded.request
+        secrets = credentials(request.headers.items(multi=True), request.path)
         try:
-            files = fixture(exchange, _redaction_of(recorded))
+            files = fixture(exchange, Redaction(secrets))
             _write_fixture(folder, files)
         except IncompleteError as error:
             raise exceptions.CommandError(f"This flow cannot be exported: {error}.") from None
@@ -81,11 +80,9 @@ class Commands:
             ]
         )
 
-    @_command("dragoman.replay")
+    @typed_command("dragoman.replay")
     def replay(self, flow: Flow) -> Sequence[str]:
-        """
-        Run a recorded flow through the code of today, offline, and show what has changed.
-        """
+        """Run a recorded flow through the code of today, offline, and show what has changed."""
         _, exchange = _recorded(flow)
         try:
             return _logged(compare(exchange))
@@ -95,13 +92,10 @@ class Commands:
             logger.exception("A recorded flow could not be replayed")
             raise exceptions.CommandError("The replay failed: see the event log.") from None
 
-    @_command("dragoman.chain")
+    @typed_command("dragoman.chain")
     def chain(self, flow: Flow) -> Sequence[str]:
-        """
-        Show only the flows of this flow's conversation.
-        """
-        _recorded(flow)
-        work = _choosing_chain(flow)
+        """Show only the flows of this flow's conversation."""
+        work = _choosing_chain(_recorded(flow)[0])
         try:
             next(work)
         except StopIteration as end:
@@ -109,48 +103,31 @@ class Commands:
         self._chain = asyncio.get_running_loop().create_task(_finish(work))
         return ["These are many: the result comes in the event log."]
 
-    @_command("dragoman.stats")
+    @typed_command("dragoman.stats")
     def stats(self) -> mitmproxy.types.Data:
-        """
-        Show counts, tokens and times over all flows so far.
-        """
-        rows = self._stats.totals().rows()
-        logger.info("%s", aligned(rows))
-        return cast(mitmproxy.types.Data, rows)
+        """Show counts, tokens and times over all flows so far."""
+        return _table(self._stats.totals().rows())
 
 
-class ProxyCommands:
-    """Commands on the proxy as it runs; an addon of its own."""
+class HostsCommand:
+    """Another addon."""
 
-    name = "dragoman-proxy-commands"
+    name = "dragoman-hosts-command"
 
-    def __init__(self, hosts: Hosts, self_test: SelfTest) -> None:
+    def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
-        self._self_test = self_test
 
-    @_command("dragoman.hosts")
+    @typed_command("dragoman.hosts")
     def hosts(self) -> mitmproxy.types.Data:
-        """
-        List the hosts that are bridged, or found to speak Responses, as far as is known.
-        """
-        rows = [["host", "speaks"], *map(list, self._hosts.listed())]
-        logger.info("%s", aligned(rows))
-        return cast(mitmproxy.types.Data, rows)
-
-    @_command("dragoman.selftest")
-    def selftest(self) -> Sequence[str]:
-        """
-        Send a leaked call and a bridged turn of a built-in upstream through this proxy.
-        """
-        self._self_test.start()
-        return ["The self-test runs: its result comes in the event log."]
+        """List the hosts that are bridged, or found to speak Responses, as far as is known."""
+        return _table([["host", "speaks"], *map(list, self._hosts.listed())])
 
 
-def _choosing_chain(flow: Flow) -> Slices[list[str]]:
+def _choosing_chain(flow: http.HTTPFlow) -> Slices[list[str]]:
     """Show the conversation; returns lines about it."""
-    host = _host(flow)
+    host = flow.request.pretty_host
     everything = ctx.master.commands.call("view.flows.resolve", "@all")
-    flows = [each for each in everything if is_watched(each) and _host(each) == host]
+    flows = [each for each in everything if is_watched(each) and each.request.pretty_host == host]
     near = flows.index(flow)
     flows = flows[max(0, near - MAX_CHAIN) : near + MAX_CHAIN]
     turns, size = [], 0
@@ -161,10 +138,10 @@ def _choosing_chain(flow: Flow) -> Slices[list[str]]:
         if size > AT_ONCE:
             size = 0
             yield
-    chosen = [flows[at] for at in turns_of_chain(turns, flows.index(flow))]
     name = f"chain_{flow.id[:8]}"
     for each in flows:
         each.metadata.pop(CHAIN, None)
+    chosen = [flows[at] for at in turns_of_chain(turns, flows.index(flow))]
     for each in chosen:
         each.metadata[CHAIN] = name
     ctx.options.update(view_filter=f"~meta {name}")
@@ -179,10 +156,6 @@ async def _finish(work: Slices[list[str]]) -> None:
         logger.exception("The flows of a conversation could not be shown")
 
 
-def _host(flow: Flow) -> str:
-    return flow.request.pretty_host if isinstance(flow, http.HTTPFlow) else ""
-
-
 def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:
     """Raises `CommandError` for a flow without a record."""
     exchange = exchange_of(flow)
@@ -191,15 +164,9 @@ def _recorded(flow: Flow) -> tuple[http.HTTPFlow, Exchange]:
     return flow, exchange
 
 
-def _redaction_of(flow: http.HTTPFlow) -> Redaction:
-    return Redaction(credentials(flow.request.headers.items(multi=True), flow.request.path))
-
-
 def _write_fixture(folder: Path, files: dict[str, bytes]) -> None:
-    """Make `folder`, unless it is there and empty, and write `files` into it: all or none.
-
-    Raises `OSError`, a `FileExistsError` for a folder that is not empty.
-    """
+    """Make `folder`, unless it is there and empty, and write `files` into it: all or none. Raises
+    `OSError`, a `FileExistsError` for a folder that is not empty."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty")
@@ -219,6 +186,11 @@ def _write_fixture(folder: Path, files: dict[str, bytes]) -> None:
         with contextlib.suppress(OSError):
             folder.rmdir()
         raise
+
+
+def _table(rows: list[list[str]]) -> mitmproxy.types.Data:
+    logger.info("%s", aligned(rows))
+    return cast(mitmproxy.types.Data, rows)
 
 
 def _logged(lines: list[str]) -> list[str]:

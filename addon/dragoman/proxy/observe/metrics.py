@@ -9,18 +9,20 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from operator import attrgetter
 from typing import Any
 
 from mitmproxy import exceptions
 
-from ...inspect.stats import BOUNDS, TOKENS_IN, TOKENS_OUT, Histogram, ModelFigures, Stats, Time
+from ...inspect.stats import BOUNDS, TOKENS_IN, TOKENS_OUT, Stats, Time, Totals
 
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
+_MODEL = ["host", "model"]
+_Count = tuple[tuple[str, ...], int]
+"""The values of a counter's labels, and the count."""
 _TIMES: dict[Time, str] = {
     "first token": "From the request to the first token.",
     "longest silence": "The longest wait of a stream.",
@@ -61,7 +63,7 @@ class Metrics:
             )
             return None
         registry = client.CollectorRegistry()
-        registry.register(_Collector(self._stats))
+        registry.register(self)
         try:
             started: tuple[Any, threading.Thread] = client.start_http_server(
                 port, addr=HOST, registry=registry
@@ -74,86 +76,61 @@ class Metrics:
         logger.info("Metrics are at http://%s:%s/metrics", HOST, port)
         return started
 
-
-class _Collector:
-    """Called at every scrape."""
-
-    def __init__(self, stats: Stats) -> None:
-        self._stats = stats
-        self._core = importlib.import_module("prometheus_client.core")
-
     def collect(self) -> Iterator[Any]:
-        totals = self._stats.totals()
-        labels = ["job", "host", "model", "streamed", "outcome"]
-        flows = self._counter("dragoman_flows", "Flows that have ended.", labels)
-        for kind, count in totals.flows.items():
-            streamed = "yes" if kind.streamed else "no"
-            flows.add_metric([kind.job, kind.host, kind.model, streamed, kind.outcome], count)
-        yield flows
-        for name, text, label, counts in (
-            (
-                "repaired_calls",
-                "Repaired calls, by the form of their header.",
-                "form",
-                totals.forms,
-            ),
-            ("notes", "What else was done, by what it was.", "what", totals.notes),
-            ("failures", "Flows that failed, by the reason.", "reason", totals.failures),
-        ):
-            counter = self._counter(f"dragoman_{name}", text, [label])
-            for value, count in counts.items():
-                counter.add_metric([value], count)
+        """The figures; called at every scrape, in the server's thread."""
+        core, totals = importlib.import_module("prometheus_client.core"), self._stats.totals()
+        for name, text, labels, counts in _counters(totals):
+            counter = core.CounterMetricFamily(f"dragoman_{name}", text, labels=labels)
+            for values, count in counts:
+                counter.add_metric(values, count)
             yield counter
-        unread = self._counter("dragoman_unread_replies", "Replies that were no LLM's.", [])
-        unread.add_metric([], totals.unread)
-        yield unread
-        yield from self._of_models(totals.models)
-        yield from self._turns(totals.models)
-
-    def _of_models(self, models: Mapping[tuple[str, str], ModelFigures]) -> Iterator[Any]:
-        labels = ["host", "model"]
-        tokens = self._counter(
-            "dragoman_tokens", "Tokens that upstreams counted.", [*labels, "direction"]
-        )
-        for name, figures in models.items():
-            for direction, what in (("input", TOKENS_IN), ("output", TOKENS_OUT)):
-                tokens.add_metric([*name, direction], figures.counts[what])
-        yield tokens
         for what, text in _TIMES.items():
-            times = self._core.HistogramMetricFamily(
-                f"dragoman_{what.replace(' ', '_')}_seconds", text, labels=labels
-            )
-            for name, figures in models.items():
-                taken = figures.times[what]
-                times.add_metric(name, _buckets(taken), taken.sum)
+            name = f"dragoman_{what.replace(' ', '_')}_seconds"
+            times = core.HistogramMetricFamily(name, text, labels=_MODEL)
+            for model, figures in totals.models.items():
+                histogram = figures.times[what]
+                bounds = [*map(str, BOUNDS), "+Inf"]
+                buckets = list(zip(bounds, accumulate(histogram.counts), strict=True))
+                times.add_metric(model, buckets, histogram.sum)
             yield times
 
-    def _turns(self, models: Mapping[tuple[str, str], ModelFigures]) -> Iterator[Any]:
-        for name, text, count in (
-            ("tool_turns", "Turns for which tools were declared.", attrgetter("turns")),
-            ("calls", "Calls in such turns.", attrgetter("calls")),
-            (
-                "refused_calls",
-                "Calls whose arguments are no JSON, or such as their schema refuses.",
-                attrgetter("refused"),
-            ),
-            ("silent_turns", "Turns with neither answer nor call.", attrgetter("silent")),
-        ):
-            counter = self._counter(f"dragoman_{name}", text, ["host", "model"])
-            for at, figures in models.items():
-                counter.add_metric(at, count(figures.turns))
-            yield counter
-        leaked = self._counter(
-            "dragoman_leaked_calls", "Calls that leaked.", ["host", "model", "format"]
-        )
-        for at, figures in models.items():
-            for name, number in figures.turns.leaked.items():
-                leaked.add_metric([*at, name], number)
-        yield leaked
 
-    def _counter(self, name: str, text: str, labels: list[str]) -> Any:
-        return self._core.CounterMetricFamily(name, text, labels=labels)
-
-
-def _buckets(times: Histogram) -> list[tuple[str, int]]:
-    return list(zip([*map(str, BOUNDS), "+Inf"], accumulate(times.counts), strict=True))
+def _counters(totals: Totals) -> Iterator[tuple[str, str, list[str], Iterable[_Count]]]:
+    """Each one's name, its help, its labels, and what it counts."""
+    labels = ["job", *_MODEL, "streamed", "outcome"]
+    flows = (
+        ((kind.job, kind.host, kind.model, "yes" if kind.streamed else "no", kind.outcome), count)
+        for kind, count in totals.flows.items()
+    )
+    yield "flows", "Flows that have ended.", labels, flows
+    for name, text, label, counts in (
+        ("repaired_calls", "Repaired calls, by the form of their header.", "form", totals.forms),
+        ("notes", "What else was done, by what it was.", "what", totals.notes),
+        ("failures", "Flows that failed, by the reason.", "reason", totals.failures),
+    ):
+        yield name, text, [label], (((value,), count) for value, count in counts.items())
+    yield "unread_replies", "Replies that were no LLM's.", [], [((), totals.unread)]
+    models = totals.models.items()
+    tokens = (
+        ((*model, direction), figures.counts[what])
+        for model, figures in models
+        for direction, what in (("input", TOKENS_IN), ("output", TOKENS_OUT))
+    )
+    yield "tokens", "Tokens that upstreams counted.", [*_MODEL, "direction"], tokens
+    for name, text, field in (
+        ("tool_turns", "Turns for which tools were declared.", "turns"),
+        ("calls", "Calls in such turns.", "calls"),
+        (
+            "refused_calls",
+            "Calls whose arguments are no JSON, or such as their schema refuses.",
+            "refused",
+        ),
+        ("silent_turns", "Turns with neither answer nor call.", "silent"),
+    ):
+        yield name, text, _MODEL, [(model, getattr(each.turns, field)) for model, each in models]
+    leaked = (
+        ((*model, name), count)
+        for model, figures in models
+        for name, count in figures.turns.leaked.items()
+    )
+    yield "leaked_calls", "Calls that leaked.", [*_MODEL, "format"], leaked

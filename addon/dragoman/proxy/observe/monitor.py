@@ -18,7 +18,7 @@ from mitmproxy.net.http.url import hostport
 from ...inspect.exchange import Job
 from ...inspect.headline import headline
 from ...inspect.outcome import RUNNING, outcome_of
-from ...inspect.stats import Stats, Summary, counted
+from ...inspect.stats import EndedFlow, Stats, counted
 from ...inspect.summary import ReplySummary, model_asked, summarizing_both
 from ...inspect.turn_figures import counting_refused, figures_of
 from ...notes import Evidence, printable
@@ -90,15 +90,15 @@ class FlowMonitor:
         record.streamed = True
         if watched_by_somebody():
             weak = weakref.ref(flow)
-            record.growth = FlowRefresher(lambda: self._refresh(weak()))
+            record.reply.growth = FlowRefresher(lambda: self._refresh(weak()))
 
     def _refresh(self, flow: http.HTTPFlow | None) -> None:
         record = recorder_of(flow) if flow is not None else None
         if flow is None or flow.response is None or record is None:
             return
         try:
-            flow.response.data.content = record.client
-            self._sign(flow, record, drained(summarizing_both(*record.ends(growing=True))))
+            flow.response.data.content = record.reply.client.kept
+            self._sign(flow, record, drained(summarizing_both(*record.reply.ends(growing=True))))
             show(flow)
         except Exception:
             logger.exception("%s: its growth could not be shown", name_of(flow))
@@ -118,8 +118,8 @@ class FlowMonitor:
         if record is None:
             return
         try:
-            if record.growth is not None:
-                record.growth.stop()
+            if record.reply.growth is not None:
+                record.reply.growth.stop()
             seen = seen or drained(self._looking(flow, record))
             record.model = record.model or seen.model or model_asked(readable(flow.request))
             status, broken = _status(flow), _broken(flow)
@@ -128,7 +128,7 @@ class FlowMonitor:
             self._warn_if_useless(flow, record, seen)
             self.stats.add(_summary(flow, record, seen))
             record.end(flow)
-            if record.growth is not None:
+            if record.reply.growth is not None:
                 show(flow)
         except Exception:
             logger.exception("%s: what was done could not be shown", name_of(flow))
@@ -139,7 +139,7 @@ class FlowMonitor:
 
     @staticmethod
     def _looking(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[ReplySummary]:
-        upstream, client = record.ends()
+        upstream, client = record.reply.ends()
         if not record.streamed and flow.response is not None:
             client = (readable(flow.response), b"")
             upstream = upstream if upstream[0] else client
@@ -157,7 +157,7 @@ class FlowMonitor:
             seen,
             record.evidence,
             model=record.model,
-            first=record.reached(seen.first_token),
+            first=record.reply.reached(seen.first_token),
             status=_status(flow),
         )
         signature = [line, _mark(record)]
@@ -185,7 +185,7 @@ class FlowMonitor:
         host = host_of(flow.request)
         if seen.parsed:
             self._unread.pop(host, None)
-        elif record.is_cut:
+        elif record.reply.upstream.missing:
             return  # what there was to read may not have been kept
         elif host in self._unread or len(self._unread) < MAX_HOSTS:
             self._unread[host] += 1
@@ -223,11 +223,11 @@ def _mark(record: FlowRecorder) -> str:
     return INTERCEPTED if record.outcome is RUNNING else ""
 
 
-def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> Summary:
+def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> EndedFlow:
     forms, notes = counted(record.evidence)
     timing = record.timing
     turn = figures_of(record.tools, record.evidence, seen, record.outcome)
-    return Summary(
+    return EndedFlow(
         job=record.job,
         host=host_of(flow.request),
         model=record.model,
@@ -237,7 +237,7 @@ def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> S
         notes=notes,
         input_tokens=seen.input_tokens,
         output_tokens=seen.output_tokens,
-        first_token=record.reached(seen.first_token),
+        first_token=record.reply.reached(seen.first_token),
         longest_silence=timing.longest_silence if timing else None,
         duration=time.time() - record.began,
         parsed=seen.parsed,

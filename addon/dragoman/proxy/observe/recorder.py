@@ -1,19 +1,15 @@
 """Records both sides of a flow.
 
-While a reply streams, its bytes are appended as they come and leave, with the time; when it has
-ended, the client's side becomes the flow's content and the rest its metadata, which mitmproxy
-saves and loads. `exchange_of` reads either.
+When a flow has ended, the client's side of its reply becomes the flow's content and the rest its
+metadata, which mitmproxy saves and loads.  `exchange_of` reads these, or the record of a flow that
+still runs.
 """
 
 from __future__ import annotations
 
 import itertools
-import logging
 import struct
-import sys
-import time
-from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary
@@ -27,10 +23,7 @@ from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ..content_decoding import MAX_REQUEST, DecodingError
 from ..http_headers import body_of
-from .kept_body import Body
-from .refresh import FlowRefresher
-
-logger = logging.getLogger(__name__)
+from .reply_log import ReplyLog
 
 T = TypeVar("T")
 
@@ -38,14 +31,6 @@ KEY = "dragoman"
 """Of the flow's metadata."""
 MAX_NUMBER = 2.0**53
 """Seconds or bytes in a record: a larger number was not written by Dragoman."""
-MAX_LOOKED_AT = 1024 * 1024
-"""Bytes of a reply that are looked at while it grows, twice a second."""
-ENDS = 64 * 1024
-"""Bytes of the beginning of one that is longer, and of its end: they hold the usage."""
-FIRST_STEPS = 256
-MAX_STEPS = 2048
-"""Steps that are kept of a stream: the first ones all, later ones thinned out."""
-
 _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 """Of the module, so that a script that is loaded anew finds them."""
 
@@ -94,71 +79,28 @@ class FlowRecorder:
         self.upstream_status: int | None = None
         """If it differs from the client's."""
         self.streamed = False
-        self.growth: FlowRefresher | None = None
-        self._upstream, self._client = Body(keep), Body(keep)
-        self._request = client_request
-        self._uncured: bytes | None = None
-        self._broken = False
         self.began = flow.request.timestamp_end or flow.request.timestamp_start
-        self._last = self.began
-        self._silence = 0.0
-        self._steps = array("d")
-        self._count, self._stride = 0, 1
-        flow.metadata[KEY] = {"job": job, **self._asked}
+        self.reply = ReplyLog(keep, self.began)
+        self._client_request = client_request
+        self._uncured: bytes | None = None
+        flow.metadata[KEY] = {"job": job, **self._request_fields}
         _running[flow] = self
 
     def sent_another(self, client_request: bytes) -> None:
         """The request was cured: the upstream was sent something else than this."""
         self._uncured = client_request
 
-    def came(self, data: bytes) -> None:
-        self._noted(self._upstream.add, data)
-
-    def left(self, data: bytes) -> None:
-        """This, perhaps nothing, was sent to the client, after what `came`."""
-        self._noted(self._leave, data)
-
-    def left_in_silence(self, data: bytes) -> None:
-        """This was sent although nothing had come: the upstream's silence continues."""
-        self._noted(self._add_left, data)
-
-    def _noted(self, note: Callable[[bytes], None], data: bytes) -> None:
-        """A fault of the record must not end the stream."""
-        if self._broken:
-            return
-        try:
-            note(data)
-        except Exception:
-            self._broken = True
-            logger.exception("A stream continues without being recorded")
-
-    def _add_left(self, data: bytes) -> None:
-        self._client.add(data)
-        if self.growth:
-            self.growth.passed()
-
-    def _leave(self, data: bytes) -> None:
-        self._add_left(data)
-        now = time.time()
-        self._silence = max(self._silence, now - self._last)
-        self._last = now
-        self._count += 1
-        if self._count % self._stride == 0:
-            self._steps.extend((now - self.began, self._upstream.total, self._client.total))
-            if len(self._steps) > 3 * MAX_STEPS:
-                self._thin_out()
-
     def so_far(self, exchange: Exchange) -> Exchange:
         """`exchange` with the sides of the reply as they are now."""
         return replace(
             exchange,
             upstream_status=self.upstream_status or exchange.status,
-            client_request=self._asked.get("request", exchange.client_request),
-            client_path=self._request.path if self._request else "",
-            upstream_reply=self._upstream.kept,
-            client_reply=self._client.kept,
-            upstream_missing=self._upstream.missing,
-            client_missing=self._client.missing,
+            client_request=self._request_fields.get("request", exchange.client_request),
+            client_path=self._client_request.path if self._client_request else "",
+            upstream_reply=self.reply.upstream.kept,
+            client_reply=self.reply.client.kept,
+            upstream_missing=self.reply.upstream.missing,
+            client_missing=self.reply.client.missing,
             request_notes=tuple(self.evidence.request_lines()),
             reply_notes=tuple(self.evidence.reply_lines()),
             calls=dict(self.evidence.calls),
@@ -166,47 +108,10 @@ class FlowRecorder:
             options=self.options,
         )
 
-    def _thin_out(self) -> None:
-        kept = self._steps[: 3 * FIRST_STEPS]
-        for index in range(3 * FIRST_STEPS, len(self._steps) - 2, 6):
-            kept.extend(self._steps[index : index + 3])
-        self._steps = kept
-        self._stride *= 2
-
-    def ends(self, *, growing: bool = False) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-        """Both sides of the reply; `growing`: only the ends of a long one."""
-        whole, part = (MAX_LOOKED_AT, ENDS) if growing else (sys.maxsize, 0)
-        return self._upstream.ends(whole, part), self._client.ends(whole, part)
-
-    @property
-    def is_cut(self) -> bool:
-        return self._upstream.missing > 0
-
-    @property
-    def client(self) -> bytes:
-        return self._client.kept
-
-    def reached(self, offset: int | None) -> float | None:
-        """Seconds from the request until so many bytes had come from the upstream; None if
-        that is not known."""
-        if offset is None:
-            return None
-        for index in range(0, len(self._steps), 3):
-            if self._steps[index + 1] >= offset:
-                return self._steps[index]
-        return None
-
     @property
     def timing(self) -> Timing | None:
         """None for a reply that is not streamed."""
-        if not self.streamed:
-            return None
-        steps = zip(*[iter(self._steps)] * 3, strict=True)
-        return Timing(
-            tuple(Step(at, int(up), int(down)) for at, up, down in steps),
-            self._last - self.began,
-            self._silence,
-        )
+        return self.reply.timing if self.streamed else None
 
     def end(self, flow: http.HTTPFlow) -> None:
         """The flow has ended: what is kept becomes part of it."""
@@ -221,20 +126,20 @@ class FlowRecorder:
             "calls": [[name, count] for name, count in self.evidence.calls.items()],
             "options": dict(self.options),
             "signed": self.signed,
-            "missing": [self._upstream.missing, self._client.missing],
-            "steps": struct.pack(f"<{len(self._steps)}d", *self._steps),
-            "ended": [self._last - self.began, self._silence] if self.streamed else None,
+            "missing": [self.reply.upstream.missing, self.reply.client.missing],
+            "steps": struct.pack(f"<{len(self.reply.steps)}d", *self.reply.steps),
+            "ended": list(self.reply.ended) if self.streamed else None,
             "status": self.upstream_status,
-            **self._asked,
-            "upstream": None if self._same else self._upstream.kept,
+            **self._request_fields,
+            "upstream": None if self._same else self.reply.upstream.kept,
         }
-        if (kept := self._client.kept) and flow.response is not None:
+        if (kept := self.reply.client.kept) and flow.response is not None:
             # Not `content`, whose setter would change headers that have been sent.
             flow.response.data.content = kept
 
     @property
-    def _asked(self) -> dict[str, Any]:
-        asked = self._request
+    def _request_fields(self) -> dict[str, Any]:
+        asked = self._client_request
         if asked is None:
             return {} if self._uncured is None else {"request": self._uncured}
         resumes = {"resumes": asked.resumes} if asked.resumes else {}
@@ -242,7 +147,7 @@ class FlowRecorder:
 
     @property
     def _same(self) -> bool:
-        upstream, client = self._upstream, self._client
+        upstream, client = self.reply.upstream, self.reply.client
         if not self.streamed:
             return not upstream.total and not self.answered_here
         return upstream.total == client.total and upstream.kept == client.kept

@@ -24,11 +24,14 @@ PRIORITY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _View:
+    """A view for mitmproxy 12 and later: its protocol `Contentview`."""
+
     name: str
     page: Callable[[Exchange], Page]
     shown_for: Literal["request", "response", ""] = ""
     """The message for which it is the default."""
+    syntax_highlight: str = "none"
 
     def lines(self, flow: Flow | None) -> Page:
         """The page; never raises, as a fault here is no reason to show nothing."""
@@ -42,14 +45,25 @@ class _Look:
             return [Line("This flow cannot be shown so: the log says why.", "error")]
 
     def priority(self, flow: Flow | None, message: object) -> float:
-        """-1 where it is not to be chosen by itself."""
+        """-1 where it is not the default."""
         if not (self.shown_for and isinstance(flow, http.HTTPFlow) and is_watched(flow)):
             return -1.0
         shown = flow.request if self.shown_for == "request" else flow.response
         return PRIORITY if message is not None and message is shown else -1.0
 
+    def prettify(self, data: bytes, metadata: Any) -> str:  # noqa: ARG002
+        """The page; `metadata` names the flow."""
+        # mitmweb gives an empty line no height.
+        return "\n".join(line.text or " " for line in self.lines(metadata.flow))
 
-def _late(name: str, function: str) -> Callable[[Exchange], Page]:
+    def render_priority(self, data: bytes, metadata: Any) -> float:  # noqa: ARG002
+        return self.priority(metadata.flow, metadata.http_message)
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.name < other.name)
+
+
+def _lazy(name: str, function: str) -> Callable[[Exchange], Page]:
     """A page of `inspect.pages`, imported when it is first shown: mitmdump starts sooner
     without."""
 
@@ -61,64 +75,37 @@ def _late(name: str, function: str) -> Callable[[Exchange], Page]:
     return page
 
 
-LOOKS = (
-    _Look("LLM stream", _late("turn", "turn_page"), "response"),
-    _Look("LLM upstream", _late("upstream", "upstream_page")),
-    _Look("LLM diff", _late("diff", "diff_page")),
-    _Look("LLM full diff", _late("diff", "full_diff_page")),
-    _Look("LLM request", _late("request", "request_page"), "request"),
+VIEWS = (
+    _View("LLM stream", _lazy("turn", "turn_page"), "response"),
+    _View("LLM upstream", _lazy("upstream", "upstream_page")),
+    _View("LLM diff", _lazy("diff", "diff_page")),
+    _View("LLM full diff", _lazy("diff", "full_diff_page")),
+    _View("LLM request", _lazy("request", "request_page"), "request"),
 )
 
 
-def statistics(stats: Stats) -> _Look:
-    return _Look("LLM statistics", lambda _: stats_page(stats.totals().rows()))
-
-
-def install(*more: _Look) -> None:
+def install(stats: Stats) -> None:
     """Add the views, in place of those of an earlier load of the script."""
     views: Any = contentviews  # of either generation
-    for look in (*LOOKS, *more):
+    for view in (*VIEWS, _View("LLM statistics", lambda _: stats_page(stats.totals().rows()))):
         if hasattr(views, "registry"):
-            views.add(_Prettifying(look))
+            views.add(view)
             continue
-        earlier = views.get(look.name)
+        earlier = views.get(view.name)
         if earlier is not None:
             views.remove(earlier)
-        views.add(_styling(look))
+        views.add(_for_mitmproxy_11(view))
 
 
-class _Prettifying:
-    """The view for mitmproxy 12 and later: its protocol `Contentview`."""
-
-    syntax_highlight = "none"
-
-    def __init__(self, look: _Look) -> None:
-        self._look = look
-        self.name = look.name
-
-    def prettify(self, data: bytes, metadata: Any) -> str:  # noqa: ARG002
-        """The page; `metadata` names the flow."""
-        # mitmweb gives an empty line no height.
-        return "\n".join(line.text or " " for line in self._look.lines(metadata.flow))
-
-    def render_priority(self, data: bytes, metadata: Any) -> float:  # noqa: ARG002
-        return self._look.priority(metadata.flow, metadata.http_message)
-
-    def __lt__(self, other: Any) -> bool:
-        return bool(self.name < other.name)
-
-
-def _styling(look: _Look) -> Any:
-    """The view for mitmproxy 11."""
-
-    class Styling(contentviews.base.View):
-        name = look.name
+def _for_mitmproxy_11(view: _View) -> Any:
+    class View(contentviews.base.View):
+        name = view.name
 
         def __call__(self, data: bytes, **known: Any) -> contentviews.base.TViewResult:  # noqa: ARG002
-            lines = look.lines(known.get("flow"))
-            return look.name, ([(line.style, line.text)] for line in lines)
+            lines = view.lines(known.get("flow"))
+            return view.name, ([(line.style, line.text)] for line in lines)
 
         def render_priority(self, data: bytes, **known: Any) -> float:  # noqa: ARG002
-            return look.priority(known.get("flow"), known.get("http_message"))
+            return view.priority(known.get("flow"), known.get("http_message"))
 
-    return Styling()
+    return View()

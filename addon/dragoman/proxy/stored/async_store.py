@@ -27,7 +27,7 @@ from ...stored.continuation import (
 )
 from ...stored.conversations import MAX_BYTES, Conversation, Conversations
 from ...stored.save_context import owner
-from ...stored.store import Parts, Store, StoreError
+from ...stored.store import Limits, Parts, Store, StoreError
 from ...stored.stored_response import StoredResponse, Unreadable, parts_of
 from ...stored.turn_reasoning import Remembered, TurnNames
 from ...wire.errors import Refused
@@ -56,7 +56,7 @@ class AsyncStore:
         self._choice: tuple[str, Path] | None = None
         """The value of ``dragoman_store``, and mitmproxy's confdir."""
         self._memory: StoreThread | None = None
-        """A memory store, while another is in use."""
+        """The memory store, which loses nothing while another is in use."""
         self._ready = Conversations()
         self._warned = False
 
@@ -71,43 +71,34 @@ class AsyncStore:
             return "nowhere"
         return place_of(*self._choice)
 
-    def choose(
-        self, value: str, *, confdir: Path, days: float, max_bytes: int, running: bool
-    ) -> None:
+    def choose(self, value: str, *, confdir: Path, limits: Limits, running: bool) -> None:
         """Keep responses where ``dragoman_store`` says; see `open_store`. Raises `OptionsError`,
         and changes nothing then. A store in use is not opened again, and the default one may be
         opened later."""
         choice = (value, confdir)
-        if self._thread is not None and choice == self._choice:
-            self._thread.limit(days, max_bytes)
-            return
-        thread = None
-        if value == "memory" and self._memory is not None:
-            thread = self._memory
-            thread.limit(days, max_bytes)
+        thread = self._memory if value == "memory" else None
+        if choice == self._choice:
+            thread = self._thread
+        if thread is not None:
+            thread.limit(limits)
         elif value != "off":
-            thread = StoreThread(partial(open_store, value, confdir=confdir), days, max_bytes)
+            thread = StoreThread(partial(open_store, value, confdir=confdir), limits)
             _wait_for(thread, AT_RUN_TIME if running else AT_START, named=bool(value))
-        self._use(thread)
-        self._choice = choice
+        if value == "memory":
+            self._memory = thread
+        before, self._thread, self._choice = self._thread, thread, choice
+        if before is not None and before is not thread:
+            self._ready.clear()
+            if before is not self._memory:
+                before.close()
 
     def close(self) -> None:
         """Wait a moment for what is being written, and close the store."""
-        thread = self._thread
-        self._use(None)
+        thread, self._thread = self._thread, None
         if thread is not None:
-            thread.close()
-            thread.finish()
+            thread.close(wait=True)
 
-    def _use(self, thread: StoreThread | None) -> None:
-        self._ready.clear()
-        before, self._thread = self._thread, thread
-        if before is not None and self._choice is not None and self._choice[0] == "memory":
-            self._memory = before
-        elif before is not None:
-            before.close()
-
-    def warn_of_nobody(self, request: http.Request) -> None:
+    def warn_if_anonymous(self, request: http.Request) -> None:
         """Warn once of responses that everybody may read."""
         if is_anonymous(request) and not self._warned:
             self._warned = True
@@ -131,21 +122,19 @@ class AsyncStore:
         return [await in_slices(_readable(blob, parts), None) for blob, parts in found]
 
     async def one(
-        self, asker: bytes, response_id: str, *, previous: bool = False, whole: bool = True
+        self, asker: bytes, response_id: str, *, previous: bool = False
     ) -> StoredResponse:
-        """Raises `Refused` (see `not_found`) and `StoreError`."""
-        (kept,) = await self.get(asker, [response_id], whole=whole)
+        """A whole response, or the `previous` one of a request. Raises `Refused` (see `not_found`)
+        and `StoreError`."""
+        (kept,) = await self.get(asker, [response_id], whole=not previous)
         if kept is None:
             raise not_found(response_id, previous=previous)
         return kept
 
-    async def chain(
-        self, asker: bytes, response_id: str, *, previous: bool = False
-    ) -> list[StoredResponse]:
-        """A response after all those before it. Raises as `one` does, naming the one that is not
-        there."""
-        kept = await self.one(asker, response_id, previous=previous, whole=not previous)
-        return [*[found async for found in self._each(asker, kept.before)], kept]
+    async def chain(self, asker: bytes, response_id: str) -> list[StoredResponse]:
+        """A response after all those before it. Raises as `one` does, for the missing one."""
+        kept = await self.one(asker, response_id)
+        return [*[found async for found in self._each(asker, kept.ancestors)], kept]
 
     async def _each(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[StoredResponse]:
         """All of these, some at a time. Raises `Refused` for a missing one, and `StoreError`."""
@@ -159,39 +148,39 @@ class AsyncStore:
     async def earlier(self, asker: bytes, body: Json, flow: http.HTTPFlow) -> Continuation:
         """What the request of a flow continues. Raises `Refused`, `StoreError` and `ClientLeft`."""
         previous = previous_id(body)
-        chain, before, said = [], None, list[Json]()
+        chain, conversation, items = [], None, list[Json]()
         if previous:
-            chain = [await self.one(asker, previous, previous=True, whole=False)]
-            before, said = await self._before(asker, chain[0], flow)
+            chain = [await self.one(asker, previous, previous=True)]
+            conversation, items = await self._conversation_before(asker, chain[0], flow)
         references = await in_slices(referring(body), flow)
-        ids = sorted({response_id for _, response_id, _, _ in references})
+        ids = sorted({reference.response_id for reference in references})
         found = await self.get(asker, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
-        earlier = await in_slices(continuing(references, chain, others, said), flow)
-        if before is not None:
-            added = earlier.items[len(said) :]
-            ready = await in_slices(before.continued(added), flow)
-            self._ready.add(asker, earlier.before, ready)
+        earlier = await in_slices(continuing(references, chain, others, items), flow)
+        if conversation is not None:
+            added = earlier.items[len(items) :]
+            conversation = await in_slices(conversation.continued(added), flow)
+            self._ready.add(asker, earlier.ancestors, conversation)
         return earlier
 
-    async def _before(
+    async def _conversation_before(
         self, asker: bytes, kept: StoredResponse, flow: http.HTTPFlow
     ) -> tuple[Conversation | None, list[Json]]:
         """The conversation before this response, unless it is too large to be kept ready, and its
         items. Raises `Refused`, `StoreError` and `ClientLeft`."""
-        ids, now = kept.before, time.time()
+        ids, now = kept.ancestors, time.time()
         if not ids:
             return Conversation(), []
         ready = self._ready.find(asker, ids)
         if ready is not None:
-            there = await self._run(asker, lambda store, owner: store.count(owner, ids, now))
-            if there == len(ids):
-                return ready, await in_slices(ready.listing(), flow)
+            count = await self._run(asker, lambda store, owner: store.count(owner, ids, now))
+            if count == len(ids):
+                return ready, await in_slices(ready.items(), flow)
 
         items: list[Json] = []
         size = 0
         async for found in self._each(asker, ids):
-            items += await in_slices(found.listing(), flow)
+            items += await in_slices(found.turn_items(), flow)
             size += found.size
         if size > MAX_BYTES:
             return None, items
@@ -202,9 +191,8 @@ class AsyncStore:
         now = time.time()
         response_id: str = kept.response["id"]
         self._ready.changed(asker, response_id)
-        needed = [*kept.before, *sorted(response_ids_of(kept.references))]
+        needed = [*kept.ancestors, *sorted(response_ids_of(kept.references))]
         inherited: Parts = dict.fromkeys(kept.inherited)
-
         written = await in_slices(kept.writing(), None)
 
         def put(store: Store, owner: str) -> None:
@@ -234,8 +222,8 @@ class AsyncStore:
     async def keep_reasoning(
         self, asker: bytes, names: TurnNames, text: str, *, used: Sequence[str]
     ) -> None:
-        """Safe when this returns; `used` are the names of what its request was given.  Raises
-        `Refused` and `StoreError`."""
+        """Safe when this returns; `used` are the names of the reasonings that its request was
+        given.  Raises `Refused` and `StoreError`."""
         keep = partial(turn_reasoning.keep, names=names, text=text, now=time.time(), used=used)
         await self._run(asker, keep)
 
@@ -260,11 +248,10 @@ class AsyncStore:
 
 
 def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:
-    """Wait for the store to open, for so many seconds at most. Raises `OptionsError` for one that
-    was named and cannot be opened."""
-    opening = thread.later(lambda _: None)
+    """Wait for the store to open, for so many seconds at most. Raises `OptionsError` for a store
+    that the user `named` and that cannot be opened."""
     try:
-        opening.result(seconds)
+        thread.later(lambda _: None).result(seconds)
     except StoreError as error:
         if named:
             thread.close()
@@ -284,7 +271,7 @@ def _parts(store: Store, owner: str, blob: bytes | None) -> dict[str, bytes]:
 
 
 def _readable(blob: bytes | None, parts: dict[str, bytes] | None) -> Slices[StoredResponse | None]:
-    """None for one kept by another version of this program."""
+    """None for a response that another version of this program kept."""
     if blob is None:
         return None
     try:

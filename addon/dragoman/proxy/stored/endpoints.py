@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import weakref
 
 from mitmproxy import http
 
@@ -13,12 +14,12 @@ from ...stored.store import StoreError
 from ...wire.errors import Refused
 from ...wire.json_slices import writing
 from ..error_responses import error_response, refusal
+from ..flows.bridge_stream import BridgeStream
 from ..http_headers import set_event_stream
 from ..response_owner import asker_of
 from ..routes import ResponsesRoute
 from ..run_slices import ClientLeft, in_slices
 from .async_store import AsyncStore
-from .running_responses import Run, Running
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,33 @@ except (ImportError, AttributeError):
     wake = None  # type: ignore[assignment]  # the reply then ends with what comes next
 
 
+class Running:
+    """The responses that are being streamed: each can be read as far as it is, and cancelled."""
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[bytes, str], tuple[weakref.ref[http.HTTPFlow], BridgeStream]] = {}
+        """By owner and id."""
+
+    def began(self, flow: http.HTTPFlow, asker: bytes, stream: BridgeStream) -> None:
+        self._streams[asker, str(stream.reply.response["id"])] = weakref.ref(flow), stream
+
+    def ended(self, flow: http.HTTPFlow) -> None:
+        for key, (ref, _) in list(self._streams.items()):
+            if ref() in (None, flow):
+                del self._streams[key]
+
+    def find(self, asker: bytes, response_id: str) -> BridgeStream | None:
+        """None if it does not run, or has another owner."""
+        return self._streams.get((asker, response_id), (None, None))[1]
+
+    def cancel(self, asker: bytes, response_id: str) -> None:
+        ref, stream = self._streams[asker, response_id]
+        stream.cancel()
+        flow = ref()
+        if wake is not None and flow is not None:
+            wake(flow, stream)
+
+
 class StoredEndpoints:
     def __init__(self, archive: AsyncStore, running: Running) -> None:
         self._archive = archive
@@ -35,9 +63,8 @@ class StoredEndpoints:
 
     def runs(self, request: http.Request, address: ResponsesRoute) -> bool:
         """Whether a request is about a response that runs here, and is the asker's."""
-        if not (self._running and address.response_id):
-            return False
-        return self._running.find(asker_of(request), address.response_id) is not None
+        response_id = address.response_id
+        return bool(response_id and self._running.find(asker_of(request), response_id))
 
     async def has(self, request: http.Request, response_id: str) -> bool:
         """Whether this response runs, or is kept, for who sends the request."""
@@ -68,12 +95,12 @@ class StoredEndpoints:
         asker, response_id = asker_of(request), address.response_id
         streams = request.query.get("stream") == "true"
         plain = request.method == "GET" and not address.action and not streams
-        if (running := self._running.find(asker, response_id)) is not None:
-            if address.action != "cancel" and not plain:
+        if (stream := self._running.find(asker, response_id)) is not None:
+            if address.action == "cancel":
+                self._running.cancel(asker, response_id)
+            elif not plain:
                 raise in_progress(response_id)
-            if not plain:
-                _cancel(running)
-            return _json(await in_slices(writing(running.stream.reply.response), flow))
+            return _json(await in_slices(writing(stream.reply.response), flow))
         if request.method == "DELETE":
             if not await self._archive.delete(asker, response_id):
                 raise not_found(response_id, previous=False)
@@ -91,13 +118,6 @@ class StoredEndpoints:
             set_event_stream(response)
             return response
         return _json(await in_slices(writing(kept.response), flow))
-
-
-def _cancel(running: Run) -> None:
-    running.stream.cancel()
-    flow = running.flow()
-    if wake is not None and flow is not None:
-        wake(flow, running.stream)
 
 
 def _starting_after(request: http.Request) -> int:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...stored.store import NO_PARTS, Parts
-from .limits import FULL, MAX_ADDRESSES, Evictions, Limits
+from ...stored.store import MAX_ADDRESSES, NO_PARTS, Limits, Parts
+from .evictions import EvictionLog
 
 ENTRY = 500
 """About what an entry takes beside its id and its blob; the names are Python's."""
@@ -40,13 +40,14 @@ class _Owner:
 
 
 class Memory:
-    def __init__(self, bounds: Limits) -> None:
-        self._bounds = bounds
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self._secret = secrets.token_bytes(32)
         self._owners: dict[str, _Owner] = {}
-        self._size = 0
-        self._evictions = Evictions(FULL)
-        self._addresses: dict[str, tuple[float, str]] = {}  # that used the longest ago first
+        """Those with entries."""
+        self._evictions = EvictionLog()
+        self._addresses: dict[str, tuple[float, str]] = {}
+        """Least recently used first."""
 
     def secret(self) -> bytes:
         return self._secret
@@ -62,36 +63,33 @@ class Memory:
         parts: Parts = NO_PARTS,
     ) -> None:
         own = {digest: part for digest, part in parts.items() if part is not None}
-        self._bounds.admit(blob, *own.values())
+        self.limits.admit(blob, *own.values())
+        entries = self._owner(owner).entries
         for kept_id in keeps:
-            kept = self._entries(owner).get(kept_id)
-            if kept is not None and kept.used > self._bounds.dead(now):
-                entries = self._entries(owner)
+            kept = entries.get(kept_id)
+            if kept is not None and kept.used > self.limits.expiry(now):
                 del entries[kept_id]
                 entries[kept_id] = replace(kept, used=now)
         self._remove(owner, response_id)
+        self._remove_old(now)
         self._add(owner, response_id, _Entry(now, blob, tuple(own)), own)
-        self._evictions.note(self._prune(owner, response_id, now), now)
+        self._evictions.add(self._evict(owner, response_id), now)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
-        dead = self._bounds.dead(now)
-        entries = self._entries(owner)
-        found = (entries.get(response_id) for response_id in ids)
-        return [entry.blob if entry and entry.used > dead else None for entry in found]
+        expiry, entries = self.limits.expiry(now), self._owner(owner).entries
+        found = map(entries.get, ids)
+        return [entry.blob if entry and entry.used > expiry else None for entry in found]
 
     def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
-        known = self._owners.get(owner, _Owner()).parts
-        return [known[digest].blob if digest in known else None for digest in digests]
+        found = map(self._owner(owner).parts.get, digests)
+        return [part.blob if part else None for part in found]
 
     def count(self, owner: str, ids: Sequence[str], now: float) -> int:
         return sum(blob is not None for blob in self.get(owner, ids, now))
 
     def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
         del parts  # it knows
-        return self._remove(owner, response_id) is not None
-
-    def limit(self, days: float, max_bytes: int) -> None:
-        self._bounds = Limits.of(days, max_bytes)
+        return self._remove(owner, response_id)
 
     def remember(self, address: str, speaks: str, now: float) -> None:
         self._addresses.pop(address, None)
@@ -102,7 +100,7 @@ class Memory:
 
     def remembered(self, address: str, now: float) -> str:
         used, speaks = self._addresses.get(address, (now, ""))
-        if used <= self._bounds.dead(now):
+        if used <= self.limits.expiry(now):
             speaks = ""
         self.remember(address, speaks, now)
         return speaks
@@ -110,68 +108,64 @@ class Memory:
     def close(self) -> None:
         self._owners.clear()
         self._addresses.clear()
-        self._size = 0
 
-    def _entries(self, owner: str) -> dict[str, _Entry]:
-        known = self._owners.get(owner)
-        return known.entries if known else {}
+    def _owner(self, owner: str) -> _Owner:
+        return self._owners.get(owner) or _Owner()
 
     def _add(self, owner: str, response_id: str, entry: _Entry, parts: Mapping[str, bytes]) -> None:
         mine = self._owners.setdefault(owner, _Owner())
         mine.entries[response_id] = entry
-        size = _size(response_id, entry.blob)
+        mine.size += _size(response_id, entry.blob)
         for digest, blob in parts.items():
-            part = mine.parts.get(digest)
-            if part is None:
-                part = mine.parts[digest] = _Part(blob)
-                size += _size(digest, blob)
-            part.uses += 1
-        mine.size += size
-        self._size += size
+            if digest not in mine.parts:
+                mine.parts[digest] = _Part(blob)
+                mine.size += _size(digest, blob)
+            mine.parts[digest].uses += 1
 
-    def _remove(self, owner: str, response_id: str) -> _Entry | None:
-        entry = self._entries(owner).pop(response_id, None)
-        if entry is not None:
-            mine, size = self._owners[owner], _size(response_id, entry.blob)
-            for digest in entry.parts:
-                part = mine.parts[digest]
-                part.uses -= 1
-                if not part.uses:
-                    size += _size(digest, part.blob)
-                    del mine.parts[digest]
-            mine.size -= size
-            self._size -= size
-            if not mine.entries:
-                del self._owners[owner]
-        return entry
+    def _remove(self, owner: str, response_id: str) -> bool:
+        """Whether it was there."""
+        mine = self._owner(owner)
+        entry = mine.entries.pop(response_id, None)
+        if entry is None:
+            return False
+        mine.size -= _size(response_id, entry.blob)
+        for digest in entry.parts:
+            part = mine.parts[digest]
+            part.uses -= 1
+            if not part.uses:
+                mine.size -= _size(digest, part.blob)
+                del mine.parts[digest]
+        if not mine.entries:
+            del self._owners[owner]
+        return True
 
-    def _prune(self, owner: str, newest: str, now: float) -> int:
-        """How many went before their time. The newest, just put, stays."""
-        dead = self._bounds.dead(now)
-        for who in list(self._owners):
-            for name in [name for name, _ in self._aged(who, dead)]:
-                if (who, name) != (owner, newest):
-                    self._remove(who, name)
+    def _remove_old(self, now: float) -> None:
+        expiry = self.limits.expiry(now)
+        for owner, mine in list(self._owners.items()):
+            items = mine.entries.items()
+            old = list(itertools.takewhile(lambda item: item[1].used <= expiry, items))
+            for name, _ in old:
+                self._remove(owner, name)
+
+    def _evict(self, owner: str, newest: str) -> int:
+        """Make room; the `newest` entry, of `owner`, stays. How many went."""
         evicted = 0
-        while self._size > self._bounds.size:
-            who = self._fullest(owner)
-            names = [name for name in itertools.islice(self._entries(who), 2) if name != newest]
-            if not names:
+        while sum(each.size for each in self._owners.values()) > self.limits.max_bytes:
+            fullest = self._fullest(owner)
+            oldest = next(iter(self._owners[fullest].entries))
+            if (fullest, oldest) == (owner, newest):
                 break
-            self._remove(who, names[0])
+            self._remove(fullest, oldest)
             evicted += 1
         return evicted
-
-    def _aged(self, owner: str, dead: float) -> Iterator[tuple[str, _Entry]]:
-        return itertools.takewhile(lambda item: item[1].used <= dead, self._entries(owner).items())
 
     def _fullest(self, owner: str) -> str:
         """Who makes room: `owner` if it has more than its share, else the largest."""
         mine = self._owners[owner]
-        if len(mine.entries) > 1 and mine.size > self._bounds.size / len(self._owners):
+        if len(mine.entries) > 1 and mine.size > self.limits.max_bytes / len(self._owners):
             return owner
         return max(self._owners, key=lambda who: self._owners[who].size)
 
 
-def _size(response_id: str, blob: bytes) -> int:
-    return len(blob) + len(response_id) + ENTRY
+def _size(name: str, blob: bytes) -> int:
+    return len(blob) + len(name) + ENTRY

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from mitmproxy import exceptions
 
-from ...stored.store import Store, StoreError
-from .limits import Limits
+from ...stored.store import Limits, Store, StoreError
 from .memory import Memory
 from .redis import SCHEMES, Redis
 
@@ -24,19 +23,29 @@ FILE = "dragoman.sqlite3"
 _CHOICES = "memory, off, a redis:// URL, or the path of a file (./name for one right here)"
 
 
-def open_store(value: str, *, confdir: Path, days: float, max_bytes: int) -> Store:
-    """The store that `value` names, which is not ``off``. What is older than `days` (more than 0),
-    or beyond `max_bytes` and least recently used, is forgotten. Raises `OptionsError`. A Redis is
-    not connected to before it is used: it may start later than the proxy."""
-    bounds = Limits.of(days, max_bytes)
+def open_store(value: str, *, confdir: Path, limits: Limits) -> Store:
+    """The store that `value` names, which is not ``off``; it forgets what is beyond its `limits`.
+    Raises `OptionsError`. A Redis is connected to by its first use: it may start later than the
+    proxy."""
     if value == "memory":
-        return Memory(bounds)
+        return Memory(limits)
     try:
         if value.startswith(SCHEMES):
-            return Redis(value, bounds)
-        return _file(_path(value, confdir), bounds)
+            return Redis(value, limits)
+        path = _path(value, confdir)
+        try:
+            sqlite = importlib.import_module(".sqlite", __package__)
+        except ImportError:
+            logger.warning(
+                "dragoman_store: the Python that mitmproxy runs in has no sqlite3, so responses "
+                "are kept in memory, and no longer than mitmproxy runs. mitmproxy from pip has "
+                "it; to have it so without this warning, set dragoman_store to memory."
+            )
+            return Memory(limits)
+        store: Store = sqlite.Sqlite(path, limits)
     except StoreError as error:
         raise exceptions.OptionsError(f"dragoman_store: {error}") from None
+    return store
 
 
 def place_of(value: str, confdir: Path) -> str:
@@ -59,17 +68,3 @@ def _path(value: str, confdir: Path) -> Path:
         return path.expanduser()
     except RuntimeError as error:
         raise StoreError(f"{value!r} is no path ({error}); set it to {_CHOICES}.") from None
-
-
-def _file(path: Path, bounds: Limits) -> Store:
-    try:
-        sqlite = importlib.import_module(".sqlite", __package__)
-    except ImportError:
-        logger.warning(
-            "dragoman_store: the Python that mitmproxy runs in has no sqlite3, so responses are "
-            "kept in memory, and no longer than mitmproxy runs. mitmproxy from pip has it; to "
-            "have it so without this warning, set dragoman_store to memory."
-        )
-        return Memory(bounds)
-    store: Store = sqlite.Sqlite(path, bounds)
-    return store

@@ -15,14 +15,15 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...stored.store import NO_PARTS, Parts, StoreError
-from .limits import QUIET, Evictions, Limits
+from ...stored.store import NO_PARTS, Limits, Parts, StoreError
+from .evictions import QUIET, EvictionLog
 
 SCHEMES = ("redis://", "rediss://")
 CONNECT, ANSWER = 0.5, 1.0
 """Seconds to wait: a client may be waiting."""
 SECRET = b"dragoman:secret"
-_UNUSED = """
+_ADDRESS = "dragoman:address:"
+_DELETE_UNUSED = """
 redis.call('SREM', KEYS[2], ARGV[1])
 for _, name in ipairs(redis.call('SMEMBERS', KEYS[2])) do
   if redis.call('EXISTS', name) == 1 then return 0 end
@@ -33,8 +34,9 @@ return redis.call('DEL', KEYS[1], KEYS[2])
 
 
 class Redis:
-    def __init__(self, url: str, bounds: Limits) -> None:
+    def __init__(self, url: str, limits: Limits) -> None:
         """Does not connect. Raises `StoreError` without redis-py, or for an invalid URL."""
+        self.limits = limits
         try:
             redis = importlib.import_module("redis")
             retry = importlib.import_module("redis.retry")
@@ -63,16 +65,20 @@ class Redis:
             ) from None
         self._where = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
         self._password = str(kwargs.get("password") or "")
-        self._milliseconds = max(1, int(bounds.seconds * 1000))
         self._faults = (redis.RedisError, OSError, ValueError)
-        self._evictions = Evictions(
+        self._evictions = EvictionLog(
             f"The Redis at {self._where} is full: it has evicted %d keys (maxmemory)."
         )
-        self._evicted = -1
-        self._looked = float("-inf")
+        self._evicted: int | None = None
+        """Keys that Redis had evicted when it was last asked."""
+        self._asked = float("-inf")
+
+    @property
+    def _milliseconds(self) -> int:
+        return max(1, int(self.limits.seconds * 1000))
 
     def secret(self) -> bytes:
-        # Asked for each time: a Redis that lost everything has another one for all.
+        # Read each time: a Redis that lost everything has another one for all.
         with self._errors():
             pipeline = self._client.pipeline(transaction=False)
             pipeline.set(SECRET, secrets.token_bytes(32), nx=True).get(SECRET)
@@ -91,7 +97,7 @@ class Redis:
         *,
         parts: Parts = NO_PARTS,
     ) -> None:
-        # Redis has the one clock that all who share it go by.
+        # Keys expire by the clock of Redis, the same for all who share it.
         with self._errors():
             pipeline = self._client.pipeline(transaction=False)
             for kept_id in keeps:
@@ -102,10 +108,10 @@ class Redis:
                     pipeline.set(key, part, nx=True)
                     pipeline.sadd(uses, _key(owner, response_id))
                 pipeline.pexpire(key, self._milliseconds).pexpire(uses, self._milliseconds)
-            # After its parts: one that is there can be read.
+            # After its parts, so that a response that is there can be read.
             pipeline.set(_key(owner, response_id), blob, px=self._milliseconds)
             _execute(pipeline)
-        self._look_for_evictions(now)
+        self._log_evictions(now)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
         del now
@@ -134,16 +140,12 @@ class Redis:
         with self._errors():
             deleted: int = self._client.delete(name)
             for digest in parts:
-                self._client.eval(_UNUSED, 2, *_part_keys(owner, digest), name)
+                self._client.eval(_DELETE_UNUSED, 2, *_part_keys(owner, digest), name)
         return deleted > 0
-
-    def limit(self, days: float, max_bytes: int) -> None:
-        del max_bytes
-        self._milliseconds = max(1, int(days * 86400 * 1000))
 
     def remember(self, address: str, speaks: str, now: float) -> None:
         del now
-        key = f"dragoman:address:{address}"
+        key = _ADDRESS + address
         with self._errors():
             if speaks:
                 self._client.set(key, speaks, px=self._milliseconds)
@@ -152,7 +154,7 @@ class Redis:
 
     def remembered(self, address: str, now: float) -> str:
         del now
-        key = f"dragoman:address:{address}"
+        key = _ADDRESS + address
         with self._errors():
             pipeline = self._client.pipeline(transaction=False)
             pipeline.get(key).pexpire(key, self._milliseconds)
@@ -163,29 +165,28 @@ class Redis:
         with self._errors():
             self._client.close()
 
-    def _look_for_evictions(self, now: float) -> None:
+    def _log_evictions(self, now: float) -> None:
         """Of any keys: Redis reports no more, and may report nothing."""
-        if abs(now - self._looked) < QUIET:
+        if abs(now - self._asked) < QUIET:
             return
-        self._looked = now
+        self._asked = now
         with contextlib.suppress(*self._faults, TypeError):
             evicted = int(self._client.info("stats").get("evicted_keys", 0))
-            if self._evicted >= 0:
-                self._evictions.note(max(0, evicted - self._evicted), now)
+            if self._evicted is not None:
+                self._evictions.add(max(0, evicted - self._evicted), now)
             self._evicted = evicted
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Any fault within becomes a `StoreError`."""
+        """Any fault within becomes a `StoreError`, whose message is without the password."""
         try:
             yield
         except self._faults as error:
-            raise StoreError(f"the Redis at {self._where}: {self._in_words(error)}") from None
-
-    def _in_words(self, error: Exception) -> str:
-        # A server that does not know a command repeats what came with it.
-        text = str(error).partition(", with args")[0][:200]
-        return text.replace(self._password, "***") if self._password else text
+            # A server that does not know a command repeats what came with it.
+            text = str(error).partition(", with args")[0][:200]
+            if self._password:
+                text = text.replace(self._password, "***")
+            raise StoreError(f"the Redis at {self._where}: {text}") from None
 
 
 def _execute(pipeline: Any) -> list[Any]:
@@ -203,6 +204,6 @@ def _key(owner: str, response_id: str) -> bytes:
 
 
 def _part_keys(owner: str, digest: str) -> tuple[bytes, bytes]:
-    """Of a part, and of the set of those that have it."""
+    """Of a part, and of the set of the responses that have it."""
     name = f"{owner}:{digest}".encode()
     return b"dragoman:part:" + name, b"dragoman:uses:" + name

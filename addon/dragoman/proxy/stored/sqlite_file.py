@@ -82,7 +82,9 @@ _ADDRESSES = (
 )
 
 
-def make(path: Path) -> None:
+def open_file(path: Path, busy: float) -> sqlite3.Connection:
+    """A connection to the file, which is made if it is missing; `busy`: seconds to wait for another
+    process that writes."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A file that exists is opened by SQLite alone: to close it would end the locks that this
     # process has on it (https://sqlite.org/howtocorrupt.html, 2.2).
@@ -90,10 +92,6 @@ def make(path: Path) -> None:
         os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     if 0 < path.stat().st_size < HEADER:
         raise StoreError(f"{path} is no SQLite file; set dragoman_store to another one.")
-
-
-def connect(path: Path, busy: float) -> sqlite3.Connection:
-    """A connection to the file; `busy`: seconds to wait for another process that writes."""
     deadline = time.monotonic() + busy
     while True:
         db = sqlite3.connect(path, timeout=busy, isolation_level=None, check_same_thread=False)
@@ -120,7 +118,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA synchronous = NORMAL")
     db.execute(f"PRAGMA journal_size_limit = {LOG}")
     db.execute("PRAGMA secure_delete = ON")
-    with transaction(db):  # of an old file, too: it shows whether it can be written
+    with transaction(db, "BEGIN IMMEDIATE"):  # of an old file, too: it may be read-only
         if not _version(db, path):
             for statement in _SCHEMA:
                 db.execute(statement)
@@ -153,12 +151,10 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
 
 
 @contextlib.contextmanager
-def transaction(
-    db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE"
-) -> Iterator[sqlite3.Connection]:
+def transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
     db.execute(begin)
     try:
-        yield db
+        yield
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:  # SQLite has ended it by itself after some errors

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from mitmproxy import exceptions
 
-from ...stored.store import NotOpened, Store, StoreError
+from ...stored.store import Limits, NotOpened, Store, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -39,31 +39,34 @@ LAST = 1.5
 
 
 class StoreThread:
-    def __init__(self, open_store: Callable[..., Store], days: float, max_bytes: int) -> None:
-        """`open_store` is called in the thread, with `days` and `max_bytes`; if it raises
+    def __init__(self, open_store: Callable[..., Store], limits: Limits) -> None:
+        """`open_store` is called in the thread, with the keyword `limits`; if it raises
         `OptionsError`, the calls raise `NotOpened`."""
         self._open = open_store
-        self._bounds = (days, max_bytes)
+        self._limits = limits
         self._store: Store | None = None
         self._failed = False
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[Store], Any]] | None] = SimpleQueue()
-        self._left_alone_until = 0.0
-        self._why = ""
-        self._hangs: Future[Any] | None = None
-        """The call that timed out."""
+        self._paused_until = 0.0
+        self._reason = ""
+        """Why the store is not called."""
         self._running: Future[Any] | None = None
-        self._given_up: asyncio.Future[None] | None = None
-        """Done when the store is not called any more: for all callers."""
+        self._hanging: Future[Any] | None = None
+        """The call that timed out."""
+        self._pausing: asyncio.Future[None] | None = None
+        """Done when a call has timed out: no caller waits any longer."""
         self._thread = threading.Thread(target=self._serve, name="dragoman-store", daemon=True)
         self._thread.start()
 
     async def ask(self, call: Callable[[Store], T]) -> T:
         """What `call` returns or raises; `StoreError` if the store does not answer."""
-        if self._is_left_alone:
-            raise StoreError(f"it is left alone for some seconds: {self._why}")
+        if self._is_paused:
+            raise StoreError(f"it is left alone for some seconds: {self._reason}")
         answer = asyncio.wrap_future(self.later(call))
-        given_up = self._gives_up(asyncio.get_running_loop())
-        either: set[asyncio.Future[Any]] = {answer, given_up}
+        if self._pausing is None or self._pausing.done():
+            self._pausing = asyncio.get_running_loop().create_future()
+        pausing = self._pausing
+        either: set[asyncio.Future[Any]] = {answer, pausing}
         try:
             await asyncio.wait(either, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -71,12 +74,12 @@ class StoreThread:
             raise
         if answer.done():
             return answer.result()
-        if not given_up.done():
-            self._hangs = self._running
-            self._leave_alone(f"it has not answered for {PATIENCE:.0f} seconds")
-            given_up.set_result(None)
+        if not pausing.done():
+            self._hanging = self._running
+            self._pause(f"it has not answered for {PATIENCE:.0f} seconds")
+            pausing.set_result(None)
         answer.cancel()  # a call that waits its turn is not made any more
-        raise StoreError(self._why)
+        raise StoreError(self._reason)
 
     def later(self, call: Callable[[Store], T]) -> Future[T]:
         """Made after all calls so far; not awaited."""
@@ -84,70 +87,58 @@ class StoreThread:
         self._calls.put((future, call))
         return future
 
-    def limit(self, days: float, max_bytes: int) -> None:
-        self._bounds = (days, max_bytes)
+    def limit(self, limits: Limits) -> None:
+        self._limits = limits
         if self._store is not None:
-            self._store.limit(days, max_bytes)
+            self._store.limits = limits
 
-    def close(self) -> None:
-        """Close the store after all calls so far, without waiting."""
+    def close(self, *, wait: bool = False) -> None:
+        """Close the store after all calls so far; `wait` for them, unless it hangs (see `LAST`)."""
         self._calls.put(None)
-
-    def finish(self) -> None:
-        """Wait for the calls so far, unless the store hangs: see `LAST`."""
-        if not self._is_left_alone:
+        if wait and not self._is_paused:
             self._thread.join(LAST)
 
     @property
-    def _is_left_alone(self) -> bool:
-        hangs = self._hangs
-        return time.monotonic() < self._left_alone_until or not (hangs is None or hangs.done())
+    def _is_paused(self) -> bool:
+        hangs = self._hanging is not None and not self._hanging.done()
+        return hangs or time.monotonic() < self._paused_until
 
-    def _leave_alone(self, why: str) -> None:
-        self._why = why
-        self._left_alone_until = time.monotonic() + PAUSE
-
-    def _gives_up(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        known = self._given_up
-        if known is None or known.done() or known.get_loop() is not loop:
-            self._given_up = known = loop.create_future()
-        return known
+    def _pause(self, reason: str) -> None:
+        self._reason = reason
+        self._paused_until = time.monotonic() + PAUSE
 
     # In the thread
 
     def _serve(self) -> None:
-        while (asked := self._calls.get()) is not None:
-            future, call = asked
+        while (queued := self._calls.get()) is not None:
+            future, call = queued
             if future.set_running_or_notify_cancel():
                 self._running = future
-                self._make(future, call)
+                self._run(future, call)
         if self._store is not None:
             with contextlib.suppress(StoreError):
                 self._store.close()
 
-    def _make(self, future: Future[Any], call: Callable[[Store], Any]) -> None:
+    def _run(self, future: Future[Any], call: Callable[[Store], Any]) -> None:
         began = time.monotonic()
         try:
-            if began < self._left_alone_until:
-                raise StoreError(self._why)
-            result = call(self._opened())
-        except BaseException as error:  # raised where it was asked for
+            if began < self._paused_until:
+                raise StoreError(self._reason)
+            result = call(self._store or self._opened())
+        except BaseException as error:  # raised to the caller
             if isinstance(error, StoreError) and time.monotonic() - began > SLOW:
-                self._leave_alone(str(error))
+                self._pause(str(error))
             future.set_exception(error)
         else:
             future.set_result(result)
 
     def _opened(self) -> Store:
-        if self._store is None:
-            days, max_bytes = bounds = self._bounds
-            try:
-                self._store = self._open(days=days, max_bytes=max_bytes)
-            except exceptions.OptionsError as error:
-                self._failed = True
-                raise NotOpened(str(error)) from None
-            if bounds != self._bounds:  # changed meanwhile
-                self._store.limit(*self._bounds)
-            if self._failed:
-                logger.info("The store of responses can be used now.")
-        return self._store
+        try:
+            self._store = store = self._open(limits=self._limits)
+        except exceptions.OptionsError as error:
+            self._failed = True
+            raise NotOpened(str(error)) from None
+        store.limits = self._limits  # they may have changed meanwhile
+        if self._failed:
+            logger.info("The store of responses can be used now.")
+        return store

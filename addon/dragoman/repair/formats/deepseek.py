@@ -1,4 +1,4 @@
-"""DeepSeek's special tokens up to V3.1; `DSML` is what came after them.
+"""DeepSeek's special tokens up to V3.1; later models write `DSML`.
 
 ::
 
@@ -42,12 +42,12 @@ _HEADER_SO_FAR = re.compile(
 )
 _BLANKS = rf"\s{{0,{HEADER_LIMIT}}}"
 _DECIDES = re.compile(rf"\{{|{_token('call_end', 'calls_end')}")
-"""What ends a header: the arguments, or the end of a call without any."""
+"""The end of a header: arguments, or the end of a call without arguments."""
 _NEXT_CALL = re.compile(rf"{_BLANKS}(?:{_token('call_begin')}|{WORD}{_BLANKS}{_token('sep')})")
 _CALL_END = re.compile(rf"{_BLANKS}{_token('call_end')}")
 _CALLS_END = re.compile(rf"{_BLANKS}{_token('calls_end')}")
 _FENCE = re.compile(rf"{_BLANKS}```")
-_MAY_GO_ON = re.compile(rf"{_BLANKS}(?:`{{0,2}}|{WORD}{_BLANKS})\Z")
+_CONTINUES = re.compile(rf"{_BLANKS}(?:`{{0,2}}|{WORD}{_BLANKS})\Z")
 
 
 class DeepSeekParser(LeakParser):
@@ -64,10 +64,11 @@ class DeepSeekParser(LeakParser):
         end = decides.start() if decides else len(self._buffer) - unfinished
         if end - self._at > HEADER_LIMIT:
             return self._refuse()
-        if decides is None and _HEADER_SO_FAR.fullmatch(self._buffer, self._at, end):
-            return False
-        found = _HEADER.fullmatch(self._buffer, self._at, end) if decides else None
-        if found is None or decides is None:
+        if decides is None:
+            begun = _HEADER_SO_FAR.fullmatch(self._buffer, self._at, end)
+            return not begun and self._refuse()
+        found = _HEADER.fullmatch(self._buffer, self._at, end)
+        if found is None:
             return self._refuse()
         self._fenced = found["fence"] is not None
         header = Header(found["second"] or found["first"], found[0].strip())
@@ -88,7 +89,7 @@ class DeepSeekParser(LeakParser):
             self._in_head = True
             return True
         rest = self.rest
-        if _MAY_GO_ON.match(rest[: len(rest) - _MARKERS.unfinished(rest)]):
+        if _CONTINUES.match(rest[: len(rest) - _MARKERS.unfinished(rest)]):
             return False
         return self._leave(self._at)
 

@@ -16,12 +16,12 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, Header
 from ..tool_fit import schema_for
+from .hermes import CLOSE, OPEN, OPENED, TAGS
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, tag_at
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerPattern, begun, so_far, tag_at
 from .protocol import WORD, LeakParser, MarkerMatch
 from .tagged_arguments import TaggedArguments
-from .tags import TagKind, plain_syntax, so_far
-from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, ToolCallFormat
+from .tags import TagKind, plain_syntax
 
 KEY, _VALUE_END = "<arg_key>", "</arg_value>"
 _SYNTAX = plain_syntax(
@@ -56,27 +56,24 @@ class GlmParser(LeakParser):
         if follows is None:
             return self._refuse()
         tag, end = follows
+        begin = end if tag == ">" else found.end()
         header = Header(found["name"], found[0].strip())
         if tag == _VALUE_END:
-            after = None if self._ended else tag_at(self._buffer, end, (KEY,))
-            if after is None:
+            follows = None if self._ended else tag_at(self._buffer, end, (KEY,))
+            if follows is None:
                 self._closes = True
                 return self._call_without_arguments(header, end)
-            tag, end = after
-        if tag == ">":
-            object_follows = tag_at(self._buffer, end, ("{",))
-            if object_follows is None:
+        elif tag == ">":
+            follows = tag_at(self._buffer, end, ("{",))
+            if follows is None:
                 return self._refuse()
-            tag = object_follows[0]
-        else:
-            end = found.end()
-        if not tag:
+        if not follows[0]:
             return False
-        if tag == "{":
+        if follows[0] == "{":
             self._closes = True
-            return self._start_call(header, JsonArguments(TAGS), end)
+            return self._start_call(header, JsonArguments(TAGS), begin)
         arguments = TaggedArguments(_SYNTAX, schema_for(found["name"], self._tools))
-        return self._start_call(header, arguments, end)
+        return self._start_call(header, arguments, begin)
 
     def _read_after(self) -> bool:
         follows = tag_at(self._buffer, self._at, (CLOSE,)) if self._closes else None
@@ -96,10 +93,9 @@ def arguments_of(tags: str, schema: object) -> str:
     return "".join(event.text for event in arguments.take() if isinstance(event, Arguments))
 
 
-GLM = ToolCallFormat(
+GLM = MarkedFormat(
     "glm",
-    opening=rf"{OPENED}(?=[A-Za-z0-9_])",
-    unfinished=OPENED,
+    MarkerPattern(rf"{OPENED}(?=[A-Za-z0-9_])", rf"(?:{begun(OPEN)}|{OPENED})\Z"),
+    GlmParser,
     beginnings=(OPEN, KEY),
-    parser=GlmParser,
 )

@@ -20,9 +20,8 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet, begun
 from .protocol import WORD, LeakParser, MarkerMatch
-from .tool_call_tag import begun
 
 _BEGIN = ("<|start|>", "<|channel|>")
 _END = ("<|call|>", "<|end|>", "<|return|>")
@@ -111,7 +110,7 @@ class HarmonyParser(LeakParser):
         return self._leave(token.end() if token else self._at)
 
 
-HARMONY = MarkedFormat("harmony", _MARKERS, HarmonyParser, begin=_BEGIN)
-HARMONY_STRIPPED = MarkedFormat("harmony", _STRIPPED, HarmonyParser, begin=_STRIPPED.texts)
+HARMONY = MarkedFormat("harmony", _MARKERS, HarmonyParser, begin=_BEGIN, beginnings=_MARKERS.texts)
+HARMONY_STRIPPED = MarkedFormat("harmony", _STRIPPED, HarmonyParser, beginnings=_STRIPPED.texts)
 """Calls of which nothing but words is left.  It is a format of its own, as looking for a word
 costs more than looking for a token: it is for a model that is known to write Harmony."""

@@ -3,12 +3,19 @@
 <tool_call>
 {"name": NAME, "arguments": {…}}
 </tool_call>
+
+The calls of Qwen and GLM begin with ``<tool_call>`` as well, so each of the three formats matches
+it only together with what follows.
 """
 
 from __future__ import annotations
 
 from .json_calls import JsonCallsParser
-from .tool_call_tag import CLOSE, OPEN, OPENED, TAGS, ToolCallFormat
+from .marker_set import MarkedFormat, MarkerPattern, MarkerSet, begun
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+TAGS = MarkerSet((OPEN, CLOSE))
+OPENED = rf"{OPEN}\s{{0,64}}"
 
 
 class HermesParser(JsonCallsParser):
@@ -18,10 +25,12 @@ class HermesParser(JsonCallsParser):
     closer = CLOSE
 
 
-HERMES = ToolCallFormat(
+HERMES = MarkedFormat(
     "hermes",
-    opening=rf"{OPENED}(?=(?:\[\s{{0,64}})?\{{)",
-    unfinished=rf"{OPENED}(?:\[\s{{0,64}})?",
+    MarkerPattern(
+        rf"{OPENED}(?=(?:\[\s{{0,64}})?\{{)",
+        rf"(?:{begun(OPEN)}|{OPENED}(?:\[\s{{0,64}})?)\Z",
+    ),
+    HermesParser,
     beginnings=(OPEN,),
-    parser=HermesParser,
 )

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import re
 
-from .protocol import MarkerMatch
+from .marker_set import MarkerPattern, so_far
 from .tagged_calls import TaggedFormat
-from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
+from .tags import Tag, TagKind, TagSyntax
 from .value_types import OTHER, STRING
 
 _VALUE = r"""(?:"[^"<>]{0,200}"|'[^'<>]{0,200}'|[^\s"'<>]{1,200})"""
@@ -29,11 +29,19 @@ _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))"""
 _ATTRIBUTES_SO_FAR = r"\s*(?:[a-z]*\s*|[a-z]+\s*=[^<>]*|</?[^<>a-z]{0,16})"
 """Or, after a section's word without its ``>``, the next tag."""
 _TYPES = {"true": STRING, "false": OTHER}
-_WORDS = {
-    "invoke": (TagKind.CALL, TagKind.CALL_END),
-    "parameter": (TagKind.ARGUMENT, TagKind.ARGUMENT_END),
-}
-_SECTION = (TagKind.SECTION, TagKind.SECTION_END)
+_WORDS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
+
+
+def _read(match: re.Match[str]) -> Tag:
+    kind = TagKind.SECTION if match["section"] else _WORDS[match["word"]]
+    found = _ATTRIBUTE.findall(match["attributes"] or "")
+    attributes = {key: "".join(values) for key, *values in found}
+    value_type = _TYPES.get(attributes.get("string", ""))
+    return Tag.of(match, kind, attributes.get("name", ""), value_type, closes=match["end"])
+
+
+_BAR = "[｜|‖]"
+_BARS = (_BAR, f" ?{_BAR}?", " ?")
 
 
 def _format(
@@ -44,81 +52,45 @@ def _format(
     wrappers: tuple[str, ...] = (),
 ) -> TaggedFormat:
     """`sections` are the words for a section; `head` is what precedes the word of a tag, as for
-    `so_far`.  Without a head, values may quote such tags, and outside of a section only those
-    count that begin something, or end a section.  `wrappers`: see `_WrappedFormat`."""
+    `so_far`.  Without a head, values may quote such tags.  `wrappers` are words for a section
+    that a text may hold as well: outside of a section they count only right before an
+    invocation."""
     before = "".join(part if isinstance(part, str) else part[0] for part in head)
-    section = "|".join(sections)
+    begun = "<" + so_far("/?", *head, (*sections, *wrappers, *_WORDS), _ATTRIBUTES_SO_FAR)
+    in_value, wrapper = "|".join(sections), "|".join(wrappers or ["(?!)"])
+    in_text = rf"{in_value}|(?<!/)(?:{wrapper})(?=(?:\s*>)?\s{{0,64}}<invoke\s)"
+    half_wrapper = so_far(wrappers, r"\s{0,8}", (">",), r"\s{0,64}", ("<invoke",), r"\Z")
 
-    def tags(section: str) -> re.Pattern[str]:
-        return re.compile(
+    def tags(section: str, begun: str = begun) -> MarkerPattern:
+        return MarkerPattern(
             rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
-            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)"
+            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)",
+            begun,
         )
 
-    words = (*sections, *wrappers, *_WORDS)
-    begun = re.compile("<" + so_far("/?", *head, words, _ATTRIBUTES_SO_FAR))
-    markers = rf"</?{before}(?:{section}|(?:invoke|parameter){_ATTRIBUTES})\s*>?"
+    markers = rf"</?{before}(?:{in_value}|(?:invoke|parameter){_ATTRIBUTES})\s*>?"
     syntax = TagSyntax(
-        tag=tags("|".join((*sections, *wrappers))),
-        so_far=begun,
-        in_value=tags(section),
-        in_value_so_far=begun,
-        closing=re.compile(r"\s*</"),
+        in_text=tags(in_text, f"{begun}|<{half_wrapper}" if wrappers else begun),
+        tags=tags(f"{in_value}|{wrapper}"),
+        in_value=tags(in_value),
         read=_read,
-        may_begin_in=lambda text: "<" in text,
         plain=not head,
     )
-    return (_WrappedFormat if wrappers else TaggedFormat)(name, beginnings, markers, syntax)
+    return TaggedFormat(name, beginnings, markers, syntax)
 
 
-class _WrappedFormat(TaggedFormat):
-    """A format with words for a section that a text may hold as well: outside of a section they
-    count only right before an invocation."""
-
-    def match(self, text: str, at: int) -> MarkerMatch | None:
-        marker = super().match(text, at)
-        if marker is None or not _WRAPPER.match(text, at):
-            return marker
-        return marker if marker.begins and _INVOCATION.match(text, marker.end) else None
-
-    def unfinished(self, text: str) -> int:
-        return max(super().unfinished(text), unfinished(_WRAPPER_SO_FAR, text))
-
-
-def _read(match: re.Match[str]) -> Tag:
-    kinds = _SECTION if match["section"] else _WORDS[match["word"]]
-    found = _ATTRIBUTE.findall(match["attributes"] or "")
-    attributes = {key: "".join(values) for key, *values in found}
-    return Tag(
-        kinds[bool(match["end"])],
-        match.start(),
-        match.end(),
-        attributes.get("name", ""),
-        _TYPES.get(attributes.get("string", "")),
-    )
-
-
-_BAR = "[｜|‖]"
-_BARS = (_BAR, f" ?{_BAR}?", " ?")
-_BEGINNINGS = (
-    *("<|D", "<||", "<| ", "</|", "< |", "</ |"),
-    *(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ ")),
-)
 DSML = _format(
     "dsml",
-    _BEGINNINGS,
+    (
+        *("<|D", "<||", "<| ", "</|", "< |", "</ |"),
+        *(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ ")),
+    ),
     ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls"),
-    (" ?", *_BARS, ("DSML",), " ?", *_BARS),
-)
-_WRAPPERS = ("function_calls", "tool_calls", "calls")
-_WRAPPER = re.compile(rf"</?(?:{'|'.join(_WRAPPERS)})\b")
-_INVOCATION = re.compile(r"\s{0,64}<invoke\s")
-_WRAPPER_SO_FAR = re.compile(
-    "<" + so_far(_WRAPPERS, r"\s{0,8}", (">",), r"\s{0,64}", ("<invoke",), r"\Z")
+    head=(" ?", *_BARS, ("DSML",), " ?", *_BARS),
 )
 MINIMAX_M2 = _format(
     "minimax_m2",
-    ("<minimax:", "</minimax:", "<invoke", *(f"<{word}" for word in _WRAPPERS)),
+    ("<minimax:", "</minimax:", "<invoke", "<function_calls", "<tool_calls", "<calls"),
     ("minimax:tool_call",),
-    wrappers=_WRAPPERS,
+    wrappers=("function_calls", "tool_calls", "calls"),
 )

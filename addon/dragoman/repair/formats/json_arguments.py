@@ -47,8 +47,9 @@ class Markers(Protocol):
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text` may be the start of one."""
 
-    def may_begin_in(self, text: str) -> bool:
-        """Whether a marker begins in `text`, or may, by what follows."""
+    @property
+    def may_begin_in(self) -> Callable[[str], object]:
+        """Whether a marker may begin in a text: a quick look, only a false value is certain."""
 
 
 class JsonArguments(CallArguments):
@@ -61,13 +62,16 @@ class JsonArguments(CallArguments):
         self._strays = strays or {}
         self._json = JsonProgress()
         self._controls = ControlCharacters()
-        self._followed = -1
-        """Up to where the JSON was followed; less than 0 before the first step."""
+        self._followed = 0
+        """Up to where the JSON was followed."""
         self._quoted_at: int | None = None
+        """Where the first marker begins that may be quoted: what follows it is held."""
         self._seen = False
         """Whether anything but white space has come."""
         self._gave = False
+        """Whether any arguments were given."""
         self._structured = False
+        """Whether they begin as an object or a list does."""
         self.ended_by = ""
         """The marker that ended the call, with which the `rest` begins; empty if it was text,
         or the end of the text."""
@@ -77,16 +81,18 @@ class JsonArguments(CallArguments):
         return self._json.complete
 
     def takes(self, text: str) -> str | None:
-        if self._events or self.rest or self._quoted_at is not None or not self._seen:
+        if self._events or self._at < len(self._buffer):
             return None
-        if self._markers.may_begin_in(text):
+        markers, json = self._markers, self._json
+        if markers.may_begin_in(text) and (markers.find(text, 0) or markers.unfinished(text)):
             return None
-        if not self._json.stays_in_string(text):
-            followed = self._json.copy()
-            followed.follow(text, 0, len(text))
-            if followed.status is not Status.OPEN:
-                return None
-            self._json = followed
+        if json.in_string and not json.escaped and '"' not in text and "\\" not in text:
+            return text if text.isprintable() else self._controls.escaped(text)
+        json = json.copy()
+        json.follow(text, 0, len(text))
+        if json.status is not Status.OPEN or not self._seen:
+            return None
+        self._json, self._gave = json, True
         return self._controls.escaped(text)
 
     def push(self, text: str) -> None:
@@ -96,13 +102,15 @@ class JsonArguments(CallArguments):
         super().push(text)
 
     def step(self) -> bool:
+        if self._followed == len(self._buffer):
+            return False
         if not self._seen and not self._skip_leading_blanks():
             return False
         marker = self._markers.find(self._buffer, self._followed)
         end = marker.start() if marker else len(self._buffer)
         if marker is None:
             end -= self._markers.unfinished(self._buffer[self._followed :])
-        if not self._follow(end) or self.over:
+        if not self._follow(end):
             return True
         if marker is None:
             known = self._known_end()
@@ -112,20 +120,19 @@ class JsonArguments(CallArguments):
         elif self._json.in_string:
             self._hold_quoted(marker.start(), marker.end())
         elif self._quoted_at is not None:
-            self._quoted_marker_was_real()
+            self._end_at_quoted()
         else:
             self._end_at(marker)
         return True
 
     def finish(self, *, whole: bool = True) -> None:  # noqa: ARG002
         if self._quoted_at is not None:
-            self._quoted_marker_was_real()
+            self._end_at_quoted()
             return
         end = len(self._buffer)
-        if self._json.status is not Status.OPEN or not self._json.in_string:
+        if not self._json.in_string:
             end -= self._markers.unfinished(self.rest)
-        if self._followed >= 0:
-            self._follow(end)
+        self._follow(end)
         if not self.over:
             self._end(end, cut=True)
             self._at = len(self._buffer)
@@ -134,31 +141,14 @@ class JsonArguments(CallArguments):
         blanks = _BLANK.match(self._buffer, self._at)
         self._at = self._followed = blanks.end() if blanks else self._at
         self._seen = self._at < len(self._buffer)
-        self._structured = self._buffer[self._at : self._at + 1] in ("{", "[")
+        self._structured = self._buffer.startswith(("{", "["), self._at)
         return self._seen
 
     def _follow(self, end: int) -> bool:
-        """Follow the JSON up to `end`; False if it proved to be none before, or an earlier
-        quoted marker proved real."""
+        """Follow the text up to `end`; False if something was decided before that."""
         while self._followed < end:
-            if self._json.status is Status.OPEN:
-                stop = end
-                if self._quoted_at is not None:
-                    stop = min(end, self._quoted_at + QUOTED_LIMIT)
-                    if self._followed >= stop:  # long enough: it was quoted
-                        self._quoted_at = None
-                        self._give(self._followed)
-                        continue
-                self._followed = self._json.follow(self._buffer, self._followed, stop)
-                if self._quoted_at is not None and self._json.broken:
-                    self._quoted_marker_was_real()
-                    return False
-                if self._json.broken:
-                    self._is_none()
-                    return False
-                if self._json.complete:
-                    self._quoted_at = None
-                    self._give(self._followed)
+            if self._json.broken:
+                self._followed = end
             elif self._json.complete:
                 # White space after the value is formatting, unless more follows.
                 blanks = _BLANK.match(self._buffer, self._followed, end)
@@ -166,13 +156,31 @@ class JsonArguments(CallArguments):
                 if self._followed < end or self._followed - self._at > BLANK_LIMIT:
                     if self._structured:  # its end marker is missing, and this is text
                         self._end(self._at, cut=False)
-                        return True
-                    self._json.status = Status.BROKEN
-                    self._is_none()
+                    else:
+                        self._json.status = Status.BROKEN
+                        self._give_no_json()
                     return False
-            else:
-                self._followed = end
+            elif not self._follow_value(end):
+                return False
         return True
+
+    def _follow_value(self, end: int) -> bool:
+        """Follow the value, where it is open; False if something was decided."""
+        if self._quoted_at is not None:
+            end = min(end, self._quoted_at + QUOTED_LIMIT)
+            if self._followed >= end:  # long enough: it was quoted
+                self._quoted_at = None
+                self._give(self._followed)
+                return True
+        self._followed = self._json.follow(self._buffer, self._followed, end)
+        if self._json.complete:
+            self._quoted_at = None
+            self._give(self._followed)
+        elif self._json.broken and self._quoted_at is not None:
+            self._end_at_quoted()
+        elif self._json.broken:
+            self._give_no_json()
+        return not self._json.broken
 
     def _known_end(self) -> int:
         """Up to where the buffer is arguments for certain."""
@@ -189,18 +197,18 @@ class JsonArguments(CallArguments):
             self._quoted_at = start
         self._followed = end
 
-    def _quoted_marker_was_real(self) -> None:
-        """The JSON cannot complete any more: go back to the first quoted marker."""
+    def _end_at_quoted(self) -> None:
+        """The JSON cannot complete any more: the first marker that seemed quoted was real."""
         assert self._quoted_at is not None
         marker = self._markers.find(self._buffer, self._quoted_at)
         assert marker is not None
         self._quoted_at = None
-        self._json.status = Status.BROKEN
+        self._json.end()
         self._end_at(marker)
         if not self.over:
-            self._is_none()
+            self._give_no_json()
 
-    def _is_none(self) -> None:
+    def _give_no_json(self) -> None:
         """What was followed cannot continue as JSON."""
         self._give(self._followed)
         self._events.append(NoJson())

@@ -15,22 +15,16 @@ Channel markers are taken out wherever they leak; they decide the kind of the te
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import Literal
 
-from .protocol import MarkerMatch
+from .marker_set import MarkerPattern, so_far
 from .tagged_calls import TaggedFormat
-from .tags import Tag, TagKind, TagSyntax, so_far, unfinished
+from .tags import Tag, TagKind, TagSyntax
 from .value_types import OTHER, STRING
 
-_NAMED = {
-    "call": (TagKind.CALL, TagKind.CALL_END),
-    "argument": (TagKind.ARGUMENT, TagKind.ARGUMENT_END),
-    "json": (TagKind.JSON, TagKind.JSON_END),
-}
+_NAMED = {"call": TagKind.CALL, "argument": TagKind.ARGUMENT, "json": TagKind.JSON}
 _CHANNELS = {
-    "tools": (TagKind.SECTION, TagKind.SECTION_END),
-    **dict.fromkeys(("think", "response", "message"), (TagKind.OTHER, TagKind.OTHER_END)),
+    "tools": TagKind.SECTION,
+    **dict.fromkeys(("think", "response", "message"), TagKind.OTHER),
 }
 _KINDS = _NAMED | _CHANNELS
 _WORDS = "|".join(_KINDS)
@@ -42,15 +36,6 @@ _SEP = rf"\s*(?:<\|sep\|>|{_NEXT}|(?=\s*call\s+[a-z]+\s*=))"
 _OPENS = rf"(?P<named>{'|'.join(_NAMED)})(?P<attributes>{_ATTRIBUTES})\s*<\|sep\|>"
 _CHANNEL = rf"<\|open\|>\s*(?P<channel>{'|'.join(_CHANNELS)})(?:{_ATTRIBUTES})?{_SEP}"
 _CLOSES = rf"(?P<closes>{_WORDS})(?:\s*(?:{_WORDS}))*\s*(?:<\|sep\|>|{_NEXT})"
-_IN_TEXT = re.compile(
-    rf"<\|open\|>\s*{_OPENS}|{_CHANNEL}|<\|close\|>\s*{_CLOSES}|<\|(?P<other>end_of_msg|sep)\|>"
-)
-_IN_SECTION = re.compile(
-    rf"(?:<\|open\|>\s*)?{_OPENS}|{_CHANNEL}|(?:<\|close\|>\s*)?{_CLOSES}|<\|end_of_msg\|>"
-)
-_IN_VALUE = re.compile(
-    rf"<\|open\|>\s*{_OPENS}|<\|close\|>\s*{_CLOSES}|(?P<thinned>argument)<\|sep\|>"
-)
 _ATTRIBUTE_SO_FAR = r'[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}'
 _BODY = (
     tuple(_KINDS),
@@ -60,10 +45,7 @@ _BODY = (
     ("<|sep|>", "<|open|>", "<|close|>"),
 )
 _MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*", *_BODY)
-_BEGUN = f"{_MARKER_SO_FAR}|<{so_far(('|sep|>', '|end_of_msg|>'))}"
-_BEGUN_IN_TEXT = re.compile(_BEGUN)
-_ENDS_THINNED = tuple("argument"[:size] for size in range(1, 9))
-_BEGINNINGS = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")
+_SO_FAR = f"{_MARKER_SO_FAR}|<{so_far(('|sep|>', '|end_of_msg|>'))}"
 
 
 def _read(match: re.Match[str]) -> Tag:
@@ -71,58 +53,43 @@ def _read(match: re.Match[str]) -> Tag:
     attributes = dict(_ATTRIBUTE.findall(found.get("attributes", "")))
     opens = found.get("named") or found.get("channel")
     closes = found.get("closes") or found.get("thinned") or ""
-    kinds = _KINDS.get(opens or closes, (TagKind.OTHER, TagKind.OTHER_END))
+    kind = _KINDS.get(opens or closes, TagKind.OTHER)
+    if kind is TagKind.OTHER:
+        name = found.get("other") or f"{closes or opens}_{'begin' if opens else 'end'}"
+        return Tag.of(match, kind, name, closes=not opens)
     name = attributes.get("tool") or attributes.get("key") or ""
-    kind = attributes.get("type")
-    return Tag(
-        kinds[0 if opens else 1],
-        match.start(),
-        match.end(),
-        name.replace("&quot;", '"').replace("&amp;", "&"),
-        (STRING if kind == "string" else OTHER) if kind else None,
-    )
+    name = name.replace("&quot;", '"').replace("&amp;", "&")
+    declared = attributes.get("type")
+    value_type = (STRING if declared == "string" else OTHER) if declared else None
+    return Tag.of(match, kind, name, value_type, closes=not opens)
 
 
-class _KimiK3(TaggedFormat):
-    """Of the channels, those of thoughts and of the answer begin a text of a kind; the other
-    markers are strays."""
-
-    def __init__(self) -> None:
-        syntax = TagSyntax(
-            tag=_IN_SECTION,
-            so_far=re.compile(f"{_BEGUN}|{so_far(*_BODY)}"),
-            in_value=_IN_VALUE,
-            in_value_so_far=re.compile(_MARKER_SO_FAR + "|" + so_far(("argument",), ("<|sep|>",))),
-            closing=re.compile(r"\s*<\|?c"),
-            read=_read,
-            may_begin_in=lambda text: "<" in text or text.endswith(_ENDS_THINNED),
-        )
-        markers = r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>"
-        super().__init__("kimi_k3", _BEGINNINGS, markers, syntax)
-
-    def match(self, text: str, at: int) -> MarkerMatch | None:
-        match = _IN_TEXT.match(text, at)
-        if match is None:
-            return None
-        tag = _read(match)
-        name = tag.kind.value
-        if tag.kind in (TagKind.OTHER, TagKind.OTHER_END):
-            closes = match["closes"]
-            name = match["other"] or f"{closes or match['channel']}_{'end' if closes else 'begin'}"
-        kind = _TEXTS.get(name)
-        begins = tag.kind in (TagKind.SECTION, TagKind.CALL) or kind is not None
-        return replace(self._found(tag, name, begins=begins), kind=kind)
-
-    def unfinished(self, text: str) -> int:
-        return unfinished(_BEGUN_IN_TEXT, text)
-
-
-_TEXTS: dict[str, Literal["reasoning", "content"]] = {
-    "think_begin": "reasoning",
-    "think_end": "content",
-    "response_begin": "content",
-}
-"""Markers after which a text is of this kind, up to the next one."""
-
-
-KIMI_K3 = _KimiK3()
+KIMI_K3 = TaggedFormat(
+    "kimi_k3",
+    ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
+    r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>",
+    TagSyntax(
+        in_text=MarkerPattern(
+            rf"<\|open\|>\s*{_OPENS}|{_CHANNEL}|<\|close\|>\s*{_CLOSES}"
+            r"|<\|(?P<other>end_of_msg|sep)\|>",
+            _SO_FAR,
+        ),
+        tags=MarkerPattern(
+            rf"(?:<\|open\|>\s*)?{_OPENS}|{_CHANNEL}|(?:<\|close\|>\s*)?{_CLOSES}"
+            r"|<\|end_of_msg\|>",
+            f"{_SO_FAR}|{so_far(*_BODY)}",
+        ),
+        in_value=MarkerPattern(
+            rf"<\|open\|>\s*{_OPENS}|<\|close\|>\s*{_CLOSES}|(?P<thinned>argument)<\|sep\|>",
+            f"{_MARKER_SO_FAR}|{so_far(('argument',), ('<|sep|>',))}",
+            halves=tuple("argument"[:size] for size in range(1, 9)),
+        ),
+        read=_read,
+        text_kinds={
+            "think_begin": "reasoning",
+            "think_end": "content",
+            "response_begin": "content",
+        },
+        closing=re.compile(r"\s*<\|?c"),
+    ),
+)

@@ -1,6 +1,6 @@
 """MiniMax M3's format: elements, each tag of which begins with ``]<]minimax[>[``.
 
-With `]` for that::
+With ``]`` in its place::
 
     ]<tool_call>
     ]<invoke name="N">]<K>V]</K>]<L>]<item>V]</item>]<item>V]</item>]</L>]</invoke>
@@ -16,98 +16,84 @@ import re
 from dataclasses import dataclass, field
 
 from ..schema import MAX_DEPTH
+from .marker_set import MarkerPattern, so_far
 from .protocol import Held
 from .tagged_calls import TaggedFormat
-from .tags import Tag, TagKind, TagSyntax, so_far
+from .tags import Tag, TagKind, TagSyntax
 from .typed_arguments import VALUE_LIMIT, TypedArguments
 from .value_types import ValueType, json_string, property_of, type_of
 
 _BEGINNING = "]<]minimax[>["
 _PREFIX = re.escape(_BEGINNING)
 _PREFIXES = rf"(?:{_PREFIX}\s{{0,8}}){{1,2}}"
-_TAG = re.compile(
+_TAGS = MarkerPattern(
     rf"{_PREFIXES}(?:<(?P<end>/?)(?:(?P<section>tool_call)|(?P<invoke>invoke)"
     r"(?:\s+name\s*=\s*[\"']?(?P<name>[^\"'<>]{0,200})[\"']?)?|(?P<element>[A-Za-z_][\w.:-]{0,200}))\s*>"
-    r"|(?P<stray>(?=[^\s<\]]|\][^<])))"
-)
-_SO_FAR = re.compile(
+    r"|(?P<stray>(?=[^\s<\]]|\][^<])))",
     r"\]"
     + so_far(
         (_BEGINNING[1:],),
         rf"\s{{0,8}}(?:{_PREFIX}\s{{0,8}})?",
         r"(?:<[^<>\]]*|\](?:<\]?[a-z]*\[?>?)?)?",
-    )
+    ),
+    first="]",
 )
 
 
 def _read(match: re.Match[str]) -> Tag:
-    end = bool(match["end"])
-    start, stop = match.span()
     if match["section"]:
-        return Tag(TagKind.SECTION_END if end else TagKind.SECTION, start, stop)
+        return Tag.of(match, TagKind.SECTION, closes=match["end"])
     if match["invoke"]:
-        return Tag(TagKind.CALL_END if end else TagKind.CALL, start, stop, match["name"] or "")
-    if match["element"]:
-        kind = TagKind.ARGUMENT_END if end else TagKind.ARGUMENT
-        return Tag(kind, start, stop, match["element"])
-    return Tag(TagKind.OTHER, start, stop)
+        return Tag.of(match, TagKind.CALL, match["name"] or "", closes=match["end"])
+    kind = TagKind.ARGUMENT if match["element"] else TagKind.OTHER
+    return Tag.of(match, kind, match["element"], closes=match["end"])
 
 
 @dataclass(slots=True)
 class _Element:
-    """An element that is open, or part of one."""
+    """An element that is an argument, or part of its value."""
 
     name: str
     texts: list[str] = field(default_factory=list)
-    said: bool = False
+    has_text: bool = False
     """Whether any of that is more than white space."""
     children: list[_Element] = field(default_factory=list)
 
     def json(self, schema: object, root: object) -> str:
         """The JSON text of its value."""
         kind = type_of(schema, root)
-        text = "".join(self.texts)
         if not self.children:
-            return _json_of_text(text, kind, root)
+            return _json_of_text("".join(self.texts), kind, root)
         members = dict(kind.members)
-        names = {child.name for child in self.children}
-        if names == {"item"} and "object" not in members:
-            return _list(self.children, _items(members), root)
-        return self._object(members.get("object", schema), root)
-
-    def _object(self, schema: object, root: object) -> str:
         by_name: dict[str, list[_Element]] = {}
         for child in self.children:
             by_name.setdefault(child.name, []).append(child)
+        if by_name.keys() == {"item"} and "object" not in members:
+            return _list(self.children, schema, root)
+        declared = members.get("object", schema)
         fields = (
-            f"{json_string(name)}:{_value(children, property_of(schema, name), root)}"
+            f"{json_string(name)}:{_value(children, property_of(declared, name), root)}"
             for name, children in by_name.items()
         )
         return "{" + ",".join(fields) + "}"
 
 
 def _value(elements: list[_Element], schema: object, root: object) -> str:
-    """What elements of one name are: a list if there are several."""
-    if len(elements) == 1:
-        return elements[0].json(schema, root)
-    return _list(elements, _items(dict(type_of(schema, root).members)), root)
+    """The value of the elements of one name: a list if there are several."""
+    return elements[0].json(schema, root) if len(elements) == 1 else _list(elements, schema, root)
 
 
-def _items(members: dict[str, dict[str, object]]) -> object:
-    return members.get("array", {}).get("items")
-
-
-def _list(elements: list[_Element], items: object, root: object) -> str:
-    return "[" + ",".join(each.json(items, root) for each in elements) + "]"
+def _list(elements: list[_Element], schema: object, root: object) -> str:
+    array = dict(type_of(schema, root).members).get("array", {})
+    return "[" + ",".join(each.json(array.get("items"), root) for each in elements) + "]"
 
 
 def _json_of_text(text: str, kind: ValueType, root: object) -> str:
-    """A value that is text: of a list, the whole of it as JSON, or its one member."""
+    """A value that is text: the text of a list is all of it as JSON, or its one member."""
     json = kind.json_of(text)
-    first = kind.members[0][0] if kind.members else ""
+    first, schema = kind.members[0] if kind.members else ("", {})
     if first == "array" and not json.startswith("[") and not (kind.takes_null and json == "null"):
-        items = type_of(kind.members[0][1].get("items"), root)
-        return f"[{items.json_of(text)}]" if text.strip() else "[]"
+        return f"[{type_of(schema.get('items'), root).json_of(text)}]" if text.strip() else "[]"
     return "{}" if first == "object" and not text.strip() else json
 
 
@@ -121,28 +107,28 @@ class _Elements(TypedArguments):
 
     def __init__(self, schema: object) -> None:
         super().__init__(schema)
-        self._same: list[_Element] = []
-        """Elements of the last name that have not left."""
+        self._last: list[_Element] = []
+        """The elements of the last argument, which has not left."""
         self._open: list[_Element] = []
-        self._size = 0
         self._texts: list[str] = []
-        """Theirs."""
+        """Their texts."""
+        self._size = 0
 
     @property
     def held(self) -> Held:
-        return ("", self._texts, len(self._texts)) if self._same else super().held
+        return ("", self._texts, len(self._texts)) if self._last else super().held
 
     @property
     def nests(self) -> bool:  # type: ignore[override]
         """Whether an element may begin in the open one: not after text."""
-        return 0 < len(self._open) < MAX_DEPTH and not self._open[-1].said
+        return 0 < len(self._open) < MAX_DEPTH and not self._open[-1].has_text
 
     @property
     def begun(self) -> bool:
-        return bool(self._same) or super().begun
+        return bool(self._last) or super().begun
 
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
-        element = _Element(key)
+        element, last = _Element(key), self._last
         if self._open:
             self._size += _ELEMENT_SIZE
             if self._size > VALUE_LIMIT:
@@ -150,15 +136,13 @@ class _Elements(TypedArguments):
             else:
                 self._open[-1].children.append(element)
         else:
-            if self._same and self._same[0].name != key:
+            if last and (last[0].name != key or len(last) > VALUE_LIMIT // _ELEMENT_SIZE):
                 self._release()
             kind = type_of(property_of(self._schema, key), self._schema)
-            if len(self._same) > VALUE_LIMIT // _ELEMENT_SIZE:
-                self._release()
             if self.has(key) or (kind.is_string and not kind.takes_null):
                 super().begin(key, kind, trim=trim)
                 return
-            self._same.append(element)
+            self._last.append(element)
         self._open.append(element)
         self.in_value = True
 
@@ -175,7 +159,7 @@ class _Elements(TypedArguments):
         else:
             element.texts.append(text)
             self._texts.append(text)
-            element.said = element.said or bool(text.strip())
+            element.has_text = element.has_text or bool(text.strip())
 
     def end_value(self, *, implied: bool = False, name: str = "") -> None:
         if not self._open:
@@ -196,11 +180,11 @@ class _Elements(TypedArguments):
 
     def _release(self) -> None:
         """The last argument is whole, or nothing more of it comes."""
-        same, self._same, self._size, self._texts = self._same, [], 0, []
+        last, self._last, self._size, self._texts = self._last, [], 0, []
         self._open.clear()
-        if same:
-            schema = property_of(self._schema, same[0].name)
-            self.whole_value(same[0].name, _value(same, schema, self._schema))
+        if last:
+            schema = property_of(self._schema, last[0].name)
+            self.whole_value(last[0].name, _value(last, schema, self._schema))
 
 
 MINIMAX_M3 = TaggedFormat(
@@ -208,13 +192,10 @@ MINIMAX_M3 = TaggedFormat(
     (_BEGINNING,),
     rf"{_PREFIXES}(?:<[^<>]*>)?",
     TagSyntax(
-        tag=_TAG,
-        so_far=_SO_FAR,
-        in_value=_TAG,
-        in_value_so_far=_SO_FAR,
-        closing=re.compile(rf"\s*{_PREFIXES}(?:</|\Z)"),
+        tags=_TAGS,
+        in_value=_TAGS,
         read=_read,
-        may_begin_in=lambda text: "]" in text,
+        closing=re.compile(rf"\s*{_PREFIXES}(?:</|\Z)"),
         arguments=_Elements,
     ),
 )

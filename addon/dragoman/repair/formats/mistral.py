@@ -12,9 +12,8 @@ from ..declared_tools import DeclaredTools
 from ..events import Header
 from .json_arguments import JsonArguments
 from .json_calls import JsonCallsParser
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet, begun
 from .protocol import WORD, MarkerMatch
-from .tool_call_tag import begun
 
 _BEGIN = "[TOOL_CALLS]"
 _MARKERS = MarkerSet((_BEGIN, "[/TOOL_CALLS]"))
@@ -61,4 +60,6 @@ class MistralParser(JsonCallsParser):
         return self._leave(self._at) if self._named_before else super()._read_after()
 
 
-MISTRAL = MarkedFormat("mistral", _MARKERS, MistralParser, begin=(_BEGIN,))
+MISTRAL = MarkedFormat(
+    "mistral", _MARKERS, MistralParser, begin=(_BEGIN,), beginnings=_MARKERS.texts
+)

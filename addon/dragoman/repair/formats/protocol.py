@@ -272,7 +272,7 @@ class LeakParser:
 
     def _step(self) -> bool:
         if self._arguments is None:
-            return self._read()
+            return self._reader(self)
         decided = self._arguments.step()
         self._take_arguments(self._arguments)
         return decided

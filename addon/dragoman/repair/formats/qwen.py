@@ -17,12 +17,12 @@ import re
 
 from ..events import Header
 from ..tool_fit import schema_for
+from .hermes import CLOSE, OPEN, OPENED
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, tag_at
+from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerPattern, begun, so_far, tag_at
 from .protocol import WORD, LeakParser
 from .tagged_arguments import TaggedArguments
-from .tags import TagKind, plain_syntax, so_far
-from .tool_call_tag import CLOSE, OPEN, OPENED, ToolCallFormat, begun
+from .tags import TagKind, plain_syntax
 
 _PARAMETER = "<parameter"
 _FUNCTION, _FUNCTION_END = "<function", "</function>"
@@ -63,7 +63,7 @@ class QwenParser(LeakParser):
         schema = schema_for(found["name"], self._tools)
         header = Header(found["name"], found[0].strip())
         is_json = follows[0] == "{"
-        arguments = JsonArguments(_SYNTAX) if is_json else TaggedArguments(_SYNTAX, schema)
+        arguments = JsonArguments(_SYNTAX.in_value) if is_json else TaggedArguments(_SYNTAX, schema)
         return self._start_call(header, arguments, found.end())
 
     def _read_after(self) -> bool:
@@ -81,10 +81,12 @@ class QwenParser(LeakParser):
         return bool(tag)
 
 
-QWEN = ToolCallFormat(
+QWEN = MarkedFormat(
     "qwen",
-    opening=rf"(?:{OPENED})?{_FUNCTION}\s{{0,4}}=",
-    unfinished=rf"(?:{OPENED})?(?:{begun(_FUNCTION)}|{_FUNCTION}\s{{0,4}})|{OPENED}",
+    MarkerPattern(
+        rf"(?:{OPENED})?{_FUNCTION}\s{{0,4}}=",
+        rf"(?:{begun(OPEN)}|(?:{OPENED})?(?:{begun(_FUNCTION)}|{_FUNCTION}\s{{0,4}})|{OPENED})\Z",
+    ),
+    QwenParser,
     beginnings=(OPEN, _FUNCTION),
-    parser=QwenParser,
 )

@@ -1,46 +1,41 @@
 """Arguments that a format writes one by one, each between tags.
 
-Models leave closing tags out: a value ends at the next argument and at the end of its call as
-well, and a call ends where anything but an argument follows a value.
+Models leave out closing tags: a value also ends at the next argument and at the end of its call,
+and a call ends where anything but an argument follows a value.
 
-A value may also quote a call.  So a tag in a value that opens something, and does not end the
-value, is text, and so is the tag that closes it.  As closing tags may be missing, such a closing
-tag, and the tag of a call, or of an argument that the tool has not, at the start of a line, are
-in doubt: the text from there on is held until a later tag decides.  If that is the value's own
-closing tag, all before it was text; if it can only end the call of the value, the first tag in
-doubt had ended the value.  A value may also quote a closing tag alone.  So its own is in doubt if
-text follows, and that of its call or section without its own: unless the value's own follows, it
-was real, at least if the text ends within `QUOTED_LIMIT`.
+A value may also quote a call.  So an opening tag in a value that does not end the value is text,
+and so is the tag that closes it.  As closing tags may be missing, such a closing tag is in doubt;
+so is, at the start of a line, the tag of a call, or of an argument that the tool does not declare.
+The text from there on is held until a later tag decides: if that is the value's own closing tag,
+all before it was text; if it can only end the call of the value, the value ended at the first tag
+in doubt.  A value may also quote a closing tag alone.  So its own closing tag is in doubt if text
+follows, and so is that of its call or section if its own is missing.  Such a tag was text if the
+value's own closing tag follows it, and else real, at least if the text ends within `QUOTED_LIMIT`.
 """
 
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable
 
 from ..events import Arguments, CallEnd, Dropped
 from .protocol import CallArguments, Held
-from .tags import TAG_LIMIT, Tag, TagKind, TagSyntax
-from .value_types import declares
+from .tags import Follows, Tag, TagKind, TagSyntax
+from .value_types import properties
 
-BLANK_LIMIT = 4096
-"""White space between tags; after more of it the section is over."""
 QUOTED_LIMIT = 16 * 1024
-"""Characters held back after a tag in doubt; after that many it was text."""
-
-NOT_BLANK = re.compile(r"\S")
-ARGUMENT, CALL, SECTION = range(3)
+"""Characters held after a tag in doubt; after that many it was text."""
+_ARGUMENT, _CALL, _SECTION = range(3)
 _LEVELS = {
-    TagKind.ARGUMENT: ARGUMENT,
-    TagKind.ARGUMENT_END: ARGUMENT,
-    TagKind.CALL: CALL,
-    TagKind.CALL_END: CALL,
-    TagKind.SECTION: SECTION,
-    TagKind.SECTION_END: SECTION,
+    TagKind.ARGUMENT: _ARGUMENT,
+    TagKind.ARGUMENT_END: _ARGUMENT,
+    TagKind.CALL: _CALL,
+    TagKind.CALL_END: _CALL,
+    TagKind.SECTION: _SECTION,
+    TagKind.SECTION_END: _SECTION,
 }
 """Of the tags that may end a value."""
-_BEGINNINGS = frozenset((TagKind.ARGUMENT, TagKind.CALL, TagKind.SECTION))
+_OPENING = (TagKind.ARGUMENT, TagKind.CALL, TagKind.SECTION)
 
 
 class TaggedArguments(CallArguments):
@@ -54,18 +49,18 @@ class TaggedArguments(CallArguments):
         *,
         in_section: bool = False,
     ) -> None:
-        """`schema` is that of the tool's arguments; `is_tool` says whether a call of this name
-        may follow; `in_section`: whether the call only ends with a tag."""
+        """`schema` is that of the tool's arguments; `is_tool`: whether a call of this name may
+        follow; `in_section`: whether the call ends only with a tag."""
         super().__init__()
         self._syntax = syntax
         self._schema = schema
         self._is_tool = is_tool
         self._in_section = in_section
         self._typed = syntax.arguments(schema)
-        self._quoted = QuotedTags()
+        self._quoted = _QuotedTags()
         """Tags in the open value."""
         self._ended = False
-        """Whether the text has."""
+        """Whether the text has ended."""
 
     @property
     def complete(self) -> bool:
@@ -78,12 +73,12 @@ class TaggedArguments(CallArguments):
     def takes(self, text: str) -> str | None:
         if self._at < len(self._buffer) or not self._typed.in_value:
             return None
-        if self._syntax.may_begin_in(text):
+        if self._syntax.in_value.may_begin_in(text):
             return None
-        given = self._typed.takes(text)
-        if given is not None:
-            self._quoted.gave(text)
-        return given
+        output = self._typed.takes(text)
+        if output is not None:
+            self._quoted.text(text)
+        return output
 
     def take(self) -> list[Arguments | Dropped | CallEnd]:
         return self._typed.take()
@@ -98,8 +93,8 @@ class TaggedArguments(CallArguments):
         if self.over:
             return
         if self._typed.in_value:
-            end = len(self._buffer) - self._syntax.unfinished(self.rest)
-            # Half a word is one of the value, though it may begin a thinned out marker.
+            end = len(self._buffer) - self._syntax.in_value.unfinished(self.rest)
+            # Half a word is part of the value, though a thinned out marker may begin with it.
             self._give(len(self._buffer) if self._buffer[end:].isalpha() else end)
         half = self.rest.strip()
         if half:
@@ -120,21 +115,15 @@ class TaggedArguments(CallArguments):
         self._typed.begin(tag.name or "", tag.type, trim=self._syntax.trim)
 
     def _step_between(self) -> bool:
-        found = NOT_BLANK.search(self._buffer, self._at)
-        if (found.start() if found else len(self._buffer)) - self._at > BLANK_LIMIT:
+        follows, at = self._syntax.following(self._buffer, self._at)
+        if follows is Follows.BLANKS:
+            return False
+        if follows is Follows.HALF_TAG and not (self._ended and self._buffer[at].isalpha()):
+            return False
+        if isinstance(follows, Tag):
+            self._on_tag(follows)
+        else:
             self._end()
-            return True
-        if found is None:
-            return False
-        match = self._syntax.tag.match(self._buffer, found.start())
-        if match is not None:
-            self._on_tag(self._syntax.read(match))
-            return True
-        rest = self._buffer[found.start() : found.start() + TAG_LIMIT + 1]
-        half = len(rest) <= TAG_LIMIT and self._syntax.so_far.match(rest)
-        if half and not (self._ended and rest[0].isalpha()):
-            return False
-        self._end()
         return True
 
     def _on_tag(self, tag: Tag) -> None:
@@ -154,29 +143,33 @@ class TaggedArguments(CallArguments):
         start, syntax, quoted = self._at, self._syntax, self._quoted
         at = start + quoted.seen
         quoted.waits = False
-        while not quoted.waits and (match := syntax.in_value.search(self._buffer, at)):
-            quoted.holds(self._buffer, self._at, at, match.start())
+        while not quoted.waits and (match := syntax.in_value.find(self._buffer, at)):
+            quoted.hold(self._buffer, self._at, at, match.start())
             tag = syntax.read(match)
             verdict = self._verdict(tag)
-            if verdict is Verdict.ENDED:
+            if verdict is _Verdict.ENDED:
                 self._end_value_in_doubt()
                 return True
-            if verdict is Verdict.END:
+            if verdict is _Verdict.END:
                 self._give(match.start())
                 self._end_value(tag)
                 return True
-            if verdict is Verdict.DOUBT and not quoted.in_doubt:
+            if verdict is _Verdict.DOUBT and not quoted.in_doubt:
                 self._give(match.start())
                 quoted.in_doubt = True
-            quoted.waits = verdict is Verdict.WAITS
+            quoted.waits = verdict is _Verdict.WAIT
             at = match.start() if quoted.waits else match.end()
-        end = at if quoted.waits else len(self._buffer) - syntax.unfinished(self._buffer[at:])
-        if not quoted.holds(self._buffer, self._at, at, end):
+        end = (
+            at
+            if quoted.waits
+            else len(self._buffer) - syntax.in_value.unfinished(self._buffer[at:])
+        )
+        if not quoted.hold(self._buffer, self._at, at, end):
             self._give(end)
         return self._at > start
 
     def _ends_in_doubt(self) -> bool:
-        """Whether the value ended at the tag from which on text is held."""
+        """Whether the value ended at the first tag in doubt, as the text ends here."""
         if not self._quoted.ended or (self._in_section and not self._quoted.closing):
             return False
         self._end_value_in_doubt()
@@ -189,7 +182,7 @@ class TaggedArguments(CallArguments):
 
     def _end_value(self, tag: Tag) -> None:
         """The value ends at this tag."""
-        self._quoted = QuotedTags()
+        self._quoted = _QuotedTags()
         if tag.kind is TagKind.ARGUMENT and self._typed.nests:
             self._at = tag.end
             self._typed.begin(tag.name or "")
@@ -203,57 +196,48 @@ class TaggedArguments(CallArguments):
         if self._at < end:
             text = self._buffer[self._at : end]
             self._typed.text(text)
-            self._quoted.gave(text)
+            self._quoted.text(text)
             self._at = end
 
-    def _verdict(self, tag: Tag) -> Verdict:
+    def _verdict(self, tag: Tag) -> _Verdict:
         level = _LEVELS.get(tag.kind)
         if level is None:
-            return Verdict.TEXT
+            return _Verdict.TEXT
         if not self._syntax.plain:
-            return Verdict.TEXT if tag.kind is TagKind.SECTION else Verdict.END
-        follows = self._text_follows(tag.end) if tag.kind is TagKind.ARGUMENT_END else False
-        if follows is None:
-            return Verdict.WAITS
-        opening = self._opening(tag) if tag.kind in _BEGINNINGS else None
-        return self._quoted.verdict(level, opening, text_follows=follows)
+            return _Verdict.TEXT if tag.kind is TagKind.SECTION else _Verdict.END
+        if tag.kind in _OPENING:
+            return self._quoted.opening(level, self._opening(tag))
+        text_follows = False
+        if tag.kind is TagKind.ARGUMENT_END:
+            follows, _ = self._syntax.following(self._buffer, tag.end)
+            if follows in (Follows.BLANKS, Follows.HALF_TAG) and not self._ended:
+                return _Verdict.WAIT
+            text_follows = follows is Follows.TEXT
+        return self._quoted.closing_tag(level, text_follows=text_follows)
 
-    def _text_follows(self, at: int) -> bool | None:
-        """Whether anything but a tag, or the end, follows there; None if that is not known."""
-        found = NOT_BLANK.search(self._buffer, at)
-        end = found.start() if found else len(self._buffer)
-        if end - at > BLANK_LIMIT or (found and self._syntax.tag.match(self._buffer, end)):
-            return False
-        rest = self._buffer[end : end + TAG_LIMIT + 1]
-        if not rest or (len(rest) <= TAG_LIMIT and self._syntax.so_far.match(rest)):
-            return False if self._ended else None
-        return True
-
-    def _opening(self, tag: Tag) -> Verdict:
-        """What a tag that opens something means, but within a call that the value quotes."""
+    def _opening(self, tag: Tag) -> _Verdict:
+        """What an opening tag means, unless it is within a call that the value quotes."""
+        name = tag.name or ""
         if tag.kind is TagKind.ARGUMENT:
-            declared = self._schema is None or declares(self._schema, tag.name or "")
-            if declared or self._typed.has(tag.name or ""):
-                return Verdict.TEXT if self._typed.has(tag.name or "") else Verdict.END
-            said = self._quoted.said or not _blank(self._buffer[self._at : tag.start])
+            if self._typed.has(name):
+                return _Verdict.TEXT
+            if self._schema is None or name in properties(self._schema):
+                return _Verdict.END
+            has_text = self._quoted.has_text or bool(self._buffer[self._at : tag.start].strip())
             by_line = self._syntax.trim and self._begins_line(tag)
-            doubt = said and (self._syntax.pairs or by_line)
+            doubt = has_text and (self._syntax.pairs or by_line)
         else:
-            named = tag.kind is TagKind.CALL and self._is_tool(tag.name or "")
+            named = tag.kind is TagKind.CALL and self._is_tool(name)
             doubt = (tag.name is None or named) and self._begins_line(tag)
-        return Verdict.DOUBT if doubt else Verdict.TEXT
+        return _Verdict.DOUBT if doubt else _Verdict.TEXT
 
     def _begins_line(self, tag: Tag) -> bool:
         """Whether a line, or the value, begins with this tag."""
-        before = self._buffer[tag.start - 1] if tag.start > self._at else self._quoted.before
+        before = self._buffer[tag.start - 1] if tag.start > self._at else self._quoted.last
         return before in ("", "\n")
 
 
-def _blank(text: str) -> bool:
-    return not text or text.isspace()
-
-
-class Verdict(enum.Enum):
+class _Verdict(enum.Enum):
     """What a tag means."""
 
     TEXT = enum.auto()
@@ -262,17 +246,18 @@ class Verdict(enum.Enum):
     """The value ends here."""
     ENDED = enum.auto()
     """It ended at the first tag that was in doubt."""
-    WAITS = enum.auto()
+    WAIT = enum.auto()
     """What follows decides."""
 
 
-class QuotedTags:
-    """Those of one value."""
+class _QuotedTags:
+    """The tags in one value."""
 
     def __init__(self) -> None:
         self._open = [0, 0, 0]
+        """Quoted tags of each level that are not closed."""
         self._closed = False
-        """Whether the last tag ended a call."""
+        """Whether the last tag ended a call or a section."""
         self.in_doubt = False
         """Whether text is held, from the first tag in doubt on."""
         self.closing = False
@@ -280,43 +265,48 @@ class QuotedTags:
         self.waits = False
         """Whether the next tag waits for what follows it."""
         self.seen = 0
-        """Characters of that which were searched."""
+        """Characters of the held text that were searched."""
         self._tail = ""
-        self.before = ""
-        """The last character of the value before the text that is held."""
-        self.said = False
+        """What is held after the last tag, without white space."""
+        self.last = ""
+        """The last character of the value before the held text."""
+        self.has_text = False
         """Whether there is more than white space before that."""
 
-    def gave(self, text: str) -> None:
-        """More of the value, which is not empty, was certain."""
-        self.before = text[-1:]
-        self.said = self.said or not _blank(text)
+    def text(self, text: str) -> None:
+        """More of the value, which is not empty, is certain."""
+        self.last = text[-1:]
+        self.has_text = self.has_text or bool(text.strip())
 
-    def verdict(self, level: int, opening: Verdict | None, *, text_follows: bool) -> Verdict:
-        """What the next tag means; `opening`: what it does if it opens something and is not
-        within a call that is quoted."""
-        self._closed = opening is None and level > ARGUMENT
+    def opening(self, level: int, verdict: _Verdict) -> _Verdict:
+        """What the next tag means, which opens something; `verdict`: what it means outside of a
+        quoted call."""
+        self._closed, self._tail = False, ""
+        if any(self._open[_CALL:]):
+            verdict = _Verdict.TEXT
+        if verdict is _Verdict.END:
+            return _Verdict.ENDED if self.in_doubt else verdict
+        self._open[level] += 1
+        return verdict
+
+    def closing_tag(self, level: int, *, text_follows: bool) -> _Verdict:
+        """What the next tag means, which closes something."""
+        self._closed = level > _ARGUMENT
         tail, self._tail = self._tail, ""
-        if opening is not None:
-            opening = Verdict.TEXT if any(self._open[CALL:]) else opening
-            if opening is Verdict.END:
-                return Verdict.ENDED if self.in_doubt else Verdict.END
-            self._open[level] += 1
-            return opening
         if self._open[level]:
             self._open[level] -= 1
             self._open[:level] = [0] * level
-            return Verdict.DOUBT
-        if level == ARGUMENT:
+            return _Verdict.DOUBT
+        if level == _ARGUMENT:
             if not text_follows:
-                return Verdict.END
+                return _Verdict.END
             self.in_doubt = False  # all before was text
         elif self.in_doubt and not (self.closing and tail):
-            return Verdict.ENDED
+            return _Verdict.ENDED
         self.closing = self.closing or not self.in_doubt
-        return Verdict.DOUBT
+        return _Verdict.DOUBT
 
-    def holds(self, text: str, start: int, at: int, end: int) -> bool:
+    def hold(self, text: str, start: int, at: int, end: int) -> bool:
         """Whether the text from `start` to `end`, without a tag from `at` on, is held."""
         if end - start > QUOTED_LIMIT:
             self.in_doubt = self.closing = False
@@ -333,5 +323,5 @@ class QuotedTags:
     def closes(self) -> bool:
         """Whether the value has its end, or that of its call, unless text follows."""
         if self.waits:
-            return not self._open[ARGUMENT]
+            return not self._open[_ARGUMENT]
         return self.closing and self._closed and not self._tail

@@ -5,13 +5,13 @@ The parser is in one of these places::
     SECTION    between calls
     HEADER     after the tag of a call, until it is certain that a call was meant
     CALL       in its arguments (`TaggedArguments`, or one JSON text: `JsonArguments`)
-    CLOSING    after that text: its closing tag and the call's
+    CLOSING    after that JSON: its closing tag and the call's
     ENDED      after a section: what belongs to its end, and nothing else
 
 A missing tag is assumed where the next one can only follow it; text where only tags are
-allowed ends the section.  A call is meant if something that belongs to it follows its own
-tag: an argument, JSON, its end.  The first call of a section may have lost all its tags: then
-it is the bare name of a declared tool, and a JSON object, in a fence or not.
+allowed ends the section.  A call was meant if its tag is followed by what belongs to a call: an
+argument, JSON, its end.  The first call of a section may have lost all its tags: then it is the
+bare name of a declared tool, and a JSON object, in a fence or not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import enum
 import re
 from functools import partial
+from typing import Literal
 
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, CallEnd, Dropped, Header, NoHeader
@@ -26,11 +27,12 @@ from ..tool_fit import schema_for, tool_of
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT
 from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch
-from .tagged_arguments import BLANK_LIMIT, NOT_BLANK, TaggedArguments
-from .tags import TAG_LIMIT, Tag, TagKind, TagSyntax, unfinished
+from .tagged_arguments import TaggedArguments
+from .tags import Follows, Tag, TagKind, TagSyntax
 
 _NAME = re.compile(WORD)
 _BARE_CALL = re.compile(rf"(?P<name>{WORD})\s*(?P<fence>```\w*\s*)?(?=\{{)")
+_FENCE = "```"
 _BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD})\s*(?:`{{1,2}}|```\w*\s*)?\Z")
 
 
@@ -42,23 +44,24 @@ class TaggedFormat(LeakFormat):
     ) -> None:
         super().__init__(name, beginnings, markers, partial(TaggedCalls, syntax))
         self._syntax = syntax
+        self._in_text = syntax.in_text or syntax.tags
 
     def match(self, text: str, at: int) -> MarkerMatch | None:
-        match = self._syntax.tag.match(text, at)
+        match = self._in_text.match(text, at)
         if match is None:
             return None
         tag = self._syntax.read(match)
         begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
         if self._syntax.plain and not begins and tag.kind is not TagKind.SECTION_END:
             return None
-        return self._found(tag, tag.kind.value, begins=begins)
-
-    def _found(self, tag: Tag, name: str, *, begins: bool) -> MarkerMatch:
+        other = tag.name if tag.kind in (TagKind.OTHER, TagKind.OTHER_END) else None
+        name = other or tag.kind.value
+        kind = self._syntax.text_kinds.get(name)
         tool = tag.name if tag.kind is TagKind.CALL else None
-        return MarkerMatch(self, name, tag.start, tag.end, begins, tool)
+        return MarkerMatch(self, name, tag.start, tag.end, begins or kind is not None, tool, kind)
 
     def unfinished(self, text: str) -> int:
-        return unfinished(self._syntax.so_far, text)
+        return self._in_text.unfinished(text)
 
 
 class _Place(enum.Enum):
@@ -123,33 +126,33 @@ class TaggedCalls(LeakParser):
     # Outside of arguments
 
     def _read_tag(self) -> bool:
-        found = NOT_BLANK.search(self._buffer, self._at)
-        if (found.start() if found else len(self._buffer)) - self._at > BLANK_LIMIT:
-            return self._text_follows()
-        if found is None:
-            return False
-        match = self._syntax.tag.match(self._buffer, found.start())
-        if match is not None:
-            self._on_tag(self._syntax.read(match))
-            return True
-        rest = self._buffer[found.start() : found.start() + TAG_LIMIT + 1]
-        half = len(rest) <= TAG_LIMIT and self._syntax.so_far.match(rest)
-        if half and not self._ended:
-            return False
-        if rest[0] == "{" and self._place is _Place.HEADER:
-            self._begin_json(found.start())
-        elif self._fenced and rest.startswith("```"):
-            self._at = found.start() + len("```")
+        follows, at = self._syntax.following(self._buffer, self._at)
+        match follows:
+            case Tag():
+                self._on_tag(follows)
+                return True
+            case Follows.BLANKS:
+                return False
+            case Follows.HALF_TAG if not (self._ended and self._buffer[at].isalpha()):
+                return False
+            case Follows.GAP:
+                return self._text_follows()
+            case _:
+                return self._read_text(at)
+
+    def _read_text(self, at: int) -> bool:
+        """Read where no tag follows."""
+        if self._buffer[at] == "{" and self._place is _Place.HEADER:
+            return self._begin_json(at)
+        rest = self._buffer[at : at + len(_FENCE)]
+        if self._fenced and rest == _FENCE:
+            self._at = at + len(_FENCE)
             self._fenced = False
-        elif self._fenced and "```".startswith(rest) and not self._ended:
+            return True
+        if self._fenced and _FENCE.startswith(rest) and not self._ended:
             return False
-        elif (begun := self._begin_bare_call(found.start())) is not None:
-            return begun
-        elif half and not rest[0].isalpha():
-            return False
-        else:
-            self._text_follows()
-        return True
+        begun = self._begin_bare_call(at)
+        return self._text_follows() if begun is None else begun
 
     _read_header = _read_after = _read_tag
 
@@ -229,8 +232,7 @@ class TaggedCalls(LeakParser):
         if found["name"] not in self._tools:
             return None
         self._name, self._fenced = found["name"], found["fence"] is not None
-        self._begin_json(found.end())
-        return True
+        return self._begin_json(found.end())
 
     def _give_header(self) -> None:
         self._calls += 1
@@ -251,9 +253,10 @@ class TaggedCalls(LeakParser):
     def _is_tool(self, name: str) -> bool:
         return not self._tools or tool_of(name, self._tools) is not None
 
-    def _begin_json(self, at: int) -> None:
+    def _begin_json(self, at: int) -> Literal[True]:
         self._give_header()
-        self._open(JsonArguments(self._syntax), at)
+        self._open(JsonArguments(self._syntax.in_value), at)
+        return True
 
     def _take_arguments(self, arguments: CallArguments) -> None:
         # The end of a value leaves with what follows it: one delta fewer for each value.

@@ -1,9 +1,9 @@
-"""What a value is that a format writes as text: the type that the tool's schema declares.
+"""The JSON value of an argument that a format writes as text, by the schema of its tool.
 
-If the schema declares a string, any text is one; if it declares nothing, a text is what it
-is as JSON, and else a string.  Other types are read as JSON; a text that is no JSON stays
-a string, so that nothing is lost.  Of a union (``anyOf``, a list of types, …) the first
-member counts that accepts the value; but ``null`` is null wherever null is allowed.
+If the schema declares a string, the text is the value.  Any other type, or none, is read as
+JSON, and a text that is not JSON stays a string, so that nothing is lost.  Of a union
+(``anyOf``, a list of types, …) the first member that accepts the value counts; but ``null`` is
+null wherever null is allowed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any
 
-from ...wire.json_codec import MAX_NESTING, NotJson, dumps, loads, nesting_exceeds
+from ...wire.json_codec import MAX_NESTING, Json, NotJson, array, dumps, loads, nesting_exceeds
 from ..schema import TYPES, OutOfSteps, Steps, accepts, referred
 
 _STEPS = 500
-"""Schemas that are looked at to find the type of one argument."""
+"""Schemas that are read to find the type of one argument."""
 _UNIONS = ("anyOf", "oneOf", "allOf")
 _KINDS: dict[type, str] = {
     str: "string",
@@ -31,16 +31,16 @@ _KINDS: dict[type, str] = {
     list: "array",
 }
 PYTHON = {"True": "true", "False": "false", "None": "null"}
-"""What models write, and chat templates print, that are made of Python values."""
+"""JSON's words as Python prints them, which models and chat templates do."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """The types of one argument in the order of its schema, each with the schema that has it;
-    empty if nothing is declared."""
+    """The types of one argument in the order of its schema, each with the schema that declares
+    it; empty if none is declared."""
 
-    members: tuple[tuple[str, dict[str, Any]], ...] = ()
+    members: tuple[tuple[str, Json], ...] = ()
 
     @property
     def is_string(self) -> bool:
@@ -60,40 +60,36 @@ class ValueType:
         bare = text.strip()
         if self.takes_null and bare == "null":
             return bare
-        found = _read_json(bare)
-        if found is None and bare in PYTHON and not self.is_string:
-            found = _read_json(PYTHON[bare]) if self._types & {"boolean", "null"} else None
+        parsed = _read_json(bare)
+        if parsed is None and bare in PYTHON and not self.is_string:
+            named = any(name in ("boolean", "null") for name, _ in self.members)
+            parsed = _read_json(PYTHON[bare]) if named else None
+        values = [(text, json_string(text)), *([parsed] if parsed else [])]
         for strict in (True, False):
             for name, schema in self.members:
-                if name == "string" and _accepted(name, schema, text, strict):
-                    return json_string(text)
-                if found is not None and _accepted(name, schema, found[0], strict):
-                    return found[1]
-        return json_string(text) if found is None else found[1]
-
-    @property
-    def _types(self) -> set[str]:
-        return {name for name, _ in self.members}
+                for value, json_text in values:
+                    if _accepted(name, schema, value, strict):
+                        return json_text
+        return values[-1][1]
 
 
 JSON = ValueType()
-"""If nothing is declared: JSON, or else a string."""
+"""Where no type is declared: JSON, or else a string."""
 STRING = ValueType((("string", {}),))
 OTHER = ValueType(tuple((name, {}) for name in ("object", "array", "number", "boolean", "null")))
-"""If the format says that it is no string."""
+"""Where the format says that the value is not a string."""
 
 
-def declares(schema: object, key: str) -> bool:
-    """Whether a schema names this argument, or element of an object."""
+def properties(schema: object) -> Json:
+    """The arguments that a schema declares, or the elements of an object."""
     declared = schema.get("properties") if isinstance(schema, dict) else None
-    return isinstance(declared, dict) and key in declared
+    return declared if isinstance(declared, dict) else {}
 
 
-def property_of(schema: Any, key: str) -> object:
+def property_of(schema: object, key: str) -> object:
     """The schema of an argument, or of an element of an object; None if there is none."""
-    if declares(schema, key):
-        return schema["properties"][key]
-    return schema.get("additionalProperties") if isinstance(schema, dict) else None
+    others = schema.get("additionalProperties") if isinstance(schema, dict) else None
+    return properties(schema).get(key, others)
 
 
 def type_of(schema: object, root: object) -> ValueType:
@@ -105,21 +101,25 @@ def type_of(schema: object, root: object) -> ValueType:
 
 
 def json_string(text: str) -> str:
-    """The JSON string of a text; lone surrogates, which UTF-8 cannot carry, are escaped."""
-    quoted = encode_basestring(text)
-    if not quoted.isascii():
-        quoted = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
-    return quoted
+    """The JSON string of a text."""
+    return _encodable(encode_basestring(text))
 
 
-def _members(schema: object, root: object, steps: Steps) -> Iterator[tuple[str, dict[str, Any]]]:
+def _encodable(json_text: str) -> str:
+    """The same with lone surrogates, which UTF-8 cannot carry, escaped."""
+    if json_text.isascii():
+        return json_text
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text)
+
+
+def _members(schema: object, root: object, steps: Steps) -> Iterator[tuple[str, Json]]:
     steps.take()
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
         yield from _members(referred(schema["$ref"], root), root, steps)
     for word in _UNIONS:
-        for member in schema[word] if isinstance(schema.get(word), list) else []:
+        for member in array(schema.get(word)):
             yield from _members(member, root, steps)
     for name in _declared_types(schema):
         if name in TYPES:
@@ -128,8 +128,8 @@ def _members(schema: object, root: object, steps: Steps) -> Iterator[tuple[str, 
         yield "null", {}
 
 
-def _declared_types(schema: dict[str, Any]) -> list[str]:
-    """The names of a schema's own types, or of those of the values that it allows."""
+def _declared_types(schema: Json) -> list[str]:
+    """The names of a schema's own types, or else of the types of the values that it allows."""
     types = schema.get("type")
     if isinstance(types, str):
         return [types]
@@ -139,12 +139,12 @@ def _declared_types(schema: dict[str, Any]) -> list[str]:
         return [_KINDS[type(schema["const"])]]
     if isinstance(schema.get("enum"), list):
         return list(dict.fromkeys(_KINDS[type(value)] for value in schema["enum"][:_STEPS]))
-    has = {"properties": "object", "items": "array"}
-    return [name for word, name in has.items() if isinstance(schema.get(word), dict)]
+    implied = {"properties": "object", "items": "array"}
+    return [name for word, name in implied.items() if isinstance(schema.get(word), dict)]
 
 
-def _accepted(name: str, schema: dict[str, Any], value: object, strict: bool) -> bool:
-    """Whether a member takes a value; if not `strict`, by its type alone."""
+def _accepted(name: str, schema: Json, value: object, strict: bool) -> bool:
+    """Whether a member accepts a value; if not `strict`, by its type alone."""
     if not TYPES[name](value):
         return False
     try:
@@ -162,11 +162,11 @@ _lenient = json.JSONDecoder(strict=False, parse_constant=_no_constant).decode
 
 def _read_json(text: str) -> tuple[Any, str] | None:
     """The value of a JSON text, and its text; None if it is not JSON.  A line end in a string,
-    which JSON forbids and models write, is let through."""
+    which JSON forbids and models write, is accepted."""
     try:
         value = loads(text)
         if "NaN" not in text and "Infinity" not in text:
-            return value, _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+            return value, _encodable(text)
     except NotJson:
         pass
     try:

@@ -1,7 +1,7 @@
-"""Frames of a native stream that passed unread, until they have to be read.
+"""Frames of a native stream that have left unread, until they have to be read.
 
-Nearly all are deltas of one text that differ in it, in their number and in what pads them: many
-such are read at a time.
+Nearly all are deltas of one text that differ in their text, number and padding: many such are
+read at a time.
 """
 
 from __future__ import annotations
@@ -16,23 +16,22 @@ from ...wire.responses import is_event
 from ...wire.sse import Frame
 from .host_items import HostItems, HostText
 
-MAX_KEPT = 64 * 1024
+MAX_UNREAD = 64 * 1024
 """Bytes that are kept unread."""
 _NAME = b'"sequence_number":'
 _NUMBER = re.compile(re.escape(_NAME) + rb"[ ]?([0-9]+)[,}]")
 
 
 def event_of(frame: Frame) -> Json | None:
-    """The event of a frame; None if that is none of the API."""
-    data = frame.data if frame.whole else None
+    """The event of a frame; None if the API has no such event."""
     try:
-        event = loads(data) if data else None
+        event = loads(frame.data or b"null") if frame.whole else None
     except NotJson:
         return None
     return event if isinstance(event, dict) and is_event(event) else None
 
 
-class KeptFrames:
+class UnreadFrames:
     """The frames since the last time that they were read."""
 
     def __init__(self) -> None:
@@ -41,33 +40,32 @@ class KeptFrames:
         self._templates: TemplateCache[HostText] = TemplateCache()
 
     def add(self, raw: bytes) -> bool:
-        """One or more whole frames have passed.  Returns whether they have to be read now."""
+        """Keep one or more whole frames.  Returns whether they have to be read now."""
         self._pieces.append(raw)
         self._size += len(raw)
-        return self._size > MAX_KEPT
+        return self._size > MAX_UNREAD
 
     def read(self, host: HostItems) -> Iterator[tuple[HostText, str]]:
-        """Have `host` read them, once: the texts that they continue, and with what."""
-        passed = b"".join(self._pieces)
+        """Have `host` read them, once: the texts that they continue, and the deltas."""
+        unread = b"".join(self._pieces)
         self._pieces, self._size = [], 0
-        for delta, text, frames in self._templates.runs(passed):
+        for delta, text, frames in self._templates.runs(unread):
             if text is None:
-                yield from self._deltas_of(Frame(frames), host)
+                yield from self._read(Frame(frames), host)
                 continue
-            text.text.write(delta)
+            text.buffer.write(delta)
             if number := _NUMBER.match(frames, max(0, frames.rfind(_NAME))):
                 host.number = int(number[1]) + 1
             yield text, delta
 
-    def _deltas_of(self, frame: Frame, host: HostItems) -> Iterator[tuple[HostText, str]]:
+    def _read(self, frame: Frame, host: HostItems) -> Iterator[tuple[HostText, str]]:
         event = event_of(frame)
         text = host.read(event) if event is not None else None
-        if event is None or text is None:
-            return
-        delta = event["delta"]
-        if self._templates.wanted:
-            self._templates.learn(frame, delta, 1, _delta_of, text)
-        yield text, delta
+        if event is not None and text is not None:
+            delta = _delta_of(event)
+            if self._templates.wanted:
+                self._templates.learn(frame, delta, 1, _delta_of, text)
+            yield text, delta
 
 
 def _delta_of(event: Any) -> str:

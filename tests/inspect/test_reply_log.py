@@ -7,8 +7,8 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inspect.parse.gap import gap, gap_in
-from dragoman.proxy.observe.kept_body import Body, Tail
+from dragoman.inspect.parse.frames import gap, gap_in
+from dragoman.proxy.observe.reply_log import Body, Tail
 
 
 @given(st.integers(0, 50), st.lists(st.binary(max_size=30), max_size=20))

@@ -1,0 +1,203 @@
+"""The bytes kept of both sides of a reply, and when they passed."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from array import array
+
+from ...inspect.exchange import Step, Timing
+from ...inspect.parse.frames import gap
+from ...wire.stream_tail import Tail, append
+from .refresh import FlowRefresher
+
+logger = logging.getLogger(__name__)
+
+MAX_LOOKED_AT = 1024 * 1024
+"""Bytes of a reply that are looked at while it grows, twice a second."""
+ENDS = 64 * 1024
+"""Bytes of the beginning of one that is longer, and of its end: they hold the usage."""
+FIRST_STEPS = 256
+MAX_STEPS = 2048
+"""Steps that are kept of a stream: the first ones all, later ones thinned out."""
+_BATCH = 64
+"""Pieces that are taken in together: that costs a fraction of each alone."""
+_LARGE = 4096
+"""Bytes of a piece that is taken in at once, so that a batch takes little memory."""
+_NO_STEP = 0.0
+"""In place of a piece's time."""
+
+
+class Body:
+    """The bytes kept of one side: the first and the last ones, up to a limit."""
+
+    __slots__ = ("_limit", "_pieces", "_room", "_tail", "total")
+
+    def __init__(self, limit: int) -> None:
+        """Half of the `limit` is for the first bytes, half for the last."""
+        self._limit = limit
+        self._room = limit - limit // 2
+        self._pieces: list[bytes] = []
+        self._tail: Tail | None = None
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        self.total += len(data)
+        if len(data) <= self._room:
+            self._room -= len(data)
+            append(self._pieces, data)
+            return
+        if self._room:
+            append(self._pieces, data[: self._room])
+            data = data[self._room :]
+            self._room = 0
+        if self._limit > 1:
+            self._tail = self._tail or Tail(self._limit // 2)
+            self._tail.add(data)
+
+    @property
+    def head(self) -> bytes:
+        joined = b"".join(self._pieces)
+        self._pieces = [joined]
+        return joined
+
+    @property
+    def tail(self) -> bytes:
+        return self._tail.kept if self._tail else b""
+
+    def ends(self, whole: int, part: int) -> tuple[bytes, bytes]:
+        """The first bytes, and the last if that is not all; of more than `whole` bytes only a
+        `part` of each."""
+        body, tail = (self.head, self.tail) if self.missing else (self.kept, b"")
+        if len(body) <= whole:
+            return body, tail
+        return body[:part], (tail or body)[-part:]
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.total - self._limit)
+
+    @property
+    def kept(self) -> bytes:
+        """The bytes, with a comment where some are missing."""
+        missing = gap(self.missing) if self.missing and self._limit else b""
+        return b"".join((self.head, missing, self.tail))
+
+
+class ReplyLog:
+    """Both sides of one reply.  While it streams, its pieces are only appended, with the time;
+    what follows from them is worked out for many together, or when somebody looks."""
+
+    def __init__(self, keep: int, began: float) -> None:
+        """`keep` is how many bytes are kept of each side; `began` is when the request ended."""
+        self.growth: FlowRefresher | None = None
+        self._began = self._last = began
+        self._upstream, self._client = Body(keep), Body(keep)
+        self._pieces: list[tuple[float, bytes, bytes]] = []
+        self._steps = array("d")
+        self._count, self._stride = 0, 1
+        self._silence = 0.0
+        self._broken = False
+
+    def add(self, received: bytes, sent: bytes) -> None:
+        """A piece came from the upstream, and this, perhaps nothing, was sent for it."""
+        self._pieces.append((time.time(), received, sent))
+        if len(self._pieces) >= _BATCH or len(received) > _LARGE or len(sent) > _LARGE:
+            self._take_in()
+        if self.growth is not None:
+            self.growth.passed()
+
+    def add_received(self, data: bytes) -> None:
+        """This came from the upstream; what is sent for it is added later."""
+        self._pieces.append((_NO_STEP, data, b""))
+        if len(self._pieces) >= _BATCH or len(data) > _LARGE:
+            self._take_in()
+
+    def add_sent_in_silence(self, data: bytes) -> None:
+        """This was sent although nothing had come: the upstream's silence continues."""
+        self._pieces.append((_NO_STEP, b"", data))
+        self._take_in()
+        if self.growth is not None:
+            self.growth.passed()
+
+    @property
+    def upstream(self) -> Body:
+        self._take_in()
+        return self._upstream
+
+    @property
+    def client(self) -> Body:
+        self._take_in()
+        return self._client
+
+    @property
+    def steps(self) -> array[float]:
+        """Three numbers for each: seconds since the request, bytes received, bytes sent."""
+        self._take_in()
+        return self._steps
+
+    @property
+    def ended(self) -> tuple[float, float]:
+        """Seconds from the request to the last piece, and of the longest silence."""
+        self._take_in()
+        return self._last - self._began, self._silence
+
+    @property
+    def timing(self) -> Timing:
+        steps = zip(*[iter(self.steps)] * 3, strict=True)
+        return Timing(tuple(Step(at, int(up), int(down)) for at, up, down in steps), *self.ended)
+
+    def reached(self, offset: int | None) -> float | None:
+        """Seconds from the request until so many bytes had come from the upstream; None if
+        that is not known."""
+        if offset is None:
+            return None
+        steps = self.steps
+        for index in range(0, len(steps), 3):
+            if steps[index + 1] >= offset:
+                return steps[index]
+        return None
+
+    def ends(self, *, growing: bool = False) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+        """Both sides of the reply; `growing`: only the ends of a long one."""
+        whole, part = (MAX_LOOKED_AT, ENDS) if growing else (sys.maxsize, 0)
+        return self.upstream.ends(whole, part), self.client.ends(whole, part)
+
+    def _take_in(self) -> None:
+        """A fault of the record must not end the stream."""
+        pieces, self._pieces = self._pieces, []
+        if self._broken or not pieces:
+            return
+        try:
+            self._time(pieces)
+            _, received, sent = zip(*pieces, strict=True)
+            joined = b"".join(received)
+            self._upstream.add(joined)
+            # A reply that passes as it comes takes its memory once.
+            self._client.add(joined if sent == received else b"".join(sent))
+        except Exception:
+            self._broken = True
+            logger.exception("A stream continues without being recorded")
+
+    def _time(self, pieces: list[tuple[float, bytes, bytes]]) -> None:
+        up, down = self._upstream.total, self._client.total
+        for now, received, sent in pieces:
+            up += len(received)
+            down += len(sent)
+            if now == _NO_STEP:
+                continue
+            self._silence = max(self._silence, now - self._last)
+            self._last = now
+            self._count += 1
+            if self._count % self._stride == 0:
+                self._steps.extend((now - self._began, up, down))
+                if len(self._steps) > 3 * MAX_STEPS:
+                    self._thin_out()
+
+    def _thin_out(self) -> None:
+        kept = self._steps[: 3 * FIRST_STEPS]
+        for index in range(3 * FIRST_STEPS, len(self._steps) - 2, 6):
+            kept.extend(self._steps[index : index + 3])
+        self._steps = kept
+        self._stride *= 2
