@@ -122,7 +122,7 @@ class ChatStreamRepair:
             if not text or (result := takes(text)) is None:
                 self._continued = None
                 break
-            channel.end += len(text)
+            channel.length += len(text)
             taken.append(result)
         if not taken:
             return b"", begin
@@ -143,7 +143,7 @@ class ChatStreamRepair:
         if (result := template.channel.scanner.takes(text)) is None:
             return None
         self._continued = known
-        template.channel.end += len(text)
+        template.channel.length += len(text)
         if template.call:
             template.channel.calls.passed(result)
         return Frame(rewritten(known, frame.raw, [0, len(frame.raw)], [result]))
@@ -228,7 +228,7 @@ class ChatStreamRepair:
         pending, template = self._pending, known.meaning
         channel = template.channel
         pending.begin(frame)
-        part = channel.part()
+        part = channel.new_part()
         self._scan(part, (Passage(template.fields, text),))
         channel.decide()
         exact = isinstance(known.pattern, FrameTemplate)
@@ -297,7 +297,7 @@ class ChatStreamRepair:
                 if channel is not None:
                     if len(frame.raw) <= MAX_METADATA:
                         channel.latest = {**chunk, "choices": [value]}
-                    waiting.parts.append(self._take_in_choice(channel.part(position), value))
+                    waiting.parts.append(self._take_in_choice(channel.new_part(position), value))
         elif frame.is_error or read_error(chunk):
             self._fail()
         self._pending.add(waiting)
@@ -353,7 +353,7 @@ class ChatStreamRepair:
     def _end_channels(self, end: Callable[[Scanner], list[ScanEvent]]) -> None:
         """The last of every channel, for which there may be no frame any more; after all that
         waits."""
-        last = [(each, each.end_in(each.part(), end)) for each in self._channels.all]
+        last = [(each, each.end(each.new_part(), end)) for each in self._channels.all]
         self._drain()
         for channel, deltas in last:
             self._append([added_chunk(channel.last_chunk, delta) for delta in deltas])

@@ -15,7 +15,7 @@ from ..wire.frame_templates import (
     KnownTemplate,
     LooseFrame,
     LooseTemplate,
-    of_our_own,
+    template_of_written,
 )
 from ..wire.json_codec import Json, quoted
 from ..wire.sse import Frame
@@ -57,7 +57,7 @@ class ChunkTemplate:
             value and (call or value == text)
         ):
             return
-        written = of_our_own(sent[0], member, value)
+        written = template_of_written(sent[0], member, value)
         if written is not None and isinstance(pattern, LooseTemplate):
             self.written = LooseFrame.of(written, pattern.names)
         else:

@@ -2,8 +2,8 @@
 
 A channel is a text that a model writes from its start to its end, in which calls may leak: in
 a chat completion all text of one choice, thoughts and answer, in different fields.  It has no
-frames, only those parts of them that belong to it; text goes back to the part that it came
-from, a call to the part that completes it.
+frames, only those parts of them that belong to it; text goes back to the part from which it
+came, a call to the part that completes it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_delta import choice_index
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import CONTENT, Passage, by_passage, text_of_fields
-from ..wire.json_codec import loads
+from ..wire.json_codec import Json, loads
 from ..wire.sse import Frame
 from .call_builder import CallBuilder
 from .call_rule import rules_for
 from .declared_tools import DeclaredTools
-from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
+from .events import CallEnd, Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.protocol import NOTHING_HELD, Held
 from .native_calls import NativeCalls
@@ -42,13 +41,13 @@ class TextChannel:
     natives: NativeCalls
     policy: Policy
     evidence: Evidence
-    latest: dict[str, Any] | bytes
+    latest: Json | bytes
     """The latest chunk that belongs to it, if it is not too large; or its frame, if it has not been
     parsed, and belongs to nothing else."""
     fields: tuple[str, ...] = ()
     """Those that carry the text now."""
-    end: int = 0
-    """How many characters have been read."""
+    length: int = 0
+    """Characters of it so far."""
     open_parts: deque[PendingPart] = field(default_factory=deque)
     role_seen: bool = False
     finished: bool = False
@@ -62,8 +61,8 @@ class TextChannel:
     # What is asked
 
     @property
-    def last_chunk(self) -> dict[str, Any]:
-        """The latest: chunks that are added are like it."""
+    def last_chunk(self) -> Json:
+        """The latest, whose metadata are those of chunks that are added."""
         latest = self.latest
         if isinstance(latest, bytes):
             latest = self.latest = loads(Frame(latest).data or b"")
@@ -80,21 +79,21 @@ class TextChannel:
         return header + "".join(pieces[:count])
 
     @property
-    def quiet(self) -> bool:
-        """The same of one in which no marker begins."""
-        return self.resting and self.scanner.idle
-
-    @property
     def resting(self) -> bool:
         """Whether a frame without any text needs no repair as far as this goes."""
         if self.calls.repaired and not self.finished:
             return False
         return self.scanner.between and self.natives.resting
 
-    # What frames say
+    @property
+    def quiet(self) -> bool:
+        """The same of a frame that has text, in which no marker begins."""
+        return self.resting and self.scanner.idle
 
-    def part(self, position: int = 0) -> PendingPart:
-        """That of a frame with text of this channel, at a position among its choices."""
+    # The texts of frames
+
+    def new_part(self, position: int = 0) -> PendingPart:
+        """For a frame with text of this channel, at a position among its choices."""
         part = PendingPart(position, self)
         self.open_parts.append(part)
         return part
@@ -103,10 +102,10 @@ class TextChannel:
         if passage.fields != self.fields:
             self._place(part, self._enter(passage.fields))
         size = len(passage.text)
-        passage.begin = self.end
+        passage.begin = self.length
         part.passages.append(passage)
         part.size += size
-        self.end += size
+        self.length += size
         self._place(part, self.scanner.feed(passage.text))
 
     def passed(self, fields: tuple[str, ...], text: str) -> None:
@@ -124,9 +123,7 @@ class TextChannel:
         part.changed |= part.finish != reason
         self.finished = True
 
-    def end_in(
-        self, part: PendingPart, end: Callable[[Scanner], list[ScanEvent]]
-    ) -> list[dict[str, Any]]:
+    def end(self, part: PendingPart, end: Callable[[Scanner], list[ScanEvent]]) -> list[Json]:
         """The reply ends, well or not: the last deltas, for which there is no frame."""
         part.add_calls(self.natives.flush())
         self._place(part, end(self.scanner))
@@ -137,7 +134,7 @@ class TextChannel:
 
     def decide(self) -> None:
         """Text was read: see which parts' ends are still undecided."""
-        decided = self.end - self.scanner.undecided
+        decided = self.length - self.scanner.undecided
         while self.open_parts:
             part = self.open_parts[0]
             last = part.passages[-1] if part.passages else None
@@ -162,7 +159,7 @@ class TextChannel:
             part.settled = True
         self.closed_parts.clear()
         if self.open_parts:
-            decided = self.end - self.scanner.undecided
+            decided = self.length - self.scanner.undecided
             self.open_parts[0].remember(decided)
             if len(self.open_parts) > 1 and self.open_parts[-1].deltas:
                 self.open_parts[-1].remember(decided)
@@ -178,15 +175,11 @@ class TextChannel:
         for event in events:
             if isinstance(event, Text):
                 self._place_text(part, event)
-            elif isinstance(event, CallStart):
-                part.add_calls(self.calls.start(event))
-            elif isinstance(event, Arguments):
-                part.add_calls(self.calls.arguments(event.text))
-            elif isinstance(event, CallEnd):
-                part.add_calls(self.calls.end(event))
-                self.cut = self.cut or (event.cut and not event.valid)
-            else:
+            elif isinstance(event, Dropped | LeftAsText):
                 note_piece(self.evidence, event)
+            else:
+                part.add_calls(self.calls.deltas_of(event))
+                self.cut = self.cut or (isinstance(event, CallEnd) and event.cuts_call)
 
     def _place_text(self, current: PendingPart, piece: Text) -> None:
         """Give text back to the frames it came from; what waits there is decided now."""
