@@ -251,24 +251,21 @@ class ChatStreamRepair:
     def _let_out(self, read: Iterable[TextChannel]) -> list[Frame]:
         """The latest frame, of these channels, is fully processed: a later fault must not send
         it again."""
-        out = self._drain()
+        out = self._pending.let_out(several=len(self._channels.all) > 1)
         self._pending.done()
         for channel in read:
             channel.settle()
         return out
 
-    def _drain(self) -> list[Frame]:
-        return self._pending.let_out(several=len(self._channels.all) > 1)
-
     def _settle(self) -> None:
         """See what the next frame may do."""
-        if self._pending.too_many:
+        if self._pending.frames and self._pending.too_many:
             self._give_up()
         resting = quiet = not (self._pending.frames or self._unread.frames)
         if resting:
             for channel in self._channels.all:
                 resting = resting and channel.resting
-                quiet = quiet and channel.quiet
+                quiet = quiet and resting and channel.scanner.idle
         self._prefilter.resting, self._prefilter.quiet = resting, quiet
         known = None if quiet or self._gave_up else self._templates.latest
         self._continued = known if known and self._may_continue(known.meaning) else None
@@ -354,7 +351,7 @@ class ChatStreamRepair:
         """The last of every channel, for which there may be no frame any more; after all that
         waits."""
         last = [(each, each.end(each.new_part(), end)) for each in self._channels.all]
-        self._drain()
+        self._pending.let_out(several=len(last) > 1)
         for channel, deltas in last:
             self._append([added_chunk(channel.last_chunk, delta) for delta in deltas])
 

@@ -85,11 +85,6 @@ class TextChannel:
             return False
         return self.scanner.between and self.natives.resting
 
-    @property
-    def quiet(self) -> bool:
-        """The same of a frame that has text, in which no marker begins."""
-        return self.resting and self.scanner.idle
-
     # The texts of frames
 
     def new_part(self, position: int = 0) -> PendingPart:
