@@ -232,7 +232,7 @@ def _converted(
 ) -> Slices[_ChatRequest]:
     """Raises `Refused` and `NotJson`."""
     conversion = yield from converting(
-        asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier
+        asked.body, unsupported=settings.unsupported_tools, evidence=evidence, earlier=asked.earlier
     )
     turn, chat = conversion.turn, conversion.chat
     if asked.shown is not None:
