@@ -69,8 +69,8 @@ def moonshot_schema(schema: Json) -> tuple[Json, list[str]]:
     """`schema` as Moonshot takes it (the same object if it does), and the keywords that are left
     out of it.  Raises `TooLarge`."""
     rewriter = _Rewriter(schema)
-    made = rewriter.root()
-    return (schema if made == schema else made), list(rewriter.left_out)
+    accepted = rewriter.root()
+    return (schema if accepted == schema else accepted), list(rewriter.left_out)
 
 
 class _Rewriter:
@@ -154,23 +154,23 @@ class _Rewriter:
 
     def _union(self, node: Json, choices: list[Any], depth: int) -> Json:
         """The demands beside a union move into each of its branches."""
-        said, rest = annotations_and_demands(node)
-        copies = bool(rest) and self._schemas > MAX_COPIES
+        notes, demands = annotations_and_demands(node)
+        copies = bool(demands) and self._schemas > MAX_COPIES
         branches: list[Json] = []
         if id(choices) not in self._open and not copies and depth <= MAX_DEPTH:
             self._open.add(id(choices))
             for choice in choices:
-                if rest and isinstance(choice, dict):
-                    branches.append(self._plain(joined(rest, self._flat(choice)), depth + 1))
+                if demands and isinstance(choice, dict):
+                    branches.append(self._plain(joined(demands, self._flat(choice)), depth + 1))
                 elif choice is not False:
-                    branches.append(self._schema(rest or choice, depth + 1))
+                    branches.append(self._schema(demands or choice, depth + 1))
             self._open.discard(id(choices))
         if not branches:
             self.left_out["anyOf"] = None
             return self._typed(node, depth)
-        beside = said.keys() - {"title", "description"}
+        beside = notes.keys() - {"title", "description"}
         branches = [{k: v for k, v in branch.items() if k not in beside} for branch in branches]
-        return {**said, "anyOf": branches}
+        return {**notes, "anyOf": branches}
 
     def _typed(self, node: Json, depth: int) -> Json:
         types = types_of(node)
@@ -178,14 +178,14 @@ class _Rewriter:
             return self._of_type(types[0], node, depth)
         if not node.keys() - {"type", "title", "description"}:
             return {**node, "type": types}
-        said, rest = annotations_and_demands(node)
+        notes, demands = annotations_and_demands(node)
         branches = []
         for kind in types:
-            values = [rest["const"]] if "const" in rest else rest.get("enum")
+            values = [demands["const"]] if "const" in demands else demands.get("enum")
             if not isinstance(values, list) or any(is_of(value, kind) for value in values):
-                mine = {k: v for k, v in rest.items() if is_about(k, kind)}
+                mine = {k: v for k, v in demands.items() if is_about(k, kind)}
                 branches.append(self._of_type(kind, mine, depth))
-        return {**said, "anyOf": branches} if branches else self._of_type(types[0], said, depth)
+        return {**notes, "anyOf": branches} if branches else self._of_type(types[0], notes, depth)
 
     def _of_type(self, kind: str, node: Json, depth: int) -> Json:
         typed: Json = {} if "type" in node else {"type": kind}
@@ -348,6 +348,6 @@ def _ends(schema: Json, ending: set[str]) -> bool:
 def _loosened(schema: Json) -> Json:
     dropped = {"object": "required", "array": "items"}.get(str(schema.get("type")))
     if dropped is None:
-        said = ("title", "description")
-        return anything() | {key: value for key, value in schema.items() if key in said}
+        kept = ("title", "description")
+        return anything() | {key: value for key, value in schema.items() if key in kept}
     return {key: value for key, value in schema.items() if key != dropped}
