@@ -66,15 +66,15 @@ _MEANS = {
 class Question:
     """A question about the upstream of a client's `flow`."""
 
+    task: asyncio.Task[None]
+    """Sends it: `speaks` is final when it is done."""
+
     def __init__(self, flow: http.HTTPFlow) -> None:
         self.flow = _question(flow)
         self.asker = asker_of(flow.request)
         self.speaks = Speaks.UNKNOWN
         self.by_credentials = False
         """Whether other credentials may get another answer."""
-        self.answered = asyncio.get_running_loop().create_future()
-        """Done when `speaks` is final."""
-        self.task: asyncio.Task[None] | None = None
         self._has_reply = self._timed_out = False
         self._not_found = bytearray()
         self._read_enough = asyncio.get_running_loop().create_future()

@@ -193,10 +193,8 @@ class Hosts:
                 # It may run at once, and to its end (mitmproxy 12 has eager tasks).
                 question.task = loop.create_task(self._send(question, name))
             # This cancels nothing where it is cancelled itself: others wait, too.
-            await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
-            if question.asker == asker or not question.by_credentials:
-                return
-            if not question.answered.done():
+            await asyncio.wait({question.task}, timeout=max(0.0, until - loop.time()))
+            if question.asker == asker or not question.by_credentials or not question.task.done():
                 return
 
     async def _send(self, question: Question, name: str) -> None:
@@ -208,7 +206,6 @@ class Hosts:
             logger.exception("%s: could not be asked", name_of(question.flow))
         finally:
             del self._questions[name]
-            question.answered.set_result(None)
 
     def question(self, flow: http.HTTPFlow) -> Question | None:
         """The open question whose own flow this is."""
