@@ -137,10 +137,9 @@ class Question:
 
     def _comment(self) -> None:
         flow, response = self.flow, self.flow.response
-        if self._has_reply and response is not None:
-            answer = f"HTTP {response.status_code}"
-        elif response is not None:
-            answer = "answered by another addon"
+        if response is not None:
+            status = f"HTTP {response.status_code}"
+            answer = status if self._has_reply else "answered by another addon"
         else:
             if self._timed_out or flow.error is None:
                 flow.error = Error(f"no answer in {ANSWER:.0f} seconds")

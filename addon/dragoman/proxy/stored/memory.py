@@ -107,8 +107,7 @@ class Memory:
         return speaks
 
     def close(self) -> None:
-        self._owners.clear()
-        self._addresses.clear()
+        """Nothing is open."""
 
     def _owner(self, owner: str) -> _Owner:
         return self._owners.get(owner) or _Owner()
@@ -133,8 +132,7 @@ class Memory:
         expiry = self.limits.expiry(now)
         for owner, mine in list(self._owners.items()):
             items = mine.entries.items()
-            old = list(itertools.takewhile(lambda item: item[1].used <= expiry, items))
-            for name, _ in old:
+            for name, _ in list(itertools.takewhile(lambda item: item[1].used <= expiry, items)):
                 self._remove(owner, name)
 
     def _evict(self, owner: str, newest: str) -> int:
