@@ -23,12 +23,11 @@ from .body_clues import names_something
 from .http_headers import set_json
 from .observe.monitor import name_of
 from .observe.refresh import show
+from .options import OptionsOverlay
 from .response_owner import asker_of, is_anonymous
 
 try:
     from mitmproxy.addons.clientplayback import ReplayHandler
-
-    from .mitm.lazy_connect import OptionsOverlay
 except (ImportError, AttributeError) as missing:
     ASKING_MISSING = str(missing)
 else:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from mitmproxy import http
 
-from ..wire.errors import said_by
+from ..wire.errors import error_object
 from ..wire.json_codec import NotJson, loads
 from .content_decoding import MAX_REQUEST, STEP, CutOffError, DecodingError
 from .http_headers import body_of, decoded, media_type
@@ -72,7 +72,7 @@ def names_something(request: http.Request, response: http.Response) -> bool:
         if media_type(response) not in ("text/plain", "application/json"):
             return False  # a page for people
         value = body[:MAX_TEXT].decode(errors="replace")
-    if said_by(value).param:
+    if error_object(value).param:
         return True  # the parameter of the request that is wrong
     text = "\n".join(_texts(value, 3))[:MAX_TEXT]
     addresses = (request.path, request.path.partition("?")[0], request.pretty_host)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from mitmproxy import exceptions, flowfilter, http
 from mitmproxy.addonmanager import Loader
+from mitmproxy.options import Options
 from mitmproxy.utils import human
 
 from ..bridge.responses.dialects import DIALECTS
@@ -27,6 +28,17 @@ logger = logging.getLogger(__name__)
 
 MIN_HEARTBEAT, MAX_HEARTBEAT = 0.1, 3600
 FlowTest = Callable[[http.HTTPFlow], bool]
+
+
+class OptionsOverlay:
+    """mitmproxy's options, with some replaced."""
+
+    def __init__(self, options: Options, **replaced: object) -> None:
+        self._options = options
+        self._replaced = replaced
+
+    def __getattr__(self, name: str) -> Any:
+        return self._replaced[name] if name in self._replaced else getattr(self._options, name)
 
 
 class _InvalidError(Exception):
