@@ -162,12 +162,16 @@ def _leak() -> bytes:
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
     deltas += [({"content": text[at : at + 7]}, None) for at in range(0, len(text), 7)]
     deltas.append(({}, "stop"))
+    chunk = {
+        "id": "selftest",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": "kimi-k2.5",
+    }
     frames = []
     for delta, reason in deltas:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        chunk = {"id": "selftest", "object": "chat.completion.chunk", "created": 0}
-        chunk |= {"model": "kimi-k2.5", "choices": [choice]}
-        frames.append(f"data: {json.dumps(chunk)}\n\n")
+        frames.append(f"data: {json.dumps(chunk | {'choices': [choice]})}\n\n")
     return "".join([*frames, "data: [DONE]\n\n"]).encode()
 
 

@@ -65,8 +65,7 @@ class Memory:
         for kept_id in keeps:
             kept = entries.get(kept_id)
             if kept is not None and kept.used > self.limits.expiry(now):
-                del entries[kept_id]
-                entries[kept_id] = replace(kept, used=now)
+                entries[kept_id] = replace(entries.pop(kept_id), used=now)
         self._remove(owner, response_id)
         self._remove_old(now)
         mine = self._owners.setdefault(owner, _Owner())
