@@ -44,6 +44,7 @@ _RESPONSES = _MODEL | {
     "input": "Call the tool.",
     "tools": [{"type": "function", **_FUNCTION}],
 }
+_CHUNK = {"id": "selftest", "object": "chat.completion.chunk", "created": 0, "model": "kimi-k2.5"}
 _JOBS = (
     # What is found out of a host counts for its path: no engine has this one.
     ("repair", "/dragoman-selftest/v1/chat/completions", _CHAT),
@@ -162,16 +163,10 @@ def _leak() -> bytes:
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
     deltas += [({"content": text[at : at + 7]}, None) for at in range(0, len(text), 7)]
     deltas.append(({}, "stop"))
-    chunk = {
-        "id": "selftest",
-        "object": "chat.completion.chunk",
-        "created": 0,
-        "model": "kimi-k2.5",
-    }
     frames = []
     for delta, reason in deltas:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        frames.append(f"data: {json.dumps(chunk | {'choices': [choice]})}\n\n")
+        frames.append(f"data: {json.dumps(_CHUNK | {'choices': [choice]})}\n\n")
     return "".join([*frames, "data: [DONE]\n\n"]).encode()
 
 
