@@ -171,9 +171,9 @@ def submitted(body: object, kept: StoredResponse) -> Slices[list[Json]]:
         )
     items = []
     for call_id, call in waiting.items():
-        output = "" if outputs[call_id] is None else outputs[call_id]
+        answer = "" if outputs[call_id] is None else outputs[call_id]
         # An output with more fields than one comes as an object.
-        fields = output if isinstance(output, dict) else {"output": output}
+        fields = answer if isinstance(answer, dict) else {"output": answer}
         items.append({**fields, "type": CALL_OUTPUTS[call["type"]], "call_id": call_id})
         yield
     return items
