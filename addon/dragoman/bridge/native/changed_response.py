@@ -50,7 +50,7 @@ class ChangedResponse:
         """`number`: of the next event."""
         response = {**(host.response or {})}
         response["id"] = str(response.get("id") or "resp_0")
-        items = [host.items.get(index, {}) for index in range(max(host.items, default=-1) + 1)]
+        items = [host.items.get(index, {}) for index in range(host.next_index)]
         self._host = host
         self._names = names
         self._policy = policy

@@ -148,6 +148,8 @@ class HostItems:
         """The number of the event after the latest that was read."""
         self.items: dict[int, Json] = {}
         """Each as in the latest event that held it."""
+        self.next_index = 0
+        """The output index after all of these."""
         self.done: set[int] = set()
         self._ids: dict[str, int] = {}
         self.texts: dict[PartKey, HostText] = {}
@@ -175,11 +177,7 @@ class HostItems:
             return None
         if item_id in self._ids:
             return self._ids[item_id]
-        latest = max(self.items, default=-1)
-        continues = not item_id and kind != "response.output_item.added"
-        if continues and latest not in {-1, *self.done}:
-            return latest
-        return latest + 1 if latest + 1 < MAX_ITEMS else None
+        return self.next_index if self.next_index < MAX_ITEMS else None
 
     def text_of(self, event: Json) -> tuple[PartKey, StreamedPart] | None:
         """The text that an event continues or ends; None for any other event."""
@@ -293,6 +291,7 @@ class HostItems:
 
     def _add(self, index: int, item: Json) -> None:
         self.items[index] = item
+        self.next_index = max(self.next_index, index + 1)
         if item_id := id_of(item):
             self._ids[item_id] = index
 

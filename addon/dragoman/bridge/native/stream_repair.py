@@ -271,7 +271,8 @@ class ResponsesStreamRepair:
 
     def _end_texts(self, event: Json) -> None:
         """End the texts that end with this event of their item, or with the next item."""
-        kind, ended = event["type"], list[PartKey]()
+        kind = event["type"]
+        ended: list[PartKey] = []
         if kind in DONES:
             found = self._host.text_of(event)
             ended = [] if found is None else [found[0]]
