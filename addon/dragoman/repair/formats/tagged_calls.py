@@ -220,8 +220,8 @@ class TaggedCalls(LeakParser):
             self._refuse()
 
     def _begin_bare_call(self, at: int) -> bool | None:
-        """Begin the call of which no tag but the section's was written.  False if text to come
-        decides whether it is one, None if there is none."""
+        """Begin a call of which no tag but the section's was written.  False if text to come
+        decides whether one begins, None if none does."""
         if self._place is not _Place.SECTION or self._calls:
             return None
         found = _BARE_CALL.match(self._buffer, at)
