@@ -18,7 +18,7 @@ import sysconfig
 import time
 from pathlib import Path
 
-from .bridge.native.reply_repair import is_responses_request, reading_tools, repairing_whole
+from .bridge.native.reply_repair import reading_tools, repairing_whole
 from .notes import Evidence
 from .repair.pending import Policy
 from .wire.json_codec import NotJson, loads
@@ -47,7 +47,7 @@ def main() -> int | str:
         return f"{error.filename}: {error.strerror}"
     except NotJson as error:
         return f"{paths.request}: not JSON ({error}); give the body of the request"
-    tools = drained(reading_tools(request, native=is_responses_request(request)))
+    tools = drained(reading_tools(request))
     repaired = repairing_whole(reply, tools, Policy(), evidence, int(time.time()))
     sys.stdout.buffer.write(drained(repaired))
     print("\n".join(evidence.lines()) or "nothing to repair", file=sys.stderr)

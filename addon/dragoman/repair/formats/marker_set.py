@@ -38,8 +38,10 @@ class MarkerSet:
 
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text` may be the start of a marker."""
-        first = self.may_begin_in(text, max(0, len(text) - self._longest + 1))
-        for size in range(len(text) - first.start() if first else 0, 0, -1):
+        first = self.may_begin_in(text, len(text) - self._longest + 1)
+        if first is None:
+            return 0
+        for size in range(len(text) - first.start(), 0, -1):
             if text[-size:] in self._starts:
                 return size
         return 0
@@ -95,9 +97,10 @@ class MarkedFormat(LeakFormat):
         found = self._set.match(text, at)
         if found is None:
             return None
-        name = self._names.get(found[0]) or found[0].strip()
-        begins = self._begin is None or found[0] in self._begin
-        return MarkerMatch(self, name, found.start(), found.end(), begins)
+        marker = found[0]
+        name = self._names.get(marker) or marker.strip()
+        begins = self._begin is None or marker in self._begin
+        return MarkerMatch(self, name, at, at + len(marker), begins)
 
     def unfinished(self, text: str) -> int:
         return self._set.unfinished(text)
