@@ -18,7 +18,7 @@ import sysconfig
 import time
 from pathlib import Path
 
-from .bridge.native.reply_repair import is_responses_request, reading_tools, repairing_whole
+from .bridge.native.reply_repair import reading_tools, repairing_whole
 from .notes import Evidence
 from .repair.pending import Policy
 from .wire.json_codec import NotJson, loads
@@ -32,8 +32,7 @@ BESIDE = Path(__file__).parents[1] / "main.py"
 
 def repaired(reply: bytes, request: object, evidence: Evidence, now: int) -> bytes:
     """What a client receives of an upstream's `reply` to a `request`."""
-    native = is_responses_request(request)
-    tools = drained(reading_tools(request, native=native))
+    tools = drained(reading_tools(request))
     return drained(repairing_whole(reply, tools, Policy(), evidence, now))
 
 

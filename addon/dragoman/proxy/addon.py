@@ -22,7 +22,8 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from .. import __version__
 from ..inspect.outcome import REFUSED
 from . import error_responses, options
-from .chat_only_hosts import ASKING_MISSING, Hosts, is_question
+from .ask_upstream import ASKING_MISSING, is_question
+from .chat_only_hosts import Hosts
 from .flow_choice import FlowChoice
 from .flows import bridge_turn
 from .flows.bridge_flow import BridgeFlow
@@ -31,7 +32,7 @@ from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
 from .observe import views
-from .observe.commands import Commands, HostsCommand
+from .observe.commands import Commands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
@@ -72,7 +73,7 @@ class Dragoman:
             self._monitor, self._repair, self._bridge, self._cure, self._hosts
         )
         self._metrics = Metrics(self._monitor.stats)
-        self.addons = [Commands(self._monitor.stats), HostsCommand(self._hosts), SelfTest()]
+        self.addons = [Commands(self._monitor.stats), self._hosts, SelfTest()]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
@@ -194,7 +195,7 @@ class Dragoman:
         elif is_upgrade(flow.request):
             self._monitor.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
-        elif (part := unserved(flow.request)) is not None:
+        elif part := unserved(flow.request):
             self._monitor.of(flow, "bridge").evidence.note(REFUSED, part)
             flow.response = error_responses.not_bridged(part)
         elif address is not None and self._choice.is_served(address):

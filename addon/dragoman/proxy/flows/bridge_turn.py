@@ -232,7 +232,10 @@ def _converting(
 ) -> Slices[_ChatRequest]:
     """Raises `Refused` and `NotJson`."""
     conversion = yield from converting(
-        request.body, unsupported=settings.unsupported, evidence=evidence, earlier=request.earlier
+        request.body,
+        unsupported=settings.unsupported_tools,
+        evidence=evidence,
+        earlier=request.earlier,
     )
     turn, chat = conversion.turn, conversion.chat
     if request.echoed is not None:

@@ -16,8 +16,7 @@ from mitmproxy import http
 from mitmproxy.net.http.url import hostport
 
 from ...inspect.exchange import Job
-from ...inspect.headline import headline
-from ...inspect.outcome import RUNNING, outcome_of
+from ...inspect.outcome import RUNNING, headline, outcome_of
 from ...inspect.stats import EndedFlow, Stats, counted
 from ...inspect.summary import ReplySummary, model_asked, summarizing_both
 from ...inspect.turn_figures import counting_refused, figures_of

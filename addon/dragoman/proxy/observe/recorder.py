@@ -18,7 +18,7 @@ from mitmproxy import http
 from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange, Job, Step, Timing
-from ...inspect.outcome import ENDINGS, RUNNING, Ending, Outcome
+from ...inspect.outcome import RUNNING, SIGNS, Outcome
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ..content_decoding import MAX_REQUEST, DecodingError
@@ -230,8 +230,8 @@ def _is_signature(value: object) -> TypeGuard[list[str]]:
 
 def _outcome(value: object) -> Outcome | None:
     match value:
-        case [str() as ending, str() as what] if ending in ENDINGS:
-            return Outcome(cast(Ending, ending), what)
+        case [str() as ending, str() as what] if ending in SIGNS:
+            return Outcome(ending, what)
     return None  # an earlier Dragoman kept none
 
 
