@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from dragoman.bridge.reply.answer import answering
 from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.reply.pipeline import answering
 from dragoman.bridge.request.convert import Conversion
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext

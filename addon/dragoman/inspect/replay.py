@@ -22,9 +22,8 @@ from ..bridge.native.reply_repair import (
     repairing_whole,
     stage_for,
 )
-from ..bridge.reply.answer import answering
 from ..bridge.reply.converter import ReplyConverter
-from ..bridge.reply.pipeline import BridgePipeline
+from ..bridge.reply.pipeline import BridgePipeline, answering
 from ..bridge.request.convert import Conversion, converting, without_stored
 from ..bridge.responses.dialects import DIALECTS, OPENAI
 from ..notes import Evidence, printable

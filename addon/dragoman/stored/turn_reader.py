@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ..bridge.reply.message_runs import completion_in_runs
+from ..bridge.reply.whole_body import completion_in_runs
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from ..wire.chat_delta import DeltaText, choices, only_text, text_of
 from ..wire.chat_end import turn_end

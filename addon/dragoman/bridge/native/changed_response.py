@@ -23,7 +23,7 @@ from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import Frame, encode
 from ...wire.usage import usage
 from ..reply.call_emitter import CallEmitter
-from ..reply.tool_names import ToolNames
+from ..reply.tool_lookup import ToolLookup
 from ..responses.dialects import OPENAI
 from ..responses.event_writer import ItemStatus, Writer
 from ..responses.output_items import TEXT, StreamedPart
@@ -41,7 +41,7 @@ class ChangedResponse:
     def __init__(
         self,
         host: HostItems,
-        names: ToolNames,
+        names: ToolLookup,
         policy: Policy,
         evidence: Evidence,
         *,
@@ -123,7 +123,7 @@ class ChangedResponse:
         self._evidence.call(start.name, start.format, start.form)
         if start.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
-        tool = self._names.exactly(start.name) or self._names.meant_by(start.name)
+        tool = self._names.find(start.name)
         call = Call(id=start.call_id, name=start.name)
         self._emitter = CallEmitter(call, tool or Tool("function", start.name), self._writer)
 

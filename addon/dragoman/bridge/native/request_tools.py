@@ -17,7 +17,7 @@ from ...wire.json_codec import Json, array, objects, string
 from ...wire.responses import STREAMED_CALLS
 from ...wire.slices import Slices
 from ..model_families import Family
-from ..reply.tool_names import ToolNames
+from ..reply.tool_lookup import ToolLookup
 from ..request.toolbox import Toolbox
 from ..turn_context import Tool
 
@@ -30,7 +30,7 @@ class RequestTools:
     """The declared tools, as repair and as the client knows them."""
 
     declared: DeclaredTools
-    names: ToolNames
+    names: ToolLookup
     requested: bool
     """Whether there was a request that could be read; else the response repeats it."""
 
@@ -64,9 +64,9 @@ class RequestTools:
             model=string(body.get("model")),
             forbidden=body.get("tool_choice") == "none",
             called={call_id: name for call_id, name in called.items() if name},
-            declared=index,
+            index=index,
         )
-        return cls(declared, ToolNames(toolbox.table), isinstance(request, dict))
+        return cls(declared, ToolLookup(toolbox.table), isinstance(request, dict))
 
 
 def _spellings(tools: Mapping[str, Tool], schemas: Mapping[str, object]) -> dict[str, object]:

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
-from ...bridge.reply.answer import Answer, answering, failed
 from ...bridge.reply.converter import ReplyConverter
+from ...bridge.reply.pipeline import Answer, answering, failed
 from ...inspect.outcome import REFUSED, Ending, Outcome
 from ...notes import Evidence
 from ...stored.save_context import SaveContext
