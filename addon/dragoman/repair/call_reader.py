@@ -63,10 +63,10 @@ class Candidate:
     """What stands before its marker; of a call, `markdown` is fed nothing else."""
     marker_size: int = 1
     raw: list[str] = field(default_factory=list)
-    """All of it as it came, and what came after it."""
+    """All of its text, and the text after it."""
     size: int = 0
     events: list[ScanEvent] = field(default_factory=list)
-    """What it is if it is a call."""
+    """What it becomes if it is a call."""
     has_call: bool = False
     whole: tuple[int, int] = 0, 0
     """Its characters, and its events, up to the end of its last whole call, or text between."""
@@ -117,11 +117,11 @@ class CallReader:
         self.parser: LeakParser | None = None
         """That of the open section."""
         self.certain: LeakParser | None = None
-        """The same while all that was read is certain: the text may only continue it."""
+        """The same parser, if nothing is held: text may only continue its arguments."""
         self.candidate: Candidate | None = None
         """It outlives its section if what follows decides on it."""
         self.rest = ""
-        """What stood after a section that was left."""
+        """The text after the latest section."""
         self.refusal = ""
         """Why the candidate is text."""
 
@@ -132,11 +132,10 @@ class CallReader:
             return NOTHING_HELD
         return self.parser.held if self._namer.nameless is None else self._namer.held
 
-    # What comes
+    # Text in
 
     def begin(self, marker: MarkerMatch, rule: CallRule, header: str, text: str) -> None:
-        """A section or a call may begin at this marker, after which `text` came.  `header` is
-        that before the marker."""
+        """A section or a call may begin at this marker, between `header` and `text`."""
         state = self._state
         state.in_vain += 1
         self._format, self._rule = marker.format, rule
@@ -158,7 +157,7 @@ class CallReader:
             self._quoted_by_lines(candidate, parser.rest)
             candidate = self.candidate
         if candidate is not None and candidate.size > CANDIDATE_LIMIT:
-            # What follows would be too far away to quote it.
+            # What follows is too far away to quote it.
             waited = candidate.quotation is not None and candidate.has_call
             if not waited or self.end_quotation(candidate, parser.rest, "", ended=True):
                 self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
