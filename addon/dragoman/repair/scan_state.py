@@ -1,4 +1,4 @@
-"""What `TextReader` and `CallReader` share: the events of a choice, and what they mean for the rest."""
+"""What the readers of a choice share: its events so far, and what these mean for the rest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ScanState:
         self.seen: set[LeakFormat] = set()
         """Formats of which a call, a section or a channel was there."""
         self.begin_is_text: set[LeakFormat] = set()
-        """Formats of which a begin marker was left as text: then its other markers are text, too."""
+        """Formats of which a begin marker was left as text: their other markers are text, too."""
         self.field = ""
         """The field of the text."""
         self.code = MarkdownCode()

@@ -42,8 +42,8 @@ class TextReader:
         state: ScanState,
         new_probe: Callable[[], Callable[[str], list[ScanEvent]]] | None,
     ) -> None:
-        """`new_probe` makes a function that tells what would become of a text that came now; None in
-        a probe."""
+        """`new_probe` makes a function that tells what would become of a text that came now; it
+        is None in a probe."""
         self._tools = tools
         self._rules = rules
         self._formats = formats
