@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply import message_runs
-from dragoman.bridge.reply.answer import answering
+from dragoman.bridge.reply import whole_body
+from dragoman.bridge.reply.pipeline import answering
 from dragoman.bridge.responses import open_part as told_in
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.notes import Evidence
@@ -151,7 +151,7 @@ def test_a_long_message_is_read_in_runs_and_says_the_same(
         return reply.response, evidence.lines()
 
     at_once = read()
-    monkeypatch.setattr(message_runs, "RUN", 2)
+    monkeypatch.setattr(whole_body, "RUN", 2)
     monkeypatch.setattr(told_in, "MANY", 2)
     response, notes = read()
     assert response == at_once[0]
@@ -160,7 +160,7 @@ def test_a_long_message_is_read_in_runs_and_says_the_same(
 
 
 def test_a_whole_reply_can_be_interrupted_at_each_of_its_members() -> None:
-    many = 20 * message_runs.RUN
+    many = 20 * whole_body.RUN
     token = {"token": "a", "logprob": -1, "top_logprobs": [{"token": "b", "logprob": -2}] * 2}
     for message, logprobs in (
         ({"content": None, "tool_calls": [call(None, "{}", name="echo")] * many}, None),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply.message_runs import RUN
+from dragoman.bridge.reply.whole_body import RUN
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence

@@ -79,6 +79,11 @@ class CallEnd:
     cut: bool
     """Whether the stream ended before a marker closed the call."""
 
+    @property
+    def cuts_call(self) -> bool:
+        """Whether its arguments are not whole because of that."""
+        return self.cut and not self.valid
+
 
 @dataclass(slots=True)
 class Dropped:

@@ -109,7 +109,7 @@ class UnreadFrames:
     """Frames of one text that leave unread, and those that wait for the next one."""
 
     def __init__(self) -> None:
-        self._frames: list[tuple[Frame, int]] = []
+        self.frames: list[tuple[Frame, int]] = []
         """Those that wait, with the sizes of their texts."""
         self._text = ""
         """Of these."""
@@ -118,33 +118,30 @@ class UnreadFrames:
         self._refused: RefusedMarkers | None = None
         """What is known of the text."""
 
-    def __bool__(self) -> bool:
-        return bool(self._frames)
-
     def add(self, frame: Frame, text: str, refused: RefusedMarkers) -> list[Frame] | None:
         """The frames that may leave; None, and nothing is taken, if this one has to be read."""
-        if self._frames and refused is not self._refused:
+        if self.frames and refused is not self._refused:
             return None
         text = self._text + text
         certain, unknown = refused.look(text, self._certain)
         if unknown:
             return None
         self._refused = refused
-        self._frames.append((frame, len(text) - len(self._text)))
+        self.frames.append((frame, len(text) - len(self._text)))
         left = gone = 0
-        for _, size in self._frames:
+        for _, size in self.frames:
             if gone + size > certain:
                 break
             gone += size
             left += 1
-        out = [each for each, _ in self._frames[:left]]
-        del self._frames[:left]
+        out = [each for each, _ in self.frames[:left]]
+        del self.frames[:left]
         self._text, self._certain = text[gone:], certain - gone
         return out
 
     def add_held(self, texts: list[tuple[Frame, str]], refused: RefusedMarkers) -> None:
         """These frames were read, and wait for what comes after them."""
-        self._frames = [(frame, len(text)) for frame, text in texts]
+        self.frames = [(frame, len(text)) for frame, text in texts]
         self._text = "".join(text for _, text in texts)
         self._certain, refused.certain = refused.certain, 0
         self._refused = refused
@@ -154,5 +151,5 @@ class UnreadFrames:
         if self._refused is not None:
             self._refused.certain = self._certain
         self._text, self._certain, self._refused = "", 0, None
-        while self._frames:
-            yield self._frames.pop(0)[0]
+        while self.frames:
+            yield self.frames.pop(0)[0]

@@ -23,10 +23,9 @@ and as few as two of the text."""
 MAX_NESTING = 200
 """Levels of arrays and objects; Python's own limit depends on its version and on the caller."""
 _Text = bytes | bytearray | str
-
-
 Json = dict[str, Any]
 """A JSON object."""
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 class NotJson(ValueError):  # noqa: N818 - the name says what is the matter
@@ -54,6 +53,16 @@ def _count(text: _Text, mark: str) -> int:
     return text.count(mark) if isinstance(text, str) else text.count(mark.encode())
 
 
+def _read(text: _Text) -> Any:
+    """As `json.loads`, faster for UTF-8."""
+    try:
+        stripped = (text if isinstance(text, str) else text.decode()).strip(" \t\n\r")
+        value, end = _scan(stripped, 0)
+    except (ValueError, StopIteration):
+        return json.loads(text)
+    return value if end == len(stripped) else json.loads(text)
+
+
 def nesting_exceeds(value: Any, limit: int) -> bool:
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(limit):
@@ -64,6 +73,18 @@ def nesting_exceeds(value: Any, limit: int) -> bool:
             if isinstance(member, (dict, list))
         ]
     return bool(level)
+
+
+def _encoder(string: Callable[[str], str]) -> Callable[[Any, int], Iterable[str]]:
+    """Refuses infinite numbers; finds a value that holds itself by its depth.  The standard library
+    makes such an encoder for each value."""
+    default = json.JSONEncoder().default
+    style = (None, ":", ",", False, False, False)
+    encoder: Callable[[Any, int], Iterable[str]] = c_make_encoder(None, default, string, *style)
+    return encoder
+
+
+_encode, _encode_ascii = _encoder(encode_basestring), _encoder(encode_basestring_ascii)
 
 
 def dumps(value: Any) -> bytes:
@@ -81,6 +102,17 @@ def dumps_ascii(value: Any) -> bytes:
         return _write_ascii(value)
     except (ValueError, RecursionError):
         return _write_finite(_write_ascii, value)
+
+
+def _write(value: Any) -> bytes:
+    try:
+        return "".join(_encode(value, 0)).encode()
+    except UnicodeEncodeError:
+        return _write_ascii(value)
+
+
+def _write_ascii(value: Any) -> bytes:
+    return "".join(_encode_ascii(value, 0)).encode()
 
 
 def _write_finite(write: Callable[[Any], bytes], value: Any) -> bytes:
@@ -106,7 +138,7 @@ def quoted(text: str) -> bytes:
         return encode_basestring_ascii(text).encode()
 
 
-# What a value should be, where it may be anything: else an empty one.
+# A value that may be anything, as what it should be, else as an empty one.
 
 
 def string(value: Any) -> str:
@@ -120,41 +152,3 @@ def array(value: Any) -> list[Any]:
 def objects(value: Any) -> list[Json]:
     """The objects in an array."""
     return [each for each in array(value) if isinstance(each, dict)]
-
-
-# The standard library makes an encoder, and calls some functions of its own, for each value.
-_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-
-
-def _read(text: _Text) -> Any:
-    """As `json.loads`, faster for UTF-8."""
-    try:
-        stripped = (text if isinstance(text, str) else text.decode()).strip(" \t\n\r")
-        value, end = _scan(stripped, 0)
-    except (ValueError, StopIteration):
-        return json.loads(text)
-    return value if end == len(stripped) else json.loads(text)
-
-
-def _encoder(string: Callable[[str], str]) -> Callable[[Any, int], Iterable[str]]:
-    """Compact, in the order of the keys; infinite numbers are refused.  A value that holds itself
-    is found by its depth."""
-    default = json.JSONEncoder().default
-    made: Callable[[Any, int], Iterable[str]] = c_make_encoder(
-        None, default, string, None, ":", ",", False, False, False
-    )
-    return made
-
-
-_encode, _encode_ascii = _encoder(encode_basestring), _encoder(encode_basestring_ascii)
-
-
-def _write(value: Any) -> bytes:
-    try:
-        return "".join(_encode(value, 0)).encode()
-    except UnicodeEncodeError:
-        return _write_ascii(value)
-
-
-def _write_ascii(value: Any) -> bytes:
-    return "".join(_encode_ascii(value, 0)).encode()

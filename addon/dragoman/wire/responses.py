@@ -11,11 +11,8 @@ from typing import Any, Literal
 
 TERMINALS = frozenset(
     {
-        "response.completed",
-        "response.incomplete",
-        "response.failed",
-        "response.cancelled",  # other servers
-        "response.error",  # other servers
+        *("response.completed", "response.incomplete", "response.failed"),
+        *("response.cancelled", "response.error"),  # other servers
     }
 )
 """The last event of a stream, with the whole response."""
@@ -35,51 +32,51 @@ TextKind = Literal["text", "refusal", "reasoning", "call"]
 
 @dataclass(frozen=True, slots=True)
 class TextEvents:
-    """The events by which a text is streamed."""
+    """The events by which a text is streamed, and the field of the whole text: in the event `done`
+    and in the item."""
 
-    delta: str
-    done: str
     kind: TextKind
     field: str
-    """The field of the whole text, in the event `done` and in the item."""
+    delta: str
+    done: str
 
 
-OUTPUT_TEXT = TextEvents("response.output_text.delta", "response.output_text.done", "text", "text")
-REFUSAL = TextEvents("response.refusal.delta", "response.refusal.done", "refusal", "refusal")
+OUTPUT_TEXT = TextEvents("text", "text", "response.output_text.delta", "response.output_text.done")
+REFUSAL = TextEvents("refusal", "refusal", "response.refusal.delta", "response.refusal.done")
 SUMMARY_TEXT = TextEvents(
-    "response.reasoning_summary_text.delta",
-    "response.reasoning_summary_text.done",
     "reasoning",
     "text",
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_summary_text.done",
 )
-REASONING = TextEvents(  # OpenResponses
-    "response.reasoning.delta", "response.reasoning.done", "reasoning", "text"
-)
+REASONING = TextEvents(
+    "reasoning", "text", "response.reasoning.delta", "response.reasoning.done"
+)  # OpenResponses
 ARGUMENTS = TextEvents(
-    "response.function_call_arguments.delta",
-    "response.function_call_arguments.done",
     "call",
     "arguments",
+    "response.function_call_arguments.delta",
+    "response.function_call_arguments.done",
 )
 CUSTOM_INPUT = TextEvents(
-    "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done", "call", "input"
+    "call", "input", "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done"
 )
 REASONING_TEXT = TextEvents(
-    "response.reasoning_text.delta", "response.reasoning_text.done", "reasoning", "text"
+    "reasoning", "text", "response.reasoning_text.delta", "response.reasoning_text.done"
 )
 _ONLY_READ = (
     REASONING_TEXT,
-    TextEvents(  # other servers
-        "response.reasoning_summary.delta", "response.reasoning_summary.done", "reasoning", "text"
+    TextEvents(
+        "reasoning", "text", "response.reasoning_summary.delta", "response.reasoning_summary.done"
+    ),  # other servers
+    TextEvents(
+        "call", "arguments", "response.mcp_call_arguments.delta", "response.mcp_call_arguments.done"
     ),
     TextEvents(
-        "response.mcp_call_arguments.delta", "response.mcp_call_arguments.done", "call", "arguments"
-    ),
-    TextEvents(
-        "response.code_interpreter_call_code.delta",
-        "response.code_interpreter_call_code.done",
         "call",
         "code",
+        "response.code_interpreter_call_code.delta",
+        "response.code_interpreter_call_code.done",
     ),
 )
 _TEXTS = (OUTPUT_TEXT, REFUSAL, SUMMARY_TEXT, REASONING, ARGUMENTS, CUSTOM_INPUT, *_ONLY_READ)
@@ -135,9 +132,7 @@ def item_id(item_type: str, of: str) -> str:
 
 def refers(item: object) -> bool:
     """Whether an input item refers to one that was sent before."""
-    return (
-        isinstance(item, dict)
-        and isinstance(item.get("id"), str)
-        and (item.get("type") == "item_reference" or not item.keys() - {"id", "type"})
-        and item.get("type") in ("item_reference", None)
-    )
+    if not isinstance(item, dict) or not isinstance(item.get("id"), str):
+        return False
+    kind = item.get("type")
+    return kind == "item_reference" or (kind is None and not item.keys() - {"id", "type"})

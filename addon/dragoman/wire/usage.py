@@ -6,11 +6,11 @@ there is none.  So missing counts are estimated from sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .json_codec import Json
+from .json_codec import Json, array
 from .slices import Slices
 
 _MAX = 2**53
@@ -45,20 +45,19 @@ _REASONING = (
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    input: int | None
-    output: int | None
-    total: int | None
-    cached: int
-    written: int
-    reasoning: int
+    input: int | None = None
+    output: int | None = None
+    total: int | None = None
+    cached: int = 0
+    written: int = 0
+    reasoning: int = 0
 
 
 def counts(value: Mapping[str, Any]) -> Counts | None:
     """The counts in a chunk, an event or a whole reply of either API: at its top, in a choice
     (Moonshot) or in an event's response. The last one counts; None if there is none."""
     found = _counts(value["usage"]) if value.get("usage") else None
-    choices = value.get("choices")
-    for holder in choices if isinstance(choices, list) else (value.get("response"),):
+    for holder in array(value.get("choices")) or (value.get("response"),):
         if isinstance(holder, dict) and holder.get("usage"):
             found = _counts(holder["usage"]) or found
     return found
@@ -68,23 +67,31 @@ def _counts(value: Any) -> Counts | None:
     """None if it holds neither input nor output."""
     if not isinstance(value, dict):
         return None
-    read, written = _find(value, _INPUT), _find(value, _OUTPUT)
-    if read is None and written is None:
-        return None
-    return Counts(
-        input=read,
-        output=written,
+    found = Counts(
+        input=_find(value, _INPUT),
+        output=_find(value, _OUTPUT),
         total=_find(value, _TOTAL),
         cached=_find(value, _CACHED) or 0,
         written=_find(value, _WRITTEN) or 0,
         reasoning=_find(value, _REASONING) or 0,
     )
+    return None if found.input is None and found.output is None else found
+
+
+def _find(value: Json, places: tuple[tuple[str, ...], ...]) -> int | None:
+    for place in places:
+        found: Any = value
+        for name in place:
+            found = found.get(name) if isinstance(found, dict) else None
+        if type(found) in (int, float) and 0 <= found < _MAX:
+            return int(found)
+    return None
 
 
 def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
     """The Responses ``usage``, and whether any of it is estimated: from the tokens probably `sent`,
     and the characters `written` to the client."""
-    known = counted or Counts(None, None, None, 0, 0, 0)
+    known = counted or Counts()
     read = known.input if known.input is not None else sent
     wrote = known.output if known.output is not None else written // _CHARACTERS_A_TOKEN + 1
     return {
@@ -101,28 +108,20 @@ def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
 
 def estimating(request: Json) -> Slices[int]:
     """Estimated tokens of a request, at least 1; in slices."""
-    tokens, characters = _weigh(dict.fromkeys(request))
-    for member in request.values():
+    tokens = characters = 0
+    for member in ([*request], *request.values()):
         for part in member if isinstance(member, list) else [member]:
-            more = _weigh(part)
-            tokens += more[0]
-            characters += more[1]
+            for text in _strings(part):
+                is_base64 = len(text) > 10_000 and text.isascii() and " " not in text
+                if is_base64 or text.startswith("data:"):
+                    tokens += _MEDIA_TOKENS
+                else:
+                    characters += len(text)
             yield
     return tokens + characters // _CHARACTERS_A_TOKEN + 1
 
 
-def _weigh(value: Any) -> tuple[int, int]:
-    """The tokens of media, and the characters of all else."""
-    characters = tokens = 0
-    for text in _strings(value):
-        if text.startswith("data:") or (len(text) > 10_000 and text.isascii() and " " not in text):
-            tokens += _MEDIA_TOKENS
-        else:
-            characters += len(text)
-    return tokens, characters
-
-
-def _strings(value: Any) -> Iterable[str]:
+def _strings(value: Any) -> Iterator[str]:
     stack = [value]
     while stack:
         value = stack.pop()
@@ -133,15 +132,3 @@ def _strings(value: Any) -> Iterable[str]:
             stack += value.values()
         elif isinstance(value, list):
             stack += value
-
-
-def _find(value: Json, places: tuple[tuple[str, ...], ...]) -> int | None:
-    for place in places:
-        found: Any = value
-        for name in place:
-            found = found.get(name) if isinstance(found, dict) else None
-        if type(found) is int and 0 <= found < _MAX:
-            return found
-        if type(found) is float and 0 <= found < _MAX:
-            return int(found)
-    return None

@@ -1,13 +1,12 @@
 """One call, written as an item of the kind of its tool.
 
-Function arguments pass as they are and custom input is unescaped, both live.  A call
-whose item carries a structure is written when its arguments are complete; if they do not
-make that structure, as an item of its kind that runs nothing, so that the failure is seen
-(as a function call, ``apply_patch`` is fatal in Codex, and a search is never answered).
+Function arguments pass as they are and custom input is unescaped, both live.  A call whose item
+carries a structure is written when its arguments are complete; if they do not make that
+structure, as an item of its kind that runs nothing, so that the failure is seen (as a function
+call, ``apply_patch`` is fatal in Codex, and a search is never answered).
 
-Clients run a tool as soon as its item is done, whatever becomes of the turn.  So a call
-that was cut is never done: one that the client knows of is left ``incomplete``, and one that
-it does not know of is dropped.
+Clients run a tool as soon as its item is done, whatever becomes of the turn.  So a call that was
+cut is never done: one that the client knows of is left ``incomplete``, any other is dropped.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class CallEmitter:
         self.call = call
         self._tool = tool
         self._writer = writer
-        self._begun = False
+        self._has_text = False
         patch = tool.name == "apply_patch"
         self._input = CustomInputReader(patch=patch) if tool.kind == "custom" else None
         self.opened = tool.kind in ("function", "custom")
@@ -45,63 +44,56 @@ class CallEmitter:
 
     @property
     def half_input(self) -> bool:
-        """Whether there is the begin of a custom tool's input, without its end."""
+        """Whether the input of a custom tool has begun and not ended."""
         return self._input is not None and self._input.half
 
     @property
     def passes_arguments(self) -> bool:
         """Whether arguments are written as they are, and some have been."""
-        return self._begun and self._input is None
+        return self._has_text and self._input is None
 
     def pass_on(self) -> None:
-        """Write what has arrived since the last time."""
-        if not self.opened:
-            return
-        for fragment in self.call.unsent():
+        """Write the arguments that have arrived since the last time."""
+        for fragment in self.call.unsent() if self.opened else ():
             self._write(self._input.feed(fragment) if self._input else fragment)
 
     def _write(self, text: str) -> None:
         """Text of the item; blanks before arguments mean nothing, and arguments that are only
         blanks break the AI SDK, openai-python's helper and others."""
-        if text and (self._begun or self._input is not None or not text.isspace()):
+        if text and (self._has_text or self._input is not None or not text.isspace()):
             self._writer.call_delta(text)
-            self._begun = True
+            self._has_text = True
 
     def end(self, evidence: Evidence, *, cut: bool) -> None:
         """Write the end of the call; `cut` if the upstream stopped within its arguments."""
+        name, arguments = label(self._tool.name), self.call.arguments
         if cut:
             done = "left open" if self.opened else "dropped"
-            evidence.note(done, f"call of {label(self._tool.name)} that was cut")
-            self._writer.close_item("incomplete")
-            return
-        if self._input is not None:
+            evidence.note(done, f"call of {name} that was cut")
+        elif self._input is not None:
             self._write(self._input.close())
             if self._input.odd:
-                evidence.note(self._input.odd, f"of custom tool {label(self._tool.name)}")
+                evidence.note(self._input.odd, f"of custom tool {name}")
         elif self.opened:
             # Before the item is done, as that is when Codex runs the tool.
-            if not _is_object(self.call):
-                evidence.note("invalid arguments", f"of {label(self._tool.name)}")
-            if not self._begun:
+            if not self._is_object(arguments):
+                evidence.note("invalid arguments", f"of {name}")
+            if not self._has_text:
                 self._write("{}")
         else:
-            self._write_whole(self.call.arguments, evidence)
-        self._writer.close_item()
+            kind = self._tool.kind
+            fields = structured_call(kind, arguments)
+            if fields is None:
+                evidence.note("invalid arguments", f"of {kind}")
+                fields = unfit_call(kind, arguments)
+            self._writer.whole_call(fields, self._tool, self.call.id, arguments)
+        self._writer.close_item("incomplete" if cut else "completed")
 
-    def _write_whole(self, arguments: str, evidence: Evidence) -> None:
-        fields = structured_call(self._tool.kind, arguments)
-        if fields is None:
-            evidence.note("invalid arguments", f"of {self._tool.kind}")
-            fields = unfit_call(self._tool.kind, arguments)
-        self._writer.whole_call(fields, self._tool, self.call.id, arguments)
-
-
-def _is_object(call: Call) -> bool:
-    """Whether the arguments are a JSON object, or empty, which means one."""
-    arguments = call.arguments
-    if len(arguments) > CHECKED:
-        return call.only_value and arguments.lstrip().startswith("{")
-    try:
-        return isinstance(loads(arguments.strip() or "{}"), dict)
-    except NotJson:
-        return False
+    def _is_object(self, arguments: str) -> bool:
+        """Whether the arguments are a JSON object, or empty, which means an empty one."""
+        if len(arguments) > CHECKED:
+            return self.call.only_value and arguments.lstrip().startswith("{")
+        try:
+            return isinstance(loads(arguments.strip() or "{}"), dict)
+        except NotJson:
+            return False

@@ -1,9 +1,9 @@
 """The choices of a reply, which are one turn, and how they end.
 
-The bridge asks for one choice.  Hosts that answer in several put parts of one turn in
-them (GitHub Copilot: text in the first, calls in the others).  So calls count in every
-choice, but only one is the answer, and one the reasoning before it: the first of all, else
-the first that has any.  The turn has ended when every choice that is part of it has.
+The bridge asks for one choice.  Hosts that answer in several put parts of one turn in them
+(GitHub Copilot: text in the first, calls in the others).  So calls count in every choice, but
+only one choice is the answer, and one the reasoning before it: the first of all, else the first
+that has any.  The turn has ended when every choice that is part of it has.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from ..request.validation import label
 class Choices:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._taken: set[int] = set()
+        self._in_turn: set[int] = set()
         self._finishes: dict[int, Finish] = {}
-        self._text_of: dict[str, int] = {}
+        self._choice_of: dict[str, int] = {}
+        """Of the reasoning, and of the text."""
         self.all_finished = False
         """Whether every choice that is part of the turn has its finish reason."""
 
@@ -31,34 +32,32 @@ class Choices:
             if delta.keys().isdisjoint(names) or not any(map(delta.get, names)):
                 continue
             if not index:
-                self._text_of[kind] = 0
-            elif self._text_of.setdefault(kind, index) != index:
+                self._choice_of[kind] = 0
+            elif self._choice_of.setdefault(kind, index) != index:
                 delta = {name: value for name, value in delta.items() if name not in names}
                 self._evidence.note("dropped", "further choice")
         if any(map(delta.get, delta.keys() - {"role"})):
-            self._taken.add(index)
+            self._in_turn.add(index)
             self.all_finished &= index in self._finishes
         return delta
 
     def answers(self, index: int) -> bool:
         """Whether the text of this choice is the answer."""
-        return self._text_of.get("text", index) == index
+        return self._choice_of.get("text", index) == index
 
     def finished(self, index: int, reason: Any) -> Finish | Literal["failed"] | None:
         """Take a choice's finish reason; returns its meaning, None if there is none."""
-        if not (isinstance(reason, str) and reason) or (index and index not in self._taken):
+        if not (isinstance(reason, str) and reason) or (index and index not in self._in_turn):
             return None
-        finish = FINISHES.get(reason)
-        if finish is None:
-            if index not in self._finishes:
-                self._evidence.note("unknown finish reason", label(reason))
-            finish = "completed"
+        finish = FINISHES.get(reason, "completed")
+        if reason not in FINISHES and index not in self._finishes:
+            self._evidence.note("unknown finish reason", label(reason))
         if finish != "failed":
             self._finishes[index] = finish
-            self.all_finished = self._taken <= self._finishes.keys()
+            self.all_finished = self._in_turn <= self._finishes.keys()
         return finish
 
     @property
     def finish(self) -> Finish | None:
         found = self._finishes.values()
-        return next((f for f in found if f != "completed"), "completed" if found else None)
+        return next((each for each in found if each != "completed"), "completed" if found else None)

@@ -36,9 +36,9 @@ from ..responses.response_object import snapshot
 from ..turn_context import TurnContext
 from .choices import Choices
 from .delta_reader import DeltaReader
-from .message_runs import choice_in_runs, runs
 from .sequencer import PIECE, OutputSequencer
 from .shortcut import Meaning, Shortcut
+from .whole_body import choice_in_runs, runs
 
 _NOTHING = "The upstream's answer ended without any part of a turn."
 
@@ -109,22 +109,27 @@ class ReplyConverter:
 
     def take(self, frame: Frame) -> None:
         """One frame of the upstream's stream; its events are there to be `drain`ed."""
-        shortcut = self.shortcut
-        text = shortcut.text_of(frame.raw) if shortcut is not None and frame.whole else None
-        if shortcut is not None and text:
-            shortcut.append(text, frame.raw)
-        elif self._is_open():
+        if not (frame.whole and self._append(frame.raw)) and self._is_open():
             self._take(frame)
 
     def take_frames(self, frames: bytes) -> None:
         """Whole frames in a row, `sse.is_plain`."""
-        at = 0
+        at = len(frames) if self._append(frames) else 0
         while at < len(frames):
             if self.shortcut is not None:
                 at = self.shortcut.append_frames(frames, at)
             if at < len(frames):
                 begin, at = at, frames.find(b"\n\n", at) + 2
                 self.take(Frame(frames[begin:at]))
+
+    def _append(self, frame: bytes) -> bool:
+        """Write a frame that takes the short way; returns whether this did."""
+        shortcut = self.shortcut
+        text = shortcut.text_of(frame) if shortcut is not None else None
+        if shortcut is None or not text:
+            return False
+        shortcut.append(text, frame)
+        return True
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""

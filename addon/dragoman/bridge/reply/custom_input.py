@@ -1,9 +1,9 @@
 """The input of a custom tool, read from the call's arguments.
 
 A chat upstream calls a custom tool as a function with one string: ``{"input": "…"}``.  The string
-is unescaped live; at most one escape sequence is held back, or a quote and what shows whether it
+is unescaped live.  At most one escape sequence is held back, or a quote and what shows whether it
 ends the string: models leave quotes in a text unescaped.  Arguments of another form are held to
-the end and then read as what they most likely are.
+the end, and then read as what they most likely are.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class CustomInputReader:
 
     def __init__(self, *, patch: bool = False) -> None:
         self._patch = PatchText() if patch else None
-        self._fragments: list[str] = []
+        self._unread: list[str] = []
         self._size = 0
+        """Characters of these."""
         self._held = ""
         self._live = False
         self._ended = False
@@ -65,29 +66,26 @@ class CustomInputReader:
     def _read(self, fragment: str) -> str:
         if self._live and not self._ended:
             return self._string(self._held + fragment)
-        self._fragments.append(fragment)
-        if self._ended:
-            return ""
+        may_begin = not self._ended and self._size <= _HEAD_LIMIT
+        self._unread.append(fragment)
         self._size += len(fragment)
-        if self._size - len(fragment) > _HEAD_LIMIT:
-            return ""
-        head = _HEAD.match(joined := "".join(self._fragments))
-        if head is None:
+        joined = "".join(self._unread) if may_begin else ""
+        if (head := _HEAD.match(joined)) is None:
             return ""
         self._live = True
-        self._fragments.clear()
+        self._unread.clear()
         return self._string(joined[head.end() :])
 
     def _end(self) -> str:
         if not self._live:
-            return self._other_form("".join(self._fragments))
+            return self._other_form("".join(self._unread))
         if _LAST.match(self._held):
             self.odd = "quotes that are not escaped" if self._quotes else "more than an input"
             return ""
         if not self._ended:
             self.odd = "input without an end"
-            return self._held if not _UNICODE.fullmatch(self._held) else _decoded(self._held)
-        if not _TAIL.fullmatch("".join(self._fragments)):
+            return _decoded(self._held) if _UNICODE.fullmatch(self._held) else self._held
+        if not _TAIL.fullmatch("".join(self._unread)):
             self.odd = "more than an input"
         return ""
 
@@ -122,7 +120,7 @@ class CustomInputReader:
                     break
                 if not self._quotes and _END.match(text, at):
                     self._ended, self._held = True, ""
-                    self._fragments.append(text[at + 1 :])
+                    self._unread.append(text[at + 1 :])
                     return "".join(out)
                 self._quotes = True
                 out.append('"')

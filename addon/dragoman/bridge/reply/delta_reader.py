@@ -27,7 +27,7 @@ class DeltaReader:
         self._thinks = thinks
         self._evidence = evidence
         self._splitter: ThinkSplitter | None = ThinkSplitter()
-        """None from where all content is text."""
+        """None once all content is text."""
         self._moved = False
         self._cited: set[str] = set()
 
@@ -44,11 +44,8 @@ class DeltaReader:
     def shortcut(self, template: KnownTemplate[Meaning]) -> Shortcut | None:
         """The short way of frames that match, if their text only continues what is open."""
         target, _ = template.meaning
-        splitter = self._splitter
-        if splitter is not None and not (target == "text" and splitter.skips("")):
-            return None
-        part = self._sequencer.open_part(target)
-        if part is None:
+        splitter, part = self._splitter, self._sequencer.open_part(target)
+        if part is None or (splitter is not None and not (target == "text" and splitter.skips(""))):
             return None
         return Shortcut(part, template, may_hold_tags=splitter is not None)
 
@@ -59,14 +56,13 @@ class DeltaReader:
         self._sequencer.passed(text)
 
     def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
-        if thought := reasoning(delta):
-            self._reasoning(thought)
+        if text := reasoning(delta):
+            self._reasoning(text)
         content = delta.get("content")
-        if isinstance(content, str):
-            if content:
-                self._content(content, whole=whole)
-        elif isinstance(content, list):
+        if isinstance(content, list):
             self._parts(content)
+        elif string(content):
+            self._content(string(content), whole=whole)
         if refusal := string(delta.get("refusal")):
             self.end_content()
             self._sequencer.prose("refusal", refusal)
@@ -74,10 +70,11 @@ class DeltaReader:
             found, unread = chat_delta.url_annotations(delta)
             self._cited.update(annotation["url"] for annotation in found)
             self._sequencer.annotate(found)
-            self._note_if("dropped", "annotation of an unknown form", unread)
+            if unread:
+                self._evidence.note("dropped", "annotation of an unknown form", unread)
         self.cite(delta)
         if calls := elements(delta):
-            self._tool_calls(calls, index, whole=whole)
+            self._calls(calls, index, whole=whole)
         if chat_delta.unknown_fields(delta):
             self._evidence.note("ignored", "delta in an unknown field")
 
@@ -88,10 +85,15 @@ class DeltaReader:
                 self._cited.add(source["url"])
                 self._sequencer.annotate([source])
 
-    def _reasoning(self, thought: str) -> None:
+    def end_content(self) -> None:
+        """Something other than content comes: what was held back is decided now."""
+        if self._splitter is not None:
+            self._write_split(self._splitter, self._splitter.close())
+
+    def _reasoning(self, text: str) -> None:
         self.end_content()
         self._sequencer.drop_logprobs()
-        self._sequencer.prose("reasoning", thought)
+        self._sequencer.prose("reasoning", text)
 
     def _content(self, content: str, *, whole: bool = False) -> None:
         splitter = self._splitter
@@ -101,14 +103,9 @@ class DeltaReader:
         pieces = splitter.whole(content, asked=self._thinks) if whole else splitter.feed(content)
         if splitter.thinking or any(kind == "reasoning" for kind, _ in pieces):
             self._sequencer.drop_logprobs()
-        self._pieces(splitter, pieces)
+        self._write_split(splitter, pieces)
 
-    def end_content(self) -> None:
-        """Something other than content comes: what was held back is decided now."""
-        if self._splitter is not None:
-            self._pieces(self._splitter, self._splitter.close())
-
-    def _pieces(self, splitter: ThinkSplitter, pieces: list[SplitText]) -> None:
+    def _write_split(self, splitter: ThinkSplitter, pieces: list[SplitText]) -> None:
         if splitter.stray:
             splitter.stray = False
             self._evidence.note("dropped", "a closing tag of reasoning that was not opened")
@@ -128,14 +125,15 @@ class DeltaReader:
         for kind, piece in pieces:
             if kind == "text":
                 self._content(piece)
+            elif kind == "reasoning":
+                self._reasoning(piece)
             else:
                 self.end_content()
-                if kind == "reasoning":
-                    self._sequencer.drop_logprobs()
                 self._sequencer.prose(kind, piece)
-        self._note_if("dropped", "content part that is no text", others)
+        if others:
+            self._evidence.note("dropped", "content part that is no text", others)
 
-    def _tool_calls(self, calls: list[Any], index: int, *, whole: bool) -> None:
+    def _calls(self, calls: list[Any], index: int, *, whole: bool) -> None:
         self.end_content()
         for element in calls:
             delta = read_delta(element)
@@ -143,7 +141,3 @@ class DeltaReader:
                 self._evidence.note("skipped", "tool call delta that says nothing")
             else:
                 self._sequencer.call(delta, whole=whole, choice=index)
-
-    def _note_if(self, what: str, detail: str, count: int) -> None:
-        if count:
-            self._evidence.note(what, detail, count)

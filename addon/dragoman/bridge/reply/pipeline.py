@@ -8,6 +8,7 @@ an exception of a stage the caller has `fail` give the client its one terminal,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.formats import AUTO
@@ -15,10 +16,11 @@ from ...repair.pipeline import MAX_REJOINED
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import broken_off, error_frame
 from ...wire.chat_text import emptied_completion
+from ...wire.errors import error_json, http_error
 from ...wire.json_codec import NotJson
-from ...wire.json_slices import reading
+from ...wire.json_slices import reading, writing
 from ...wire.slices import Slices, drained
-from ...wire.sse import Frame, FrameSplitter, is_event_stream, is_plain, split
+from ...wire.sse import Frame, FrameSplitter, is_event_stream, is_plain, joined, split
 from .converter import ReplyConverter
 from .whole_body import as_stream, is_completion
 
@@ -68,12 +70,12 @@ class BridgePipeline:
     def close(self) -> list[Frame]:
         """The upstream's body has ended."""
         self.document = self._form.document()
-        if self.document is None:
-            self._take(self._form.close())
-            for frame in self._splitter.close():
-                self._repair_frame(frame)
-            return self.reply.close(self._held())
-        return []
+        if self.document is not None:
+            return []
+        self._take(self._form.close())
+        for frame in self._splitter.close():
+            self._repair_frame(frame)
+        return self.conclude()
 
     def conclude(self) -> list[Frame]:
         """The turn is over; the end of the body is not waited for."""
@@ -112,13 +114,13 @@ class BridgePipeline:
             return
         at = 0
         while at < len(frames):
-            begin, at = at, frames.find(b"\n\n", at) + 2
-            repaired, end = repair.continues(frames, begin) if at < len(frames) else (b"", begin)
-            if end > begin:
-                at = end
+            repaired, end = repair.continues(frames, at)
+            if end > at:
                 self.reply.take_frames(repaired)
             else:
-                self._repair_frame(Frame(frames[begin:at]), asked=at - begin == len(frames))
+                end = frames.find(b"\n\n", at) + 2
+                self._repair_frame(Frame(frames[at:end]), asked=end - at == len(frames))
+            at = end
 
     def _repair_frame(self, frame: Frame, *, asked: bool = False) -> None:
         repaired = [frame] if self._repair is None else self._repair.feed(frame, asked=asked)
@@ -153,33 +155,75 @@ class BridgePipeline:
         try:
             value = yield from reading(body)
         except NotJson:
-            frames = self.reply.fail("server_error", "The upstream's answer is not JSON.")
+            frames = self.fail("The upstream's answer is not JSON.")
             if send is not None:
                 send(frames)
             return
-        marked = self._repair is not None and is_completion(value)
-        if marked and (yield from AUTO.widest.holding_marker(body)):
+        may_leak = self._repair is not None and is_completion(value)
+        if may_leak and (yield from AUTO.widest.holding_marker(body)):
             yield from self._feeding(as_stream(value), send)
         else:
             yield from self._sending(self.reply.message(value), send)
         yield from emptied_completion(value)
 
-    def _feeding(self, arrived: Iterable[Frame], send: Send) -> Slices[None]:
-        for frame in arrived:
+    def _feeding(self, frames: Iterable[Frame], send: Send) -> Slices[None]:
+        for frame in frames:
             repaired = self._repair.feed(frame) if self._repair else [frame]
             yield from self._sending(self._taking(repaired, frame), send)
         yield from self._sending(self.reply.closing(self._held()), send)
 
     def _sending(self, work: Slices[None], send: Send) -> Slices[None]:
-        """Send after each step of the work what it has written."""
-        events, working = self._events, True
-        while working:
-            working = next(work, _ENDED) is not _ENDED
+        """Send what each step of the work has written."""
+        events, works = self._events, True
+        while works:
+            works = next(work, _ENDED) is not _ENDED
             if send is None:
                 events.clear()
-            while send is not None and events.step():
-                send(events.written())
-                yield
-            if send is not None:
+            else:
+                while events.step():
+                    send(events.written())
+                    yield
                 send(events.written())
             yield
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The client's reply to an upstream's whole reply."""
+
+    status: int
+    body: bytes
+    stream: bool = False
+    """Whether the body is an event stream; otherwise it is JSON."""
+    retry_after: str = ""
+    """The header of an error; empty for none."""
+
+
+def answering(
+    reply: ReplyConverter,
+    body: bytes,
+    *,
+    status: int,
+    stream: bool,
+    retry_after: str = "",
+    repair: ChatStreamRepair | None = None,
+) -> Slices[Answer]:
+    """Convert the upstream's `body`, which came with `status` and the header `retry_after`, for a
+    client that asked for a `stream` or did not."""
+    if not 200 <= status < 300:
+        # To follow a redirect, a client would send there what it sent here.
+        error = http_error(status, body, retry_after=retry_after)
+        sent = error.status if status >= 400 else 502
+        return Answer(sent, error.body, retry_after=error.retry_after)
+    frames: list[Frame] = []
+    yield from BridgePipeline(reply, repair).reading_whole(body, frames.extend if stream else None)
+    if stream:
+        return Answer(200, joined(frames), stream=True)
+    if reply.error is not None:
+        return failed(reply.error.message, code=reply.error.code)
+    return Answer(200, (yield from writing(reply.response)))
+
+
+def failed(message: str, *, code: str = "server_error") -> Answer:
+    """The answer where there is no reply to convert."""
+    return Answer(502, error_json(message, type="server_error", code=code))

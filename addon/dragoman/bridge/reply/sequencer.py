@@ -22,7 +22,7 @@ from ..responses.open_part import OpenPart
 from ..turn_context import Tool, TurnContext
 from .call_emitter import CallEmitter
 from .shortcut import Target
-from .tool_names import ToolNames
+from .tool_lookup import ToolLookup
 
 PIECE = 64
 """Bytes that a text takes beside its characters while it waits."""
@@ -42,7 +42,7 @@ class OutputSequencer:
     """Calls the writer, in sequence."""
 
     def __init__(self, turn: TurnContext, writer: Writer, evidence: Evidence) -> None:
-        self._tools = ToolNames(turn.tools)
+        self._tools = ToolLookup(turn.tools)
         self._names = turn.tools.keys() | {tool.name for tool in turn.tools.values()}
         self._writer = writer
         self._evidence = evidence
@@ -101,7 +101,7 @@ class OutputSequencer:
         if self._emitter is not None and self._emitter.half_input:
             return True
         names = (call.name for call in self._waiting_calls if call.lacks_value)
-        tools = (self._tools.exactly(name) or self._tools.meant_by(name) for name in names)
+        tools = map(self._tools.find, names)
         return any(tool is not None and tool.kind == "custom" for tool in tools)
 
     @property
@@ -272,12 +272,12 @@ class OutputSequencer:
 
     def _emitter_of(self, call: Call) -> CallEmitter:
         name = call.name
-        tool = self._tools.exactly(name)
-        if tool is None and (tool := self._tools.meant_by(name)) is not None:
+        tool = self._tools.find(name)
+        if tool is None:
+            self._evidence.note("called", f"undeclared tool {label(name)}")
+        elif name not in self._tools.tools:
             what = "namespace" if tool.name == name else "spelling"
             self._evidence.note("inferred", f"{what} of tool {label(name)}")
-        elif tool is None:
-            self._evidence.note("called", f"undeclared tool {label(name)}")
         return CallEmitter(call, tool or Tool("function", name), self._writer)
 
     def _write(self, kind: ProseKind, text: str) -> None:

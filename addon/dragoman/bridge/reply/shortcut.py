@@ -1,7 +1,7 @@
 """The short way of frames that only continue the open text, as nearly all do.
 
-Such a frame is known by a template, and written as one event, without the stages in between.
-These count the texts later, all at once: see `ReplyConverter`.
+A template finds the text of such a frame, and it is written as one event, without the stages in
+between.  These count the texts later, all at once: see `ReplyConverter`.
 """
 
 from __future__ import annotations
@@ -11,41 +11,34 @@ from ..responses.event_writer import ProseKind
 from ..responses.open_part import OpenPart
 
 Target = ProseKind | int
-"""What a delta with one text continues: prose of a kind, or the arguments of the call with this
-index."""
+"""What a text continues: prose of a kind, or the arguments of the call with this index."""
 Meaning = tuple[Target, bool]
-"""Of frames that match a template: what their texts continue, and whether they have a usage."""
+"""Of a template: what the texts of its frames continue, and whether these have a usage."""
 LENGTH = 4096
 """Characters after which a frame takes the long way, so that the texts are counted."""
 
 
 class Shortcut:
-    """Frames to the open part."""
-
     __slots__ = ("_may_hold_tags", "_part", "_room", "_template", "counts", "latest", "texts")
 
     def __init__(
-        self,
-        part: OpenPart,
-        template: KnownTemplate[Meaning],
-        *,
-        may_hold_tags: bool,
+        self, part: OpenPart, template: KnownTemplate[Meaning], *, may_hold_tags: bool
     ) -> None:
         """`may_hold_tags`: a ``<`` may begin a tag."""
         self._part = part
         self._template = template.pattern
         _, self.counts = template.meaning
         self._may_hold_tags = may_hold_tags
-        self.latest = b""
-        """The last frame that was written."""
+        self._room = LENGTH
         self.texts: list[str] = []
         """What was written, and is to be counted."""
-        self._room = LENGTH
+        self.latest = b""
+        """The last frame that was written."""
 
     def text_of(self, raw: bytes) -> str | None:
         """The text of a frame that only continues the open text; None for any other."""
         text = self._template.text_in(raw)
-        return text if text and self._may_take(text) else None
+        return text if text and self._may_append(text) else None
 
     def append(self, text: str, raw: bytes) -> None:
         """Write the text of such a frame."""
@@ -58,11 +51,11 @@ class Shortcut:
         """Write whole frames, from `begin` on, while they only continue the open text; returns
         where these end."""
         texts, ends = self._template.texts_in(frames, begin)
-        for number, text in enumerate(texts):
-            if not (text and self._may_take(text)):
-                return ends[number]
-            self.append(text, frames[ends[number] : ends[number + 1]])
+        for text, start, end in zip(texts, ends, ends[1:], strict=False):
+            if not (text and self._may_append(text)):
+                return start
+            self.append(text, frames[start:end])
         return ends[len(texts)]
 
-    def _may_take(self, text: str) -> bool:
+    def _may_append(self, text: str) -> bool:
         return len(text) <= self._room and not (self._may_hold_tags and "<" in text)

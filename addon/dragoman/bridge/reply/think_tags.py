@@ -75,39 +75,6 @@ class ThinkSplitter:
             pass
         return pieces
 
-    def close(self) -> list[SplitText]:
-        """What was held, at the end of the content."""
-        held, self._held = self._held, ""
-        blank = self._at in (_At.THINKING_BLANK, _At.TEXT_BLANK)
-        thinking = self._at in (_At.THINKING, _At.THINKING_BLANK)
-        at, self._at = self._at, _At.TEXT_ALONE
-        if at is _At.TEXT and self._before != "`" and held.strip(" \t\r") in _CLOSES:
-            self.stray = True
-            held = held[held.index(">") + 1 :]
-        if not held or (blank and not held.strip()):
-            return []
-        return [("reasoning" if thinking else "text", held)]
-
-    def _step(self, pieces: list[SplitText]) -> bool:
-        """Take what is certain from the held text; returns whether to look again."""
-        match self._at:
-            case _At.START:
-                return self._start()
-            case _At.THINKING:
-                return self._thinking(pieces)
-            case _At.THINKING_BLANK | _At.TEXT_BLANK:
-                self._held = self._held.lstrip()
-                if self._held:
-                    thinking = self._at is _At.THINKING_BLANK
-                    self._at = _At.THINKING if thinking else _At.TEXT_ALONE
-                return True
-            case _At.TEXT:
-                self._text(pieces)
-            case _At.TEXT_ALONE:
-                pieces.append(("text", self._held))
-                self._held = ""
-        return False
-
     def skips(self, text: str) -> bool:
         """Take in more text, if no tag can be in it; returns whether none can."""
         if self._at is not _At.TEXT or self._held or "<" in text:
@@ -115,13 +82,69 @@ class ThinkSplitter:
         self._before = text[-1:] or self._before
         return True
 
+    def close(self) -> list[SplitText]:
+        """What was held, at the end of the content."""
+        at, held = self._at, self._held
+        self._at, self._held = _At.TEXT_ALONE, ""
+        if at is _At.TEXT and self._before != "`" and held.strip(" \t\r") in _CLOSES:
+            self.stray = True
+            held = held[held.index(">") + 1 :]
+        if not held or (at in (_At.THINKING_BLANK, _At.TEXT_BLANK) and not held.strip()):
+            return []
+        return [("reasoning" if at in (_At.THINKING, _At.THINKING_BLANK) else "text", held)]
+
+    def _step(self, pieces: list[SplitText]) -> bool:
+        """Take what is certain from the held text; returns whether to look again."""
+        match self._at:
+            case _At.START:
+                return self._start()
+            case _At.THINKING_BLANK | _At.TEXT_BLANK:
+                self._held = self._held.lstrip()
+                if self._held:
+                    thinking = self._at is _At.THINKING_BLANK
+                    self._at = _At.THINKING if thinking else _At.TEXT_ALONE
+                return True
+            case _At.THINKING:
+                return self._thinking(pieces)
+            case _At.TEXT:
+                self._text(pieces)
+            case _At.TEXT_ALONE:
+                pieces.append(("text", self._held))
+                self._held = ""
+        return False
+
+    def _start(self) -> bool:
+        text = self._held.lstrip()
+        for tag in (_OPEN, *_CLOSES):
+            if text.startswith(tag):
+                self._at = _At.THINKING_BLANK if tag == _OPEN else _At.TEXT_BLANK
+                self.stray = tag != _OPEN
+                self._held = text[len(tag) :]
+                return True
+        may_begin = any(tag.startswith(text) for tag in (_OPEN, *_CLOSES))
+        if may_begin and len(self._held) <= _BLANK_LIMIT:
+            return False
+        self._at = _At.TEXT
+        return True
+
+    def _thinking(self, pieces: list[SplitText]) -> bool:
+        text, close, rest = self._held.partition(_CLOSE)
+        if not close:
+            end = len(text) - _begun(text, _CLOSE)
+            text, rest = text[:end], text[end:]
+        if text:
+            pieces.append(("reasoning", text))
+        self._held = rest
+        self._at = _At.TEXT_BLANK if close else self._at
+        return bool(close)
+
     def _text(self, pieces: list[SplitText]) -> None:
         """Text before the first tag."""
         text = self._held
         tag = _TAG.search(text)
         if tag is None:
             end = len(text) - _begun(text, *_TAGS)
-        elif tag[0] in _CLOSES and _open_line(text[tag.end() :]):
+        elif tag[0] in _CLOSES and _may_end_line(text[tag.end() :]):
             end = tag.start()
         else:
             self._at = _At.TEXT_ALONE
@@ -135,40 +158,8 @@ class ThinkSplitter:
             pieces.append(("text", text[:end]))
             self._before = text[end - 1]
 
-    def _start(self) -> bool:
-        text = self._held.lstrip()
-        if text.startswith(_OPEN):
-            self._at = _At.THINKING_BLANK
-            self._held = text[len(_OPEN) :]
-            return True
-        for close in _CLOSES:
-            if text.startswith(close):
-                self._at, self.stray = _At.TEXT_BLANK, True
-                self._held = text[len(close) :]
-                return True
-        begun = any(tag.startswith(text) for tag in (_OPEN, *_CLOSES))
-        if not begun or len(self._held) > _BLANK_LIMIT:
-            self._at = _At.TEXT
-            return True
-        return False
 
-    def _thinking(self, pieces: list[SplitText]) -> bool:
-        thought, close, rest = self._held.partition(_CLOSE)
-        if not close:
-            keep = _begun(self._held, _CLOSE)
-            thought, rest = (
-                self._held[: len(self._held) - keep],
-                self._held[len(self._held) - keep :],
-            )
-        if thought:
-            pieces.append(("reasoning", thought))
-        self._held = rest
-        if close:
-            self._at = _At.TEXT_BLANK
-        return bool(close)
-
-
-def _open_line(text: str) -> bool:
+def _may_end_line(text: str) -> bool:
     """Whether a line with this after its tag may still end."""
     return not text.strip(" \t\r") and len(text) <= _BLANK_LIMIT
 

@@ -1,22 +1,91 @@
-"""A whole reply as the stream with the same content.
+"""A reply that came whole, cut into pieces with the same content.
 
-A message that repair may change is cut into chunks for that: a repaired message could not say
-what of its text stood before a call and what after it.
+`message_in_runs` and `choice_in_runs` cut a long message: its lists of text parts, log
+probabilities, annotations and calls, each after what `ReplyConverter` reads before it.  `as_stream`
+makes chunks of a message that repair may change: a repaired message could not say what of its text
+stood before a call and what after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from ...repair.formats import at_markers, begins_with_marker
-from ...wire.chat_delta import choice_index
-from ...wire.chat_text import passages, written
-from ...wire.json_codec import dumps
+from ...wire.chat_delta import KNOWN_FIELDS, choice_index
+from ...wire.chat_text import DETAILS, FIELDS_OF, passages, reasoning, written
+from ...wire.json_codec import Json, dumps
 from ...wire.sse import DONE, Frame, encode
-from .message_runs import choice_in_runs, message_in_runs
 
-_NO_CHOICES: dict[str, Any] = {"choices": []}
+RUN = 200
+"""Members of a list that are read by one call: a few milliseconds."""
+_FIELDS = (
+    *("role", "name", *FIELDS_OF["reasoning"], *FIELDS_OF["text"]),
+    *("annotations", "citations", "tool_calls", "function_call"),
+)
+"""The fields that are read, in that order."""
+
+
+def is_long(value: Any) -> TypeGuard[list[Any]]:
+    """Whether a list is too long to be read by one call."""
+    return isinstance(value, list) and len(value) > RUN
+
+
+def runs(members: list[Any]) -> Iterator[list[Any]]:
+    """A list in runs; a short one is one."""
+    for begin in range(0, max(1, len(members)), RUN):
+        yield members[begin : begin + RUN]
+
+
+def message_in_runs(message: Json) -> Iterator[Json]:
+    """Of a message or a delta; a short one as it is."""
+    if len(message) <= RUN and not any(map(is_long, message.values())):
+        yield message
+        return
+    run: Json = {}
+    for name in _FIELDS:
+        value = message.get(name)
+        if name == DETAILS and reasoning(run):
+            continue  # the same once more
+        if not is_long(value):
+            run |= {name: value} if name in message else {}
+            continue
+        for some in runs(value):
+            yield run | {name: some}
+            run = {}
+    # That there are others is all that is read of them.
+    others = (name for name in message if name not in KNOWN_FIELDS and message[name])
+    yield run | {name: message[name] for name in [*others][:1]}
+
+
+def choice_in_runs(choice: Json) -> Iterator[Json]:
+    """Of a choice of a whole reply; its other fields in the last run."""
+    name = "delta" if isinstance(choice.get("delta"), dict) else "message"
+    message, logprobs = choice.get(name), choice.get("logprobs")
+    where = {"index": choice["index"]} if "index" in choice else {}
+    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if is_long(tokens):
+        choice = {field: value for field, value in choice.items() if field != "logprobs"}
+        for run in runs(tokens):
+            yield where | {name: {}, "logprobs": {"content": run}}
+    if isinstance(message, dict):
+        *before, last = message_in_runs(message)
+        for some in before:
+            yield where | {name: some}
+        choice = choice | {name: last}
+    yield choice
+
+
+def completion_in_runs(value: Json) -> Iterator[Json]:
+    """A whole reply as several, which say the same one after the other."""
+    choices = value.get("choices")
+    if not isinstance(choices, list):
+        yield value
+        return
+    yield value | {"choices": []}
+    for position, choice in enumerate(choices):
+        for run in choice_in_runs(choice) if isinstance(choice, dict) else ():
+            yield {"choices": [{"index": position} | run]}
 
 
 def is_completion(value: Any) -> bool:
@@ -31,7 +100,8 @@ def as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
     """A completion as a stream with the same content."""
     # Sources of the text that follows come after it.
     last = {"citations": completion["citations"]} if "citations" in completion else {}
-    yield _chunk({name: completion[name] for name in completion if name not in last} | _NO_CHOICES)
+    first = {name: completion[name] for name in completion if name not in last}
+    yield _chunk(first | {"choices": []})
     for position, choice in enumerate(completion["choices"]):
         rest = {name: value for name, value in choice.items() if name != "message"}
         index = {"index": choice_index(choice, position)}

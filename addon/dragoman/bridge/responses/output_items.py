@@ -1,16 +1,15 @@
 """The output items of a response: their shapes, and the texts that are streamed in them.
 
-The parts are a table of what may lie in what, and by which events it is sent; the writer can open
-nothing else.  A tool call comes back as the item of its own kind.  Function and custom calls have
-one text, which is streamed; the others carry a structure made from the complete arguments (see
-`tool_schemas`).
+The parts are a table of what may lie in what, and of their events; the writer can open nothing
+else.  A tool call comes back as the item of its kind.  Function and custom calls have one text,
+which is streamed; the others carry a structure made of the complete arguments (`tool_schemas`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...wire import responses
 from ...wire.json_codec import Json, NotJson, loads
@@ -21,14 +20,14 @@ from .dialects import Dialect
 
 @dataclass(frozen=True, slots=True)
 class StreamedPart:
-    """A text that is streamed: its place, and its events."""
+    """A text that is streamed: its place, and its events.  The last five are empty for a text that
+    is a field of the item itself."""
 
-    item: str
-    """The kind of item that holds it: ``message``, ``reasoning`` or ``call``."""
+    item: Literal["message", "reasoning", "call"]
+    """The kind of item that holds it."""
     text: TextEvents
-    """Its events, and its field."""
     type: str = ""
-    """The type of the part; empty for a text that is a field of the item itself."""
+    """The part's."""
     holder: str = ""
     """The list of the item in which the part lies."""
     added: str = ""
@@ -83,7 +82,7 @@ def text_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
 
 
 def structured_call(kind: ToolKind, arguments: str) -> Json | None:
-    """The fields of a call item made from complete arguments, without ids and status; None if they
+    """The fields of a call item, without ids and status, made of complete arguments; None if these
     do not fit the kind."""
     try:
         values = loads(arguments.strip() or "{}")
@@ -93,8 +92,8 @@ def structured_call(kind: ToolKind, arguments: str) -> Json | None:
 
 
 def unfit_call(kind: ToolKind, arguments: str) -> Json:
-    """The fields of a call item whose arguments do not fit: one that runs nothing. A search is
-    tried with the arguments as its words. The others name no command or no file, which their tools
+    """The fields of a call item that runs nothing, as its arguments do not fit. A search is tried
+    with the arguments as its words. The others name no command or no file, which their tools
     report as a failure; ``incomplete`` is no status of a patch."""
     match kind:
         case "tool_search":
@@ -103,20 +102,23 @@ def unfit_call(kind: ToolKind, arguments: str) -> Json:
             operation = {"type": "update_file", "path": "", "diff": arguments}
             return {"type": "apply_patch_call", "operation": operation}
         case "local_shell":
-            action: Json = {"type": "exec", "command": [], "env": {}}
-            return {"type": "local_shell_call", "action": action, "status": "incomplete"}
+            return _local_shell_call([], {}) | {"status": "incomplete"}
         case _:
             return _shell_call([], {}) | {"status": "incomplete"}
 
 
 def _local_shell(values: Json) -> Json | None:
-    command, env = values.get("command"), values.get("env")
-    if not _strings(command):
+    if not _strings(values.get("command")):
         return None
-    action: Json = {"type": "exec", "command": command, "env": {}}
+    fields = _typed(values, int, "timeout_ms") | _typed(values, str, "user", "working_directory")
+    env = values.get("env")
     if isinstance(env, dict) and _strings(list(env.values())):
-        action["env"] = env
-    action |= _typed(values, int, "timeout_ms") | _typed(values, str, "user", "working_directory")
+        fields["env"] = env
+    return _local_shell_call(values["command"], fields)
+
+
+def _local_shell_call(command: list[str], fields: Json) -> Json:
+    action = {"type": "exec", "command": command, "env": {}, **fields}
     return {"type": "local_shell_call", "action": action}
 
 

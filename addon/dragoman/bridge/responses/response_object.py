@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, objects
 from ..turn_context import TurnContext
 
 _SERVICE_TIERS = ("auto", "default", "flex", "scale", "priority")
@@ -21,7 +21,9 @@ _SERVICE_TIERS = ("auto", "default", "flex", "scale", "priority")
 
 def snapshot(turn: TurnContext, response_id: str, created_at: int) -> Json:
     """The response object before anything has come from upstream."""
-    ask = turn.request
+    request = turn.request
+    text, metadata = _typed(request, "text", dict, {}), _typed(request, "metadata", dict, {})
+    instructions, tier = request.get("instructions"), request.get("service_tier")
     return {
         "id": response_id,
         "object": "response",
@@ -30,88 +32,66 @@ def snapshot(turn: TurnContext, response_id: str, created_at: int) -> Json:
         "status": "in_progress",
         "incomplete_details": None,
         "model": turn.model,
-        "previous_response_id": _string(ask, "previous_response_id"),
-        "instructions": ask.get("instructions")
-        if isinstance(ask.get("instructions"), str | list)
-        else None,
+        "previous_response_id": _typed(request, "previous_response_id", str, None),
+        "instructions": instructions if isinstance(instructions, str | list) else None,
         "output": [],
         "error": None,
-        "tools": _tools(ask),
-        "tool_choice": _tool_choice(ask),
-        "truncation": "auto" if ask.get("truncation") == "auto" else "disabled",
-        "parallel_tool_calls": _flag(ask, "parallel_tool_calls", default=True),
-        "text": {"format": {"type": "text"}} | _present(_object(ask, "text")),
-        "top_p": _number(ask, "top_p", 1.0),
-        "presence_penalty": _number(ask, "presence_penalty", 0.0),
-        "frequency_penalty": _number(ask, "frequency_penalty", 0.0),
-        "top_logprobs": _integer(ask, "top_logprobs") or 0,
-        "temperature": _number(ask, "temperature", 1.0),
-        "reasoning": _reasoning(ask),
+        "tools": _tools(request),
+        "tool_choice": _tool_choice(request),
+        "truncation": "auto" if request.get("truncation") == "auto" else "disabled",
+        "parallel_tool_calls": _typed(request, "parallel_tool_calls", bool, True),
+        "text": {"format": {"type": "text"}} | _present(text),
+        "top_p": _number(request, "top_p", 1.0),
+        "presence_penalty": _number(request, "presence_penalty", 0.0),
+        "frequency_penalty": _number(request, "frequency_penalty", 0.0),
+        "top_logprobs": _typed(request, "top_logprobs", int, 0),
+        "temperature": _number(request, "temperature", 1.0),
+        "reasoning": _reasoning(request),
         "usage": None,
-        "max_output_tokens": _integer(ask, "max_output_tokens"),
-        "max_tool_calls": _integer(ask, "max_tool_calls"),
-        "store": _flag(ask, "store", default=True),
+        "max_output_tokens": _typed(request, "max_output_tokens", int, None),
+        "max_tool_calls": _typed(request, "max_tool_calls", int, None),
+        "store": _typed(request, "store", bool, True),
         "background": False,
-        "service_tier": tier if (tier := ask.get("service_tier")) in _SERVICE_TIERS else "default",
-        "metadata": {k: v for k, v in _object(ask, "metadata").items() if isinstance(v, str)},
-        "safety_identifier": _string(ask, "safety_identifier"),
-        "prompt_cache_key": _string(ask, "prompt_cache_key"),
+        "service_tier": tier if tier in _SERVICE_TIERS else "default",
+        "metadata": {name: value for name, value in metadata.items() if isinstance(value, str)},
+        "safety_identifier": _typed(request, "safety_identifier", str, None),
+        "prompt_cache_key": _typed(request, "prompt_cache_key", str, None),
     }
 
 
-def _string(ask: Mapping[str, Any], name: str) -> str | None:
-    value = ask.get(name)
-    return value if isinstance(value, str) else None
+def _typed(request: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+    """A field that has this type exactly (a bool is no int), else the default."""
+    value = request.get(name)
+    return value if type(value) is kind else default
 
 
-def _integer(ask: Mapping[str, Any], name: str) -> int | None:
-    value = ask.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _number(ask: Mapping[str, Any], name: str, default: float) -> float:
-    value = ask.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return default
+def _number(request: Mapping[str, Any], name: str, default: float) -> float:
+    value: float = _typed(request, name, int, _typed(request, name, float, default))
     return value if isinstance(value, int) or math.isfinite(value) else default
 
 
-def _flag(ask: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    value = ask.get(name)
-    return value if isinstance(value, bool) else default
-
-
-def _object(ask: Mapping[str, Any], name: str) -> Json:
-    value = ask.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _tools(ask: Mapping[str, Any]) -> list[Json]:
+def _tools(request: Mapping[str, Any]) -> list[Json]:
     """The declared tools; of a function all four fields, null where the client had none."""
-    tools = ask.get("tools")
-    if not isinstance(tools, list):
-        return []
     function = {"type": "function", "description": None, "parameters": None, "strict": None}
     return [
         function | tool if tool.get("type") == "function" else tool
-        for tool in tools
-        if isinstance(tool, dict)
+        for tool in objects(request.get("tools"))
     ]
 
 
-def _tool_choice(ask: Mapping[str, Any]) -> str | Json:
-    value = ask.get("tool_choice")
+def _tool_choice(request: Mapping[str, Any]) -> str | Json:
+    value = request.get("tool_choice")
     return value if isinstance(value, str | dict) and value else "auto"
 
 
-def _reasoning(ask: Mapping[str, Any]) -> Json:
+def _reasoning(request: Mapping[str, Any]) -> Json:
     """Always both keys, even null: clients of the published descriptions look for them. They know
     no effort that is a number, as Codex has it."""
-    reasoning = _object(ask, "reasoning")
+    reasoning: Json = _typed(request, "reasoning", dict, {})
     if not isinstance(reasoning.get("effort"), str):
         reasoning = reasoning | {"effort": None}
     return {"effort": None, "summary": None} | _present(reasoning)
 
 
-def _present(value: Json) -> Json:
-    return {name: field for name, field in value.items() if field is not None}
+def _present(fields: Json) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}

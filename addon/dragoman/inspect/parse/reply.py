@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from ...bridge.reply.message_runs import completion_in_runs
+from ...bridge.reply.whole_body import completion_in_runs
 from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import Json, NotJson, loads
 from ...wire.responses import is_event

@@ -38,7 +38,7 @@ _UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 class Markers(Protocol):
-    """The markers of a format that may end arguments (`MarkerSet`, `TagSyntax`)."""
+    """The markers of a format that may end arguments (`MarkerSet`, `MarkerPattern`)."""
 
     @property
     def find(self) -> Callable[[str, int], re.Match[str] | None]:

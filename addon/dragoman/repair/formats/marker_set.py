@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from .protocol import LeakFormat, MarkerMatch, Parser
+from .protocol import LeakFormat, LeakParser, MarkerMatch, Parser
 
 HEADER_LIMIT = 256
 """Characters of a header, with the markers and the white space in it."""
@@ -104,6 +104,24 @@ class MarkedFormat(LeakFormat):
 
     def unfinished(self, text: str) -> int:
         return self._set.unfinished(text)
+
+
+class HeaderParser(LeakParser):
+    """Reads calls whose header an expression describes."""
+
+    header: MarkerPattern
+    """A header, up to what shows that a call was meant."""
+
+    def _read_header(self) -> bool:
+        found = self.header.match(self._buffer, self._at)
+        if found is not None and found.end() - self._at <= HEADER_LIMIT:
+            return self._begin(found)
+        waits = found is None and self.header.begun.fullmatch(self._buffer, self._at)
+        return not (waits and len(self.rest) <= HEADER_LIMIT) and self._refuse()
+
+    def _begin(self, found: re.Match[str]) -> bool:
+        """A call begins with this header; False if more text is needed."""
+        raise NotImplementedError
 
 
 def tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:

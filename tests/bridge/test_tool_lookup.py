@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.reply.tool_names import ToolNames
+from dragoman.bridge.reply.tool_lookup import ToolLookup
 from dragoman.bridge.turn_context import Tool
 
 from .converting import function, of_input, user
@@ -43,9 +43,9 @@ TOOLS = {"mcp__t__add": ADD, "mcp__files__read_file": READ, "exec": EXEC}
     ],
 )
 def test_a_spelling_that_means_one_tool(spelled: str, tool: Tool) -> None:
-    names = ToolNames(TOOLS)
-    assert names.exactly(spelled) is None
-    assert names.meant_by(spelled) is tool
+    names = ToolLookup(TOOLS)
+    assert spelled not in TOOLS
+    assert names.find(spelled) is tool
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_a_spelling_that_means_one_tool(spelled: str, tool: Tool) -> None:
     ],
 )
 def test_a_name_that_means_none(spelled: str) -> None:
-    assert ToolNames(TOOLS).meant_by(spelled) is None
+    assert ToolLookup(TOOLS).find(spelled) is None
 
 
 def test_among_several_none_is_guessed() -> None:
-    names = ToolNames(
+    names = ToolLookup(
         {
             "a__read": Tool("function", "read", "a"),
             "b__read": Tool("function", "read", "b"),
@@ -69,8 +69,8 @@ def test_among_several_none_is_guessed() -> None:
         }
     )
     for spelled in ("read", "functions.read", "READ", "X_Y", "x.y"):
-        assert names.meant_by(spelled) is None
-    assert names.meant_by("b.read") == Tool("function", "read", "b")
+        assert names.find(spelled) is None
+    assert names.find("b.read") == Tool("function", "read", "b")
 
 
 @pytest.mark.parametrize("model", ["some-model", "kimi-k2.5"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from ..turn_context import Tool
 
@@ -19,41 +20,37 @@ _PREFIXES = ("functions", "function", "tools")
 """These may precede a name like a namespace."""
 
 
-class ToolNames:
+class ToolLookup:
     def __init__(self, tools: Mapping[str, Tool]) -> None:
         """`tools` by the name they have upstream."""
-        self._tools = tools
-        self._spellings: dict[tuple[str, ...], set[str]] | None = None
-        """Made when first needed."""
+        self.tools = tools
 
-    def exactly(self, name: str) -> Tool | None:
-        """The tool that was sent under this name."""
-        return self._tools.get(name)
-
-    def meant_by(self, name: str) -> Tool | None:
-        """The one tool that an undeclared name can mean."""
-        bare = [tool for tool in self._tools.values() if tool.name == name]
+    def find(self, name: str) -> Tool | None:
+        """The tool that was sent under this name, else the one tool that the name can mean."""
+        if name in self.tools:
+            return self.tools[name]
+        bare = [tool for tool in self.tools.values() if tool.name == name]
         if len(bare) == 1:
             return bare[0]
-        if self._spellings is None:
-            self._spellings = self._index()
         words = _words(_COUNTER.sub("", name))
         for spelled in (words, words[1:] if words[:1] and words[0] in _PREFIXES else ()):
             found = self._spellings.get(spelled, set())
             if spelled and found:
-                return self._tools[next(iter(found))] if len(found) == 1 else None
+                return self.tools[next(iter(found))] if len(found) == 1 else None
         return None
 
-    def _index(self) -> dict[tuple[str, ...], set[str]]:
+    @cached_property
+    def _spellings(self) -> dict[tuple[str, ...], set[str]]:
+        """The names upstream, by the words that may mean them."""
         index: dict[tuple[str, ...], set[str]] = {}
-        for upstream, tool in self._tools.items():
+        for upstream, tool in self.tools.items():
             for spelling in _spellings(upstream, tool):
                 index.setdefault(spelling, set()).add(upstream)
         return index
 
 
 def _spellings(upstream: str, tool: Tool) -> Iterator[tuple[str, ...]]:
-    """Its words: as it was sent, alone, and after the namespace or the end of it."""
+    """The words of its name: as it was sent, alone, and after the namespace or the end of it."""
     yield _words(upstream)
     name, namespace = _words(tool.name), _words(tool.namespace or "")
     for start in range(len(namespace) + 1):
