@@ -35,7 +35,7 @@ from .events import (
     Text,
 )
 from .formats.active import ActiveFormats
-from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
+from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
 from .scan_state import ScanState
 
@@ -75,10 +75,6 @@ class Candidate:
         self.raw.append(text)
         self.size += len(text)
 
-    def before(self, rest: str) -> str:
-        """All of it but the `rest`, which has not been read."""
-        return "".join(self.raw).removesuffix(rest)
-
     def split_whole(self) -> Candidate:
         """Take what comes after the `whole` out of it, in which no call begins."""
         size, count = self.whole
@@ -110,7 +106,7 @@ class CallReader:
     def __init__(self, tools: DeclaredTools, state: ScanState) -> None:
         self._tools = tools
         self._state = state
-        self._namer = CallNamer(tools)
+        self.namer = CallNamer(tools)
         self._rule = CallRule("none")
         self._format: LeakFormat | None = None
         """That of the section which began last."""
@@ -125,13 +121,6 @@ class CallReader:
         self.refusal = ""
         """Why the candidate is text."""
 
-    @property
-    def held_call(self) -> Held:
-        """See `Scanner.held_call`."""
-        if self.candidate is not None or self.parser is None:
-            return NOTHING_HELD
-        return self.parser.held if self._namer.nameless is None else self._namer.held
-
     # Text in
 
     def begin(self, marker: MarkerMatch, rule: CallRule, header: str, text: str) -> None:
@@ -139,7 +128,7 @@ class CallReader:
         state = self._state
         state.in_vain += 1
         self._format, self._rule = marker.format, rule
-        self._namer.begin(marker.format, rule)
+        self.namer.begin(marker.format, rule)
         self.parser = marker.format.parser(marker, header, state.fed - len(text), self._tools)
         self.parser.push(text)
 
@@ -167,7 +156,7 @@ class CallReader:
             if candidate is not None and not candidate.waits:
                 self.commit()
             return Outcome.LEFT
-        if self.candidate is None and self._namer.nameless is None:
+        if self.candidate is None and self.namer.nameless is None:
             self.certain = parser
         return Outcome.WAITS
 
@@ -197,7 +186,7 @@ class CallReader:
     def forget(self) -> None:
         """What is open has no end."""
         self.parser = self.certain = None
-        self._namer.forget()
+        self.namer.forget()
 
     def after_section(
         self, candidate: Candidate, buffer: str, formats: ActiveFormats
@@ -261,7 +250,7 @@ class CallReader:
         quotation = candidate.quotation
         if quotation is None or not quotation.by_lines:
             return False
-        if quotation.holds_lines(candidate.before(rest)):
+        if quotation.holds_lines("".join(candidate.raw).removesuffix(rest)):
             return True
         if quotation.closers:
             candidate.quotation = Quotation(closers=quotation.closers)
@@ -319,7 +308,7 @@ class CallReader:
 
     def _read_call(self, event: Header | Arguments | CallEnd) -> bool:
         """Part of a call; False where it is none."""
-        namer = self._namer
+        namer = self.namer
         events: list[ScanEvent] | None
         if isinstance(event, Arguments):
             events = namer.arguments(event)

@@ -28,7 +28,7 @@ from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
-from .formats.protocol import Held, MarkerMatch
+from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
 from .refused_markers import RefusedMarkers
 from .scan_state import ScanState
 from .text_reader import TextReader
@@ -97,7 +97,10 @@ class Scanner:
     def held_call(self) -> Held:
         """What is held back besides `undecided` text: the header of a call that has no name yet,
         and the pieces of its arguments; or those of a value of the open call."""
-        return self._calls.held_call
+        calls = self._calls
+        if calls.candidate is not None or calls.parser is None:
+            return NOTHING_HELD
+        return calls.parser.held if calls.namer.nameless is None else calls.namer.held
 
     @property
     def may_skip(self) -> bool:
@@ -203,7 +206,7 @@ class Scanner:
             calls.parser.release()
             self._leave_section(calls.run())
         if calls.parser is not None:
-            header, texts, _ = calls.held_call
+            header, texts, _ = self.held_call
             # Its frames were sent: it precedes all that is there.
             if held := header + "".join(texts):
                 self._state.add(Text(-len(held) - 1, held, self._state.called))

@@ -10,6 +10,7 @@ may be the header of a call whose begin marker the host has stripped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 from .call_reader import CANDIDATE_LIMIT, IN_CODE, TOO_MANY, Candidate
 from .call_rule import CallRule, Rules
@@ -224,7 +225,7 @@ class TextReader:
         """The text up to a marker; what is before it, its header, may end quoted code."""
         code = self._state.code
         if marker.start > 0:
-            code = code.copy()
+            code = copy(code)
             code.feed(self.buffer[: marker.start])
         return code
 
