@@ -59,7 +59,7 @@ class _JsonText(CallArguments):
         super().__init__()
         self._json = JsonProgress()
         self._controls = ControlCharacters()
-        self._has_any = False
+        self._has_arguments = False
         """Whether there were any arguments."""
 
     @property
@@ -68,11 +68,11 @@ class _JsonText(CallArguments):
 
     def _add(self, text: str) -> None:
         self._events.append(Arguments(self._controls.escaped(text)))
-        self._has_any = True
+        self._has_arguments = True
 
     def _add_end(self, *, cut: bool) -> None:
         self._json.end()
-        valid = self._json.complete or not (self._has_any or cut)
+        valid = self._json.complete or not (self._has_arguments or cut)
         self._events.append(CallEnd(valid=valid, cut=cut))
         self.over = True
 
@@ -111,7 +111,7 @@ class JsonArguments(_JsonText):
         json.follow(text, 0, len(text))
         if json.status is not Status.OPEN:
             return None
-        self._json, self._has_any = json, True
+        self._json, self._has_arguments = json, True
         return self._controls.escaped(text)
 
     def push(self, text: str) -> None:
@@ -265,7 +265,7 @@ class StringArguments(_JsonText):
     def takes(self, text: str) -> str | None:
         if self.rest or self._events or (run := _RUN.match(text)) is None or run.end() < len(text):
             return None
-        self._has_any = True
+        self._has_arguments = True
         return self._controls.escaped(self._unescaped(text))
 
     def step(self) -> bool:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .marker_set import TAG_LIMIT, MarkerPattern, so_far
@@ -88,7 +87,7 @@ class TagSyntax:
     read: Callable[[re.Match[str]], Tag]
     in_text: MarkerPattern | None = None
     """Outside of calls, if not all are meant there."""
-    text_kinds: Mapping[str, Literal["reasoning", "content"]] = MappingProxyType({})
+    text_kinds: Mapping[str, Literal["reasoning", "content"]] = field(default_factory=dict)
     """The names of other tags after which a text is of this kind, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")
     """The start of a closing tag."""
