@@ -133,10 +133,10 @@ class JsonArguments(_JsonText):
         if not self._follow(end):
             return True
         if marker is None:
-            certain = self._certain_end()
-            if certain <= self._at:
+            held = self._quoted_at is not None or self._json.complete
+            if held or self._followed <= self._at:
                 return False
-            self._give(certain)
+            self._give(self._followed)
         elif self._json.in_string:
             self._hold_quoted(marker.start(), marker.end())
         elif self._quoted_at is not None:
@@ -205,12 +205,6 @@ class JsonArguments(_JsonText):
         else:
             self._give_no_json()
         return False
-
-    def _certain_end(self) -> int:
-        """Up to where the buffer is arguments for certain."""
-        if self._quoted_at is not None:
-            return self._quoted_at
-        return self._at if self._json.complete else self._followed
 
     def _hold_quoted(self, start: int, end: int) -> None:
         """A marker inside a JSON string: text, if the JSON completes."""
