@@ -109,27 +109,21 @@ class ReplyConverter:
 
     def take(self, frame: Frame) -> None:
         """One frame of the upstream's stream; its events are there to be `drain`ed."""
-        if not (frame.whole and self._append(frame.raw)) and self._is_open():
+        shortcut = self.shortcut
+        if shortcut is not None and frame.whole and shortcut.take(frame.raw):
+            return
+        if self._is_open():
             self._take(frame)
 
     def take_frames(self, frames: bytes) -> None:
         """Whole frames in a row, `sse.is_plain`."""
-        at = len(frames) if self._append(frames) else 0
+        at = len(frames) if self.shortcut is not None and self.shortcut.take(frames) else 0
         while at < len(frames):
             if self.shortcut is not None:
                 at = self.shortcut.append_frames(frames, at)
             if at < len(frames):
                 begin, at = at, frames.find(b"\n\n", at) + 2
                 self.take(Frame(frames[begin:at]))
-
-    def _append(self, frame: bytes) -> bool:
-        """Write a frame that takes the short way; returns whether this did."""
-        shortcut = self.shortcut
-        text = shortcut.text_of(frame) if shortcut is not None else None
-        if shortcut is None or not text:
-            return False
-        shortcut.append(text, frame)
-        return True
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""
@@ -148,7 +142,7 @@ class ReplyConverter:
         return self.drain()
 
     def cancel(self) -> list[Frame]:
-        """The client has asked for no more."""
+        """The client has cancelled the turn."""
         if self._is_open():
             self._evidence.note("cancelled by the client")
             self._sequencer.abandon()
@@ -170,7 +164,7 @@ class ReplyConverter:
             for run in choice_in_runs(choice.fields):
                 finish = self._take_choice(chat_delta.read_choice(run, choice.index))
                 yield
-                if self.writer.ended:  # it says an error, or was cancelled meanwhile
+                if self.writer.ended:  # its choice has an error, or the client has cancelled
                     return
             yield from self._citing(citations)
             citations = None
@@ -284,7 +278,7 @@ class ReplyConverter:
     def _take_choice(
         self, choice: ChoiceDelta, chunk: dict[str, Any] | None = None
     ) -> tuple[Finish | Literal["failed"], Any] | None:
-        """Pass on the delta of a choice; returns its finish, and the reason as it came."""
+        """Pass on the delta of a choice; returns its finish, and the finish reason."""
         self._has_choices = True
         index, fields = choice.index, choice.fields
         if index:
@@ -343,7 +337,7 @@ class ReplyConverter:
             self.writer.incomplete(finish, self._usage())
 
     def _fail(self, error: UpstreamError) -> None:
-        """A turn whose finish reason came is whole: only its usage is lost."""
+        """After its finish reason a turn is whole: only its usage is lost."""
         if self._choices.all_finished and self._sequencer.empty:
             self._evidence.note("ignored", "failure after the finish reason")
             drained(self._ending(whole=True))

@@ -41,8 +41,8 @@ class CustomInputReader:
         self._ended = False
         self._quotes = False
         """Whether there are quotes in the string that are not escaped."""
-        self.odd = ""
-        """What was unusual about the form; empty if nothing was."""
+        self.anomaly = ""
+        """What is unusual about the form; empty if nothing is."""
 
     @property
     def half(self) -> bool:
@@ -59,8 +59,8 @@ class CustomInputReader:
         if self._patch is None:
             return rest
         rest = self._patch.feed(rest) + self._patch.close()
-        if self._patch.wrapped and not self.odd:
-            self.odd = "wrapped patch"
+        if self._patch.wrapped and not self.anomaly:
+            self.anomaly = "wrapped patch"
         return rest
 
     def _read(self, fragment: str) -> str:
@@ -80,23 +80,23 @@ class CustomInputReader:
         if not self._live:
             return self._other_form("".join(self._unread))
         if _LAST.match(self._held):
-            self.odd = "quotes that are not escaped" if self._quotes else "more than an input"
+            self.anomaly = "quotes that are not escaped" if self._quotes else "more than an input"
             return ""
         if not self._ended:
-            self.odd = "input without an end"
+            self.anomaly = "input without an end"
             return _decoded(self._held) if _UNICODE.fullmatch(self._held) else self._held
         if not _TAIL.fullmatch("".join(self._unread)):
-            self.odd = "more than an input"
+            self.anomaly = "more than an input"
         return ""
 
     def _other_form(self, arguments: str) -> str:
         if self._patch and (patch := patch_in(arguments)) is not None:
-            self.odd = "patch in another form"
+            self.anomaly = "patch in another form"
             return patch
         try:
             value = loads(arguments.strip() or "{}")
         except NotJson:
-            self.odd = "input that is not JSON"
+            self.anomaly = "input that is not JSON"
             return arguments
         if isinstance(value, dict) and "input" in value:
             value = value["input"]
@@ -104,7 +104,7 @@ class CustomInputReader:
             value = next(iter(value.values()), "")
         if isinstance(value, str):
             return value
-        self.odd = "input that is no string"
+        self.anomaly = "input that is no string"
         return arguments
 
     def _string(self, text: str) -> str:

@@ -32,7 +32,7 @@ ITEM = 1024
 
 @dataclass(slots=True)
 class _WaitingText:
-    """Text that came after an open call."""
+    """Text that follows an open call."""
 
     kind: ProseKind
     texts: list[str]
@@ -80,7 +80,7 @@ class OutputSequencer:
 
     @property
     def half_written(self) -> bool:
-        """Whether a call has none of its arguments yet, or only a part."""
+        """Whether a call lacks its arguments, or a part of them."""
         return any(not call.whole for call in self._waiting_calls)
 
     def fault(self, *, cut: bool) -> str:
@@ -164,8 +164,8 @@ class OutputSequencer:
         if choice not in self._calls:
             self.size += ITEM
             self._calls[choice] = CallAssembler(self._names)
-        call, begun = self._calls[choice].take(delta, new=whole)
-        if begun:
+        call, is_new = self._calls[choice].take(delta, new=whole)
+        if is_new:
             self.size += ITEM
             self._called = True
             self._drop_blank()

@@ -166,7 +166,7 @@ class Writer:
 
     def cancel(self, usage: Json) -> None:
         """The client has cancelled the turn.  The API has no event for that; clients stop at any
-        terminal, and its status says why."""
+        terminal, and read the status."""
         self.close_item("incomplete")
         self._end("response.incomplete", "cancelled", usage)
 
