@@ -24,7 +24,7 @@ from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
 from ...wire.errors import UpstreamError, failure, stream_error
-from ...wire.frame_templates import KnownTemplate, TemplateCache
+from ...wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache
 from ...wire.json_codec import NotJson, loads
 from ...wire.slices import Slices, drained
 from ...wire.sse import Frame
@@ -197,7 +197,7 @@ class ReplyConverter:
 
     def _take(self, frame: Frame) -> None:
         """The long way of a frame; opens the short way of those that only continue its text."""
-        match = self._templates.match(frame)
+        match = self._templates.match(frame) or self._match_next_call(frame)
         if match is None:
             known = self._read(frame)
         else:
@@ -224,6 +224,18 @@ class ReplyConverter:
         if not self.writer.ended:
             self.writer.start()
         return not self.writer.ended
+
+    def _match_next_call(self, frame: Frame) -> tuple[str, KnownTemplate[Meaning]] | None:
+        """The arguments in a frame that differs from those of another call in the call's index,
+        and its template."""
+        for known in self._templates.known if frame.whole else ():
+            target, counts = known.meaning
+            if isinstance(target, int) and isinstance(known.pattern, FrameTemplate):
+                found = known.pattern.of_another_call(frame.raw, target)
+                text = found[0].text_in(frame.raw) if found else None
+                if found and text:
+                    return text, self._templates.add(found[0], (found[1], counts))
+        return None
 
     def _read(self, frame: Frame) -> KnownTemplate[Meaning] | None:
         """Read a frame; returns the template of those that differ from it in their text."""
