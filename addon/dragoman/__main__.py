@@ -5,9 +5,9 @@
     python -m dragoman turn.log --request turn-request.json
 
 A reply is an event stream of chat chunks, or of Responses events (`*.sse`, `*.log`), or the JSON
-of one that was not streamed.  The request says which tools are declared, and so which call is
-meant; without it nothing is declared, and the reply is one of Chat Completions.  What is repaired
-goes to standard output, what was done to standard error.
+of one that was not streamed.  The request declares the tools, and so decides which call is meant;
+without it no tool is declared, and the reply is one of Chat Completions.  The repaired reply goes
+to standard output, what was done to standard error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sysconfig
 import time
 from pathlib import Path
 
-from .bridge.native.reply_repair import is_responses_request, reading_tools, repairing_whole
+from .bridge.native.reply_repair import reading_tools, repairing_whole
 from .notes import Evidence
 from .repair.pending import Policy
 from .wire.json_codec import NotJson, loads
@@ -26,35 +26,30 @@ from .wire.slices import drained
 
 INSTALLED = Path(sysconfig.get_path("data")) / "share" / "dragoman" / "main.py"
 """Where `pip install .` puts the script that mitmproxy loads."""
-BESIDE = Path(__file__).parents[1] / "main.py"
+CHECKED_OUT = Path(__file__).parents[1] / "main.py"
 """Where it is in a checkout."""
 
 
-def repaired(reply: bytes, request: object, evidence: Evidence, now: int) -> bytes:
-    """What a client receives of an upstream's `reply` to a `request`."""
-    native = is_responses_request(request)
-    tools = drained(reading_tools(request, native=native))
-    return drained(repairing_whole(reply, tools, Policy(), evidence, now))
-
-
 def main() -> int | str:
-    """Returns the exit status, or what went wrong."""
+    """Returns the exit status, or what failed."""
     parser = argparse.ArgumentParser(prog="python -m dragoman", description=__doc__.split("\n")[0])
     parser.add_argument("reply", nargs="?", type=Path, help="a recorded reply to repair")
     parser.add_argument("--request", type=Path, help="the request (JSON) that it answers")
-    asked = parser.parse_args()
-    if asked.reply is None:
-        print(BESIDE if BESIDE.exists() else INSTALLED)
+    paths = parser.parse_args()
+    if paths.reply is None:
+        print(CHECKED_OUT if CHECKED_OUT.exists() else INSTALLED)
         return 0
     evidence = Evidence()
     try:
-        request = loads(asked.request.read_bytes()) if asked.request else {}
-        reply = repaired(asked.reply.read_bytes(), request, evidence, int(time.time()))
+        request = loads(paths.request.read_bytes()) if paths.request else {}
+        reply = paths.reply.read_bytes()
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
     except NotJson as error:
-        return f"{asked.request}: not JSON ({error}); give the body of the request"
-    sys.stdout.buffer.write(reply)
+        return f"{paths.request}: not JSON ({error}); give the body of the request"
+    tools = drained(reading_tools(request))
+    repaired = repairing_whole(reply, tools, Policy(), evidence, int(time.time()))
+    sys.stdout.buffer.write(drained(repaired))
     print("\n".join(evidence.lines()) or "nothing to repair", file=sys.stderr)
     return 0
 

@@ -261,7 +261,7 @@ def test_a_tool_has_another_name_where_its_own_is_refused(model: str) -> None:
     tools = [{"type": "function", "function": {"name": name}} for name in ("a.b", "read")]
     fields = {"thinking": {"type": "disabled"}}
     choice = {"type": "function", "function": {"name": "a.b"}}
-    sent = family_of(model).tool_called("a.b")
+    sent = family_of(model).sent_tool_name("a.b")
     messages = conversation("a.b", sent)
     made = cure(*messages, model=model, tools=tools, tool_choice=choice, **fields)
     request = dumps(made.request)

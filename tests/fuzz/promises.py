@@ -14,8 +14,7 @@ from dragoman.bridge.reply.pipeline import answering
 from dragoman.bridge.request.convert import Conversion
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
-from dragoman.inspect.headline import headline
-from dragoman.inspect.outcome import outcome_of
+from dragoman.inspect.outcome import headline, outcome_of
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools

@@ -30,7 +30,7 @@ from dragoman.repair.events import (
     Text,
 )
 from dragoman.repair.formats import ALL
-from dragoman.repair.formats.kimi_k2.markers import MARKERS
+from dragoman.repair.formats.kimi_k2 import MARKERS
 from dragoman.repair.pending import Policy
 from dragoman.wire.json_codec import NotJson, dumps, loads
 from fixtures.server import FOLDER

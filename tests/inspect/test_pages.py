@@ -14,11 +14,10 @@ from dragoman.bridge.responses.dialects import CODEX
 from dragoman.inspect.exchange import Exchange, Step, Timing
 from dragoman.inspect.outcome import RUNNING
 from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page, full_diff_page
-from dragoman.inspect.pages.frame_text import SUMMARY
 from dragoman.inspect.pages.page import stats_page
 from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
-from dragoman.inspect.pages.upstream import upstream_page
+from dragoman.inspect.pages.upstream import SUMMARY, upstream_page
 from dragoman.inspect.parse.frames import gap
 from fixtures.server import FOLDER
 from tests.bridge.replying import chunk, sse

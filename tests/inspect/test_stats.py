@@ -27,8 +27,8 @@ from dragoman.repair.call_builder import CallBuilder
 from dragoman.repair.call_namer import CallNamer
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats.kimi_k2.format import KIMI_K2
-from dragoman.repair.formats.kimi_k2.names import header_of
+from dragoman.repair.formats.kimi_k2 import KIMI_K2
+from dragoman.repair.formats.kimi_k2_names import header_of
 
 
 def summary(**changes: Any) -> EndedFlow:

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.inspect.exchange import Job
-from dragoman.inspect.headline import headline
-from dragoman.inspect.outcome import outcome_of
+from dragoman.inspect.outcome import headline, outcome_of
 from dragoman.inspect.summary import ReplySummary, summarizing
 from dragoman.notes import Evidence
 from dragoman.wire.slices import drained

@@ -61,7 +61,7 @@ class Exchange:
         assert self.reply.header("cache-control") == "no-cache"
         splitter = FrameSplitter()
         frames = splitter.feed(self.reply.body)
-        assert splitter.empty
+        assert not splitter.held
         return check(frames, DIALECTS[dialect], prior)
 
     def error(self, status: int) -> dict[str, Any]:

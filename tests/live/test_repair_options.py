@@ -61,7 +61,7 @@ def test_a_tool_is_sent_with_another_name_only_if_the_reply_gets_its_own_again(
     for stream in (False, True):
         tools = [{"type": "function", "function": {"name": "fs.read"}}]
         request = {**REQUEST, "model": "kimi-k2.6", "tools": tools, "stream": stream}
-        sent = family_of("kimi-k2.6").tool_called("fs.read") if renamed else "fs.read"
+        sent = family_of("kimi-k2.6").sent_tool_name("fs.read") if renamed else "fs.read"
         call = {"id": "a", "type": "function", "function": {"name": sent, "arguments": "{}"}}
         choice = {"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
         reply = Reply(json.dumps({"choices": [choice]}).encode(), "application/json")

@@ -9,7 +9,8 @@ import pytest
 from mitmproxy import http
 
 from dragoman.proxy import chat_only_hosts
-from dragoman.proxy.chat_only_hosts import Hosts, Speaks
+from dragoman.proxy.ask_upstream import Speaks
+from dragoman.proxy.chat_only_hosts import Hosts
 from dragoman.proxy.routes import responses_route
 from dragoman.proxy.stored.async_store import AsyncStore
 

@@ -12,7 +12,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.chat_message import repairing_body
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats.kimi_k2.markers import MARKERS
+from dragoman.repair.formats.kimi_k2 import MARKERS
 from dragoman.repair.pending import Policy
 from dragoman.repair.pending_frames import MAX_BEHIND
 from dragoman.wire.json_codec import dumps, loads

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.candidate import CANDIDATE_LIMIT
+from dragoman.repair.call_reader import CANDIDATE_LIMIT
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, Text

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.repair.call_rule import rules_for
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats.kimi_k2.format import KIMI_K2
+from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from tests.repair.streams import chunk, read, repair, sse
 
 SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"

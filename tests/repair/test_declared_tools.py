@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats.kimi_k2.names import resolve
+from dragoman.repair.formats.kimi_k2_names import resolve
 from tests.repair.streams import chunk, read, repair, sse
 
 OPEN = {"type": "object"}

@@ -19,7 +19,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEvent, Text
 from dragoman.repair.formats import NAMES, FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
-from dragoman.repair.formats.kimi_k2.format import KIMI_K2
+from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.protocol import NOTHING_HELD, LeakFormat, MarkerMatch
 from dragoman.repair.pending import Policy
 from dragoman.wire.sse import Frame, split

@@ -7,7 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.formats.kimi_k2.markers import MARKERS
+from dragoman.repair.formats.kimi_k2 import MARKERS
 from dragoman.repair.pending import Policy
 from tests.repair.streams import chunk, read, repair, sse
 from tests.repair.turns import REQUEST, Turn, cut, turns

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats.kimi_k2.names import may_be_header
+from dragoman.repair.formats.kimi_k2_names import may_be_header
 from dragoman.repair.schema import Steps, accepts
 
 KEYS = st.sampled_from(["path", "line", "all", "path-", ""])

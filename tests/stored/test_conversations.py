@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from dragoman.stored.conversations import ENTRY, Conversation, Conversations
+from dragoman.stored.continuation import ENTRY, Conversation, Conversations
 from dragoman.wire.slices import drained
 
 ALICE, BOB = b"alice", b"bob"

@@ -320,3 +320,18 @@ def test_who_comes_to_a_full_store_gets_a_share_of_it(backend: Backend) -> None:
     shares = [count_of(store, OWNER, many, backend), count_of(store, OTHER, others, backend)]
     assert all(6 <= share <= 12 for share in shares), shares
     assert count_of(store, OWNER, many[-6:], backend) == 6, "the newest stay"
+
+
+def test_a_part_is_kept_once_and_as_long_as_a_response_has_it(
+    backend: Backend, store: Store
+) -> None:
+    for name in "resp_1", "resp_2":
+        store.put(OWNER, name, b"blob", backend.now, parts={"x": b"tools", name: name.encode()})
+    store.put(OTHER, "resp_3", b"blob", backend.now, parts={"x": b"theirs"})
+    digests = ["x", "resp_1", "resp_2", "none"]
+    assert store.parts(OWNER, digests) == [b"tools", b"resp_1", b"resp_2", None]
+    assert store.delete(OWNER, "resp_1", ["x", "resp_1"])
+    assert store.parts(OWNER, digests) == [b"tools", None, b"resp_2", None]
+    assert store.delete(OWNER, "resp_2", ["x", "resp_2"])
+    assert store.parts(OWNER, digests) == [None] * 4
+    assert store.parts(OTHER, ["x"]) == [b"theirs"]

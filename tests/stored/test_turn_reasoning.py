@@ -193,7 +193,9 @@ WHOLE = {
 
 def taken(reader: TurnReader) -> list[tuple[str, list[tuple[str, str, str]]]]:
     turns = reader.take()
-    return [(turn.reasoning, [(c.id, c.name, c.arguments) for c in turn.called]) for turn in turns]
+    return [
+        (turn.reasoning, [(c.id, c.name, c.arguments) for c in turn.call_deltas]) for turn in turns
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
@@ -359,7 +361,7 @@ def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str)
             repaired = repair_whole(reply, tools, Policy(), Evidence(), 1)
             drained(reader.reading(repaired))
             for taken_turn in reader.take(last=True):
-                named = drained(history.namer.names(taken_turn.called))
+                named = drained(history.namer.names(taken_turn.call_deltas))
                 text = taken_turn.reasoning
                 keep(store, OWNER, names=named, text=text, now=backend.now, used=())
             messages += heard(turn, number, repaired)

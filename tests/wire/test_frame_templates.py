@@ -28,7 +28,7 @@ from dragoman.wire.frame_templates import (
     LooseTemplate,
     TemplateCache,
     learn,
-    of_our_own,
+    template_of_written,
 )
 from dragoman.wire.json_codec import dumps, quoted
 from dragoman.wire.sse import Frame, FrameSplitter, encode
@@ -116,24 +116,26 @@ def test_a_text_that_stands_elsewhere_too_makes_no_pattern(frame: Frame) -> None
         assert json.loads(Frame(pattern.around(b'"x"')).data or b"") == {"content": "x"}
 
 
-def test_a_frame_of_our_own_is_a_pattern_without_a_trial() -> None:
+def test_a_written_frame_is_a_pattern_without_a_trial() -> None:
     frame = Frame(frame_of(("content",), "word", separators=(",", ":")).raw)
-    assert of_our_own(frame, "content", "word") == learn(frame, "word", 1, any_text)
-    assert of_our_own(frame, "model", "kimi") == learn(frame, "kimi", 1, any_text)
-    assert of_our_own(frame, "content", "") is None
+    assert template_of_written(frame, "content", "word") == learn(frame, "word", 1, any_text)
+    assert template_of_written(frame, "model", "kimi") == learn(frame, "kimi", 1, any_text)
+    assert template_of_written(frame, "content", "") is None
     twice = encode(dumps([{"content": "word"}, {"content": "word"}]))
-    assert of_our_own(twice, "content", "word") is None
+    assert template_of_written(twice, "content", "word") is None
 
 
 JSON_TEXTS = TEXTS | st.text('":,[]{}\\ax', max_size=6)
 
 
 @given(st.lists(st.tuples(JSON_TEXTS, JSON_TEXTS), max_size=3), JSON_TEXTS, JSON_TEXTS)
-def test_in_a_frame_of_our_own_only_the_member_is_replaced(
+def test_in_a_written_frame_only_the_member_is_replaced(
     others: list[tuple[str, str]], text: str, other: str
 ) -> None:
     value = {f"{name}.": said for name, said in others}
-    pattern = of_our_own(encode(dumps({**value, "content": text, "z": text})), "content", text)
+    pattern = template_of_written(
+        encode(dumps({**value, "content": text, "z": text})), "content", text
+    )
     if text:
         assert pattern is not None
         frame = Frame(pattern.around(dumps(other)))

@@ -1,9 +1,8 @@
-"""What a model's makers ask of a request, as a table of model families.
+"""What a model's hosts require of a request, as a table of model families.
 
-A chat request that one host takes is refused by the next, or worse: accepted, and
-the model goes silent.  Every such difference is a column here and nowhere else;
-the first row decides that is of the model's family (`repair.model_family`) and whose
-pattern is found in its name.
+A chat request that one host accepts is refused by the next, or worse: accepted, and the model
+goes silent.  Every such difference is a column here and nowhere else.  A model's row is the first
+of its family (`repair.model_family`) whose pattern is found in its name.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class Refusals:
     """What the hosts of a family answer 400 to, and `cure` puts right."""
 
     missing_reasoning: str | None = None
-    """What is sent for reasoning that is not known, to hosts that refuse an assistant's message
-    with calls without its reasoning; None for others."""
+    """What is sent for unknown reasoning to hosts that refuse an assistant's message with calls
+    without its reasoning; None for others."""
     schemas: bool = False
     """Schemas outside Moonshot's subset (`cure.moonshot_schema`)."""
     empty_messages: bool = False
@@ -44,7 +43,6 @@ class Refusals:
     """Names of functions outside `Family.tool_name`."""
 
 
-_NOTHING = Refusals()
 _MOONSHOT = Refusals(
     # It is accepted in every report, an empty string not: pi#4178.
     missing_reasoning=" ",
@@ -82,13 +80,12 @@ class Family:
     the name out of the id and goes silent on foreign ones); `message`: ``<name>:<n>``
     counting within one assistant message (K3)."""
     reasoning: Literal["calls", "known", "all", "never"] = "calls"
-    """Which assistant messages carry ``reasoning_content``, beside those that are refused without
-    it (`Refusals.missing_reasoning`).  `known`: each whose reasoning is known.  `all`: these, and
-    every one after the first that has it (DeepSeek V4: "must be passed back").  `calls`: those
-    with calls whose reasoning is known: there GLM, MiniMax and Qwen want it, while on plain
-    answers their templates drop it and DeepSeek R1 answered 400.  `never`: OpenAI's own, which
-    refuse the field."""
-    refuses: Refusals = _NOTHING
+    """Which assistant messages carry ``reasoning_content`` if it is known, beside those that are
+    refused without it (`Refusals.missing_reasoning`).  `known`: each.  `all`: each, and every
+    message after the first that has it (DeepSeek V4: "must be passed back").  `calls`: messages
+    with calls: there GLM, MiniMax and Qwen want it, while on plain answers their templates drop it
+    and DeepSeek R1 answered 400.  `never`: OpenAI's own, which refuse the field."""
+    refuses: Refusals = Refusals()
     forced_tool_choice: bool = True
     """Whether ``tool_choice`` may be ``required`` or name a function."""
     sampling: Mapping[str, float] = field(default_factory=dict)
@@ -110,8 +107,8 @@ class Family:
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
 
     def call_id(self, name: str, number: int, position: int) -> str:
-        """The id of a call of this function, the so-many-th of its conversation and of its message,
-        from 0; empty if any will do."""
+        """The id of a call of this function; empty if any will do.  `number` and `position` count
+        the calls of the conversation and of the message, from 0."""
         match self.call_ids:
             case "conversation":
                 return f"functions.{name}:{number}"
@@ -123,19 +120,17 @@ class Family:
     @property
     def is_strict(self) -> bool:
         """Whether there is anything in a chat request that its hosts refuse."""
-        asks = self.sampling or self.system_messages == "start" or not self.forced_tool_choice
-        return bool(asks) or self.refuses != _NOTHING
+        limits = self.sampling or self.system_messages == "start" or not self.forced_tool_choice
+        return bool(limits) or self.refuses != Refusals()
 
-    def takes(self, name: str, value: object, *, thinks: bool) -> bool:
-        """Whether a sampling parameter may have this value; null is as good as none."""
+    def accepts(self, name: str, value: object, *, thinks: bool) -> bool:
+        """Whether a sampling parameter may have this value; null is an absent field."""
         if value is None or name not in self.sampling:
             return True
-        only = self.sampling[name]
-        if name == "temperature" and not thinks:
-            only = _TEMPERATURE_UNTHINKING
-        return type(value) in (int, float) and value == only
+        fixed = self.sampling[name] if thinks or name != "temperature" else _TEMPERATURE_UNTHINKING
+        return type(value) in (int, float) and value == fixed
 
-    def tool_called(self, name: str) -> str:
+    def sent_tool_name(self, name: str) -> str:
         """The name that a tool of this name is sent with.
 
         What would be refused (characters, length) is replaced, and a hash of the whole name
@@ -155,20 +150,20 @@ class Family:
         return off is None or any(request.get(name) != value for name, value in off.items())
 
     def effort(self, asked: str) -> str:
-        """The effort nearest to the one asked for that the family knows, of two the greater.
-        One that nobody knows is left for the host to judge."""
-        place = _place(asked)
-        if asked in self.efforts or not self.efforts or place is None:
+        """The family's effort nearest to the one asked for, of two the greater.  An effort that
+        nobody knows is left for the host to judge."""
+        rank = _rank(asked)
+        if asked in self.efforts or not self.efforts or rank is None:
             return asked
-        return min(reversed(self.efforts), key=lambda known: abs(_SCALE.index(known) - place))
+        return min(reversed(self.efforts), key=lambda known: abs(_SCALE.index(known) - rank))
 
 
 _SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """All efforts of the Responses API, in rising order."""
 
 
-def _place(effort: str) -> float | None:
-    """The place of an effort on the scale.  A number is one, or a percentage."""
+def _rank(effort: str) -> float | None:
+    """The place of an effort on the scale.  A number is a place, or a percentage."""
     if effort in _SCALE:
         return _SCALE.index(effort)
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,9})?", effort):
@@ -179,10 +174,8 @@ def _place(effort: str) -> float | None:
 
 _LOW_TO_HIGH = ("low", "medium", "high")
 """What Moonshot's own client sends to K2 models, and all that gpt-oss takes."""
-
-
 _KIMI = Family(
-    "kimi",  # kimi-latest, kimi-for-coding and what comes: as strict as the strictest
+    "kimi",  # kimi-latest, kimi-for-coding, future names: as strict as the strictest
     "kimi",
     call_ids="conversation",
     reasoning="known",
@@ -234,7 +227,7 @@ _FAMILIES: tuple[Family, ...] = (
         system_messages="start",
     ),
     Family(
-        "deepseek",  # V4 and what its makers call by no number; V3.2, the first that is alike
+        "deepseek",  # V3.2, V4, and the names without a number
         "deepseek",
         re.compile(r"^(?!.*(?:r1|v2|v3(?![.p_-]?[2-9])|coder|distill))"),
         reasoning="all",
@@ -258,5 +251,5 @@ _OTHER = Family("other", "")
 def family_of(model: str) -> Family:
     """The row of a model name; the last, `other`, for a model of no known family."""
     name, families = model.lower(), families_of(model)
-    found = (row for row in _FAMILIES if row.family in families and row.models.search(name))
-    return next(found, _OTHER)
+    rows = (row for row in _FAMILIES if row.family in families and row.models.search(name))
+    return next(rows, _OTHER)

@@ -1,7 +1,7 @@
 """Finds the turns of one conversation.
 
-A client that sends its whole history begins each request with the one before, and so does the
-bridge for stored ones; any other names the response that it continues.
+A client that sends its whole history begins each request with the previous one, and so does the
+bridge for stored turns; any other client names the response that it continues.
 """
 
 from __future__ import annotations
@@ -25,40 +25,38 @@ class Turn:
     entries: tuple[Entry, ...]
     """The messages, or items, of its request upstream."""
     id: str
-    """Of its response; empty if it has none."""
+    """The id of its response; empty if it has none."""
     previous: str
+    """The id of the response that it continues; empty if it names none."""
 
 
 def turn_of(exchange: Exchange) -> Turn:
-    sent = parse_request(exchange.upstream_request)
-    asked = parse_request(exchange.client_request) if exchange.job == "bridge" else sent
-    found = _ID.search(exchange.client_reply[:_BEGINNING])
+    upstream = parse_request(exchange.upstream_request)
+    client = parse_request(exchange.client_request) if exchange.job == "bridge" else upstream
+    response_id = _ID.search(exchange.client_reply[:_BEGINNING])
     return Turn(
-        tuple(sent.entries) if sent else (),
-        found[1].decode() if found else "",
-        string(asked.settings.get("previous_response_id")) if asked else "",
+        tuple(upstream.entries) if upstream else (),
+        response_id[1].decode() if response_id else "",
+        string(client.settings.get("previous_response_id")) if client else "",
     )
 
 
 def turns_of_chain(turns: Sequence[Turn], focus: int) -> list[int]:
     """The indices of the turns before and after the one at `focus`."""
     chosen = {focus}
-    chosen |= {at for at, turn in enumerate(turns) if _continue(turns[focus], turn)}
-    while more := {at for at, turn in enumerate(turns) if _named(turns, chosen, turn)} - chosen:
-        chosen |= more
-    return sorted(chosen)
+    chosen |= {at for at, turn in enumerate(turns) if _share_history(turns[focus], turn)}
+    while True:
+        ids = {turns[at].id for at in chosen} - {""}
+        previous = {turns[at].previous for at in chosen} - {""}
+        linked = {
+            at for at, turn in enumerate(turns) if turn.previous in ids or turn.id in previous
+        }
+        if linked <= chosen:
+            return sorted(chosen)
+        chosen |= linked
 
 
-def _continue(one: Turn, other: Turn) -> bool:
+def _share_history(turn: Turn, other: Turn) -> bool:
     """Whether one of the two begins with all of the other."""
-    both = min(len(one.entries), len(other.entries))
-    return bool(both) and one.entries[:both] == other.entries[:both]
-
-
-def _named(turns: Sequence[Turn], chosen: set[int], turn: Turn) -> bool:
-    """Whether this turn names a chosen one, or is named by one."""
-    named = (turns[at] for at in chosen)
-    return any(
-        (other.id and other.id == turn.previous) or (turn.id and turn.id == other.previous)
-        for other in named
-    )
+    size = min(len(turn.entries), len(other.entries))
+    return size > 0 and turn.entries[:size] == other.entries[:size]

@@ -20,9 +20,9 @@ class Step:
     at: float
     """Seconds since the request was complete."""
     upstream: int
-    """Bytes that had come by then, decoded."""
+    """Bytes that had been received by then, decoded."""
     client: int
-    """Bytes that had left by then."""
+    """Bytes that had been sent by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,10 @@ class Exchange:
     job: Job
     client_request: bytes
     upstream_request: bytes
-    """As the upstream received it: another for bridged flows and cured requests."""
+    """As the upstream received it: it differs for bridged flows and cured requests."""
     upstream_reply: bytes = b""
-    """With a `gap` where bytes are missing."""
     client_reply: bytes = b""
-    """With a `gap` where bytes are missing."""
+    """Both with a `gap` where bytes are missing."""
     client_path: str = ""
     """Of a bridged flow: the client's path, with its query."""
     upstream_missing: int = 0

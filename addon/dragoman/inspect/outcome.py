@@ -1,24 +1,24 @@
-"""How a turn ended: the words with which the comment and the log line begin, and by which the
-statistics and the metrics count.
+"""How a turn ended, by which the statistics and the metrics count; and the headline, which says it
+in the comment and the log line: ``✓ 2 calls bash, read · bridge · kimi-k2.5 · …``.
 
-mitmweb's list has room for some seventeen characters.
+The headline begins with the outcome: mitmweb's list has room for some seventeen characters.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
-from ..notes import Evidence
+from ..notes import Evidence, printable
 from ..wire.chat_end import FINISHES
 
-if TYPE_CHECKING:  # `summary` imports what needs an `Exchange`, which has an outcome
+if TYPE_CHECKING:  # an `Exchange` has an outcome
+    from .exchange import Job
     from .summary import ReplySummary
 
 Ending = Literal["answered", "cut", "empty", "failed", "unread", "running"]
-ENDINGS: tuple[str, ...] = get_args(Ending)
-
 SIGNS: dict[Ending, str] = {
     "answered": "✓",
     "cut": "✂",
@@ -66,21 +66,19 @@ def outcome_of(
         return Outcome("failed", failed)
     if cut := next(filter(None, map(_cut, reply.finishes)), ""):
         return Outcome("cut", cut)
-    if calls := calls_of(reply, evidence):
-        return Outcome("answered", listed(calls))
+    if calls := calls_in_words(reply, evidence):
+        return Outcome("answered", calls)
     if reply.answered:
         return Outcome("answered", "text")
     return Outcome("empty", "no answer, no call") if reply.parsed else _UNREAD
 
 
-def calls_of(reply: ReplySummary, evidence: Evidence) -> Counter[str]:
-    """The calls that the client received, by name; at least the repaired ones, where the reply was
-    not kept whole."""
-    return max(Counter(reply.calls), evidence.calls, key=Counter.total)
-
-
-def listed(calls: Counter[str]) -> str:
-    """``2 calls bash, read``."""
+def calls_in_words(reply: ReplySummary, evidence: Evidence) -> str:
+    """``2 calls bash, read``: what the client received, or at least the repaired calls, where the
+    reply was not kept whole; empty without calls."""
+    calls = max(Counter(reply.calls), evidence.calls, key=Counter.total)
+    if not calls:
+        return ""
     names = [f"{name} ×{n}" if n > 1 else name for name, n in calls.most_common(MAX_NAMES)]
     more = [f"{len(calls) - MAX_NAMES} more"] if len(calls) > MAX_NAMES else []
     return f"{calls.total()} call{'' if calls.total() == 1 else 's'} {', '.join(names + more)}"
@@ -108,3 +106,47 @@ def _cut(finish: str) -> str:
     """`finish` is of either API."""
     reason = finish.removeprefix("incomplete: ")
     return _CUTS.get(FINISHES.get(reason, reason), "")
+
+
+def headline(
+    outcome: Outcome,
+    job: Job,
+    reply: ReplySummary,
+    evidence: Evidence,
+    *,
+    model: str = "",
+    first: float | None = None,
+    status: int = 200,
+) -> str:
+    """A flow in one line: how it ended, what was done, the model, the figures. `model` is the
+    requested one, `first` the seconds from the request to the first token."""
+    figures = _figures(outcome, reply, evidence, first, status)
+    line = (str(outcome), _done(job, outcome, evidence), printable(model) or reply.model, *figures)
+    return printable(" · ".join(filter(None, line)), 1000)
+
+
+def _done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
+    if job == "bridge":
+        return "bridge"
+    cured = ["cured"] if evidence.of_request else []
+    if job == "watch":
+        return "".join(cured) or "passed"
+    if evidence.reply_lines() or evidence.calls or outcome.ending != "answered":
+        return ", ".join([*cured, "repair"])
+    return "".join(cured) or "clean"
+
+
+def _figures(
+    outcome: Outcome, reply: ReplySummary, evidence: Evidence, first: float | None, status: int
+) -> Iterator[str]:
+    if status >= 400 and outcome.what != f"HTTP {status}":
+        yield f"HTTP {status}"
+    if outcome.ending != "answered":
+        yield calls_in_words(reply, evidence)
+    if evidence.calls:
+        leaked = ", ".join(sorted(evidence.leaked))
+        yield f"{evidence.calls.total()} repaired" + (f" from {leaked}" if leaked else "")
+    if reply.output_tokens is not None:
+        yield f"{reply.output_tokens} tok"
+    if first is not None:
+        yield f"first {first:.1f} s"

@@ -14,6 +14,7 @@ import binascii
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -26,9 +27,10 @@ PLACEHOLDER = "REDACTED"
 MIN_CREDENTIAL = 8
 """Characters of a credential at least: local hosts are sent ``x`` and ``test``."""
 MAX_REMEMBERED = 4096
-"""Strings known to hold no secret: ids and model names repeat."""
+"""Strings that hold no secret: ids and model names repeat."""
 
-SHORT = 16
+_SHORT = 16
+"""Bytes of a frame that are too few for JSON with a secret."""
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MASKED = re.compile(rb"\x01+")
 
@@ -83,11 +85,11 @@ def credentials(headers: Iterable[tuple[str, str]], path: str) -> frozenset[str]
     for name, value in headers:
         if name.lower() not in _CREDENTIAL_HEADERS:
             continue
+        scheme, _, rest = value.strip().partition(" ")
         found.add(value.strip())
         if name.lower() == "cookie":
             found |= {cookie.partition("=")[2].strip() for cookie in value.split(";")}
         else:
-            scheme, _, rest = value.strip().partition(" ")
             found.add(rest.strip())
             if scheme.lower() == "basic":
                 found.add(_password(rest))
@@ -116,8 +118,9 @@ class _String:
 
 
 class Redaction:
+    """Replaces secrets; `known` are secrets wherever they appear."""
+
     def __init__(self, known: Iterable[str] = ()) -> None:
-        """`known` are secrets wherever they appear."""
         self._known = [value for value in known if len(value) >= MIN_CREDENTIAL]
         self._clean: set[str] = set()
 
@@ -177,59 +180,59 @@ class Redaction:
         return self.text(string.text)
 
     def _document(self, body: bytes) -> bytes:
-        found = _read(body)
-        if found is None:
+        strings = _strings(body)
+        if strings is None:
             return self._opaque(body)
-        new = {at: self._string(string) for at, string in enumerate(found)}
-        return _rewritten(body, {at: text for at, text in new.items() if text != found[at].text})
+        return _rewritten(body, self._edit(dict(enumerate(strings))))
+
+    def _edit(self, strings: dict[int, _String]) -> dict[int, str]:
+        """The strings that change, by their numbers in the JSON text."""
+        new = {number: self._string(string) for number, string in strings.items()}
+        return {number: text for number, text in new.items() if text != strings[number].text}
 
     def _opaque(self, body: bytes) -> bytes:
-        """What is no JSON, or has ambiguous members."""
+        """What is not JSON, or has ambiguous members."""
         text = body.decode("utf-8", "surrogateescape")
         return self._masked(text).encode("utf-8", "surrogateescape")
 
     def _stream(self, body: bytes) -> bytes:
         frames = list(_frames(body))
         edits: list[dict[int, str] | None] = []
-        lanes: dict[tuple[object, ...], list[tuple[int, int, str]]] = {}
-        for number, frame in enumerate(frames):
-            found = _read(frame.data or b"") if frame.whole else None
-            edits.append(None if found is None else {})
-            for at, string in enumerate(found or ()):
+        lanes: dict[tuple[object, ...], list[tuple[dict[int, str], int, str]]] = {}
+        for frame in frames:
+            strings = _strings(frame.data or b"") if frame.whole else None
+            if strings is None:
+                edits.append(None)
+                continue
+            edit = self._edit({n: each for n, each in enumerate(strings) if each.lane is None})
+            edits.append(edit)
+            for number, string in enumerate(strings):
                 if string.lane is not None:
-                    lanes.setdefault(string.lane, []).append((number, at, string.text))
-                elif (new := self._string(string)) != string.text:
-                    edits[-1] = {**(edits[-1] or {}), at: new}
+                    lanes.setdefault(string.lane, []).append((edit, number, string.text))
         for pieces in lanes.values():
-            self._edit(pieces, edits)
+            text = "".join(piece for _, _, piece in pieces)
+            masked = self._masked(text)
+            start = 0
+            for edit, number, piece in pieces if masked != text else ():
+                new = masked[start : start + len(piece)]
+                start += len(piece)
+                if new != piece:
+                    edit[number] = new
         return b"".join(map(self._frame, frames, edits))
-
-    def _edit(self, pieces: list[tuple[int, int, str]], edits: list[dict[int, str] | None]) -> None:
-        """Search the joined text of `pieces` (frame, string, text), and edit them."""
-        text = "".join(piece for _, _, piece in pieces)
-        masked = self._masked(text)
-        if masked == text:
-            return
-        start = 0
-        for number, at, piece in pieces:
-            new = masked[start : start + len(piece)]
-            start += len(piece)
-            edit = edits[number]
-            if new != piece and edit is not None:
-                edit[at] = new
 
     def _frame(self, frame: Frame, edit: dict[int, str] | None) -> bytes:
         raw, data = frame.raw, frame.data
         if edit is None or data is None:
             return self._opaque(raw)
         head, found, tail = raw.partition(data)
-        if not found:
+        if found:
+            data = _rewritten(data, edit)
+        elif edit:
             # The data is spread over several lines, and is written as one.
             head, tail = frame.other_lines + b"data: ", b"\n\n"
-            data = dumps(loads(_rewritten(data, edit))) if edit else data
-            return self._opaque(head) + data + tail if edit else raw
-        if edit:
-            data = _rewritten(data, edit)
+            data = dumps(loads(_rewritten(data, edit)))
+        else:
+            return raw
         if head != b"data: " or tail != b"\n\n":
             head, tail = self._opaque(head), self._opaque(tail)
         return head + data + tail
@@ -237,25 +240,20 @@ class Redaction:
 
 def _frames(body: bytes) -> Iterator[Frame]:
     """The frames of a stream; short ones joined, as there may be millions."""
-    short = bytearray()
-    for frame in split(body, max_frame=len(body) + 1):
-        if len(frame.raw) < SHORT:
-            short += frame.raw
-            continue
-        if short:
-            yield Frame(bytes(short), whole=False)
-            short.clear()
-        yield frame
-    if short:
-        yield Frame(bytes(short), whole=False)
+    frames = split(body, max_frame=len(body) + 1)
+    for is_short, run in groupby(frames, key=lambda frame: len(frame.raw) < _SHORT):
+        if is_short:
+            yield Frame(b"".join(frame.raw for frame in run), whole=False)
+        else:
+            yield from run
 
 
 def _placeholder(size: int) -> str:
     return (PLACEHOLDER + "-" * (size - len(PLACEHOLDER)))[:size]
 
 
-def _read(text: bytes) -> list[_String] | None:
-    """None if it is no JSON, or its strings are ambiguous."""
+def _strings(text: bytes) -> list[_String] | None:
+    """The strings of a JSON text, in their order; None if it is not JSON, or ambiguous."""
     found: list[_String] = []
     try:
         value = loads(text)
@@ -296,8 +294,8 @@ def _rewritten(text: bytes, edit: dict[int, str]) -> bytes:
         return text
     pieces: list[bytes] = []
     done = 0
-    for at, literal in enumerate(_LITERAL.finditer(text)):
-        if at in edit:
-            pieces += [text[done : literal.start()], dumps(edit[at])]
+    for number, literal in enumerate(_LITERAL.finditer(text)):
+        if number in edit:
+            pieces += [text[done : literal.start()], dumps(edit[number])]
             done = literal.end()
     return b"".join([*pieces, text[done:]])

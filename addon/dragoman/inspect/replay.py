@@ -18,7 +18,6 @@ from ..bridge.cure.chat_request import curing
 from ..bridge.model_families import family_of
 from ..bridge.native.reply_repair import (
     Tools,
-    is_responses_request,
     reading_tools,
     repairing_whole,
     stage_for,
@@ -85,7 +84,7 @@ def replay(exchange: Exchange) -> Replay:
     if exchange.job == "watch" or exchange.status != 200:
         return Replay((reply,), request)
     sent = _value(request)
-    tools = drained(reading_tools(sent, native=is_responses_request(sent)))
+    tools = drained(reading_tools(sent))
     names = None
     if (client := _value(exchange.client_request)) != sent and isinstance(client, dict):
         names = drained(curing(client, family_of(str(client.get("model"))))).tool_names
@@ -119,10 +118,10 @@ def _policy(exchange: Exchange) -> Policy:
 
 def _repaired(exchange: Exchange, tools: Tools) -> tuple[bytes, ...]:
     pipeline = _repairing(exchange, tools, has_end=b'"choices"' in exchange.upstream_reply)
-    begun = pipeline.feed(exchange.upstream_reply)
+    streamed = pipeline.feed(exchange.upstream_reply)
     if exchange.error:
-        return begun + pipeline.break_off(exchange.error), begun
-    ended = begun + pipeline.close()
+        return streamed + pipeline.break_off(exchange.error), streamed
+    ended = streamed + pipeline.close()
     if not pipeline.error:
         return (ended,)
     # Only the stream of a chat completion has to have an end of its own.
@@ -188,10 +187,10 @@ def _bridged_replies(
         )
         return (drained(work).body,)
     pipeline = BridgePipeline(reply, repair)
-    begun = joined(reply.open() + pipeline.feed(body))
+    streamed = joined(reply.open() + pipeline.feed(body))
     if exchange.error:
-        return begun + joined(pipeline.give_up(exchange.error)), begun
-    return (begun + joined(pipeline.close()),)
+        return streamed + joined(pipeline.give_up(exchange.error)), streamed
+    return (streamed + joined(pipeline.close()),)
 
 
 # The comparison

@@ -1,4 +1,4 @@
-"""The mitmproxy addon: which flows are Dragoman's, and what is done with them.
+"""The mitmproxy addon: its hooks, and what is done with a flow in each.
 
 A flow to ``…/chat/completions`` is cured and repaired, one to ``…/responses`` is repaired, or
 bridged where its host speaks only Chat Completions (see `chat_only_hosts`).  Of every other flow
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -23,7 +22,9 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from .. import __version__
 from ..inspect.outcome import REFUSED
 from . import error_responses, options
-from .chat_only_hosts import ASKING_MISSING, Hosts, is_chosen, is_question
+from .ask_upstream import ASKING_MISSING, is_question
+from .chat_only_hosts import Hosts
+from .flow_choice import FlowChoice
 from .flows import bridge_turn
 from .flows.bridge_flow import BridgeFlow
 from .flows.cure_flow import CureFlow
@@ -31,14 +32,11 @@ from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
 from .http_headers import EVENT_STREAM, media_type
 from .observe import views
-from .observe.commands import Commands, HostsCommand
+from .observe.commands import Commands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
 from .routes import (
-    ResponsesRoute,
-    beside,
-    gives_response,
     is_chat,
     is_replayed,
     is_responses,
@@ -51,11 +49,8 @@ from .self_test import SelfTest
 
 logger = logging.getLogger(__name__)
 
-_ID = re.compile("resp_[0-9a-f]{32}")
-
 try:
-    from .mitm.http_layer import adopt, close_what_is_left
-    from .mitm.lazy_connect import connect_when_asked
+    from .mitm.http_layer import adopt, close_what_is_left, connect_when_asked
 except (ImportError, AttributeError) as missing:
     LAYER_MISSING = str(missing)
 else:
@@ -66,16 +61,19 @@ class Dragoman:
     """Repairs and bridges LLM streams in flight."""
 
     def __init__(self) -> None:
-        self.settings = options.Settings()
         self._running = False
-        self._asked: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
+        self._dialects: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
+        """Those that requests have asked for by their headers."""
         self._monitor = FlowMonitor()
         self._repair = RepairFlow(self._monitor, breaks=not LAYER_MISSING)
         self._bridge = BridgeFlow(self._monitor, holds=not LAYER_MISSING)
         self._cure = CureFlow(self._monitor, self._bridge.archive)
         self._hosts = Hosts(self._bridge.archive)
+        self._choice = FlowChoice(
+            self._monitor, self._repair, self._bridge, self._cure, self._hosts
+        )
         self._metrics = Metrics(self._monitor.stats)
-        self.addons = [Commands(self._monitor.stats), HostsCommand(self._hosts), SelfTest()]
+        self.addons = [Commands(self._monitor.stats), self._hosts, SelfTest()]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
@@ -116,8 +114,8 @@ class Dragoman:
             # It would be shown as a traceback.  An error in the log stops mitmproxy as well.
             logger.error("%s", error)
             return
-        self.settings = settings
-        self._monitor.keep(settings.keep)
+        self._choice.settings = settings
+        self._monitor.keep = settings.keep
 
     def running(self) -> None:
         """From now on mitmproxy refuses invalid options."""
@@ -147,7 +145,7 @@ class Dragoman:
     def next_layer(self, next_layer: NextLayer) -> None:
         """See `http_stream`."""
         if not LAYER_MISSING:
-            adopt(next_layer, self)
+            adopt(next_layer, self._choice)
 
     def server_disconnected(self, data: ServerConnectionHookData) -> None:
         if not LAYER_MISSING:
@@ -160,57 +158,61 @@ class Dragoman:
         user streams large bodies."""
         if not flow.live or is_question(flow):
             return
-        if asked := flow.request.headers.get(bridge_turn.DIALECT_HEADER, ""):
-            self._asked[flow] = asked
+        if dialect := flow.request.headers.get(bridge_turn.DIALECT_HEADER, ""):
+            self._dialects[flow] = dialect
         for name in set(flow.request.headers):
             if name.lower().startswith(bridge_turn.OWN_HEADERS):
                 del flow.request.headers[name]
         again = is_replayed(flow) and client_request_of(flow) is not None
-        ours = again or self._converts(flow) or self._refuses(flow)
-        if ours or self._repairs(flow):
+        ours = again or self._choice.converts(flow) or self._choice.refuses(flow)
+        if ours or self._choice.repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
-        if ours or self.needs_whole(flow, request=True):
+        if ours or self._choice.needs_whole(flow, request=True):
             flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Bridge, cure or answer a request."""
         if flow.response or flow.error or not flow.live or is_question(flow):
             return
-        asked = client_request_of(flow) if is_replayed(flow) else None
-        if asked is not None and is_chat(flow.request):
-            dialect = self._asked.pop(flow, "")
-            if await self._bridge.convert_again(flow, asked, self.settings, dialect):
+        settings = self._choice.settings
+        client_request = client_request_of(flow) if is_replayed(flow) else None
+        if client_request is not None and is_chat(flow.request):
+            dialect = self._dialects.pop(flow, "")
+            if await self._bridge.convert_again(flow, client_request, settings, dialect):
                 return
         address = responses_route(flow.request)
         if address is not None and self._bridge.endpoints.runs(flow.request, address):
             await self._bridge.answer(flow, address)
             return
         if is_chat(flow.request):
-            if self._repairs(flow):
-                self._monitor.of(flow, "repair")
-            await self._cure.send(flow, self.settings)
+            await self._send_on(flow)
             return
-        why = await self._why_bridged(flow, address)
+        why = await self._choice.why_bridged(flow, address)
         if flow.error is not None:
             return  # it was ended while its upstream was asked
         if not why:
-            if flow.request.method == "POST" and self._repairs(flow):
-                self._monitor.of(flow, "repair")
-            elif is_responses(flow.request):
-                self._monitor.of(flow, "watch")
-            await self._cure.send(flow, self.settings)
+            await self._send_on(flow)
         elif is_upgrade(flow.request):
             self._monitor.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
-        elif (part := unserved(flow.request)) is not None:
+        elif part := unserved(flow.request):
             self._monitor.of(flow, "bridge").evidence.note(REFUSED, part)
             flow.response = error_responses.not_bridged(part)
-        elif address is not None and self._is_ours(address):
+        elif address is not None and self._choice.is_served(address):
             if address.generates:
-                dialect = self._asked.pop(flow, "")
-                await self._bridge.convert(flow, address, self.settings, dialect, why)
+                dialect = self._dialects.pop(flow, "")
+                await self._bridge.convert(flow, address, settings, dialect, why)
             else:
                 await self._bridge.answer(flow, address)
+
+    async def _send_on(self, flow: http.HTTPFlow) -> None:
+        """A request that is not bridged."""
+        asks = is_chat(flow.request) or flow.request.method == "POST"
+        if asks and self._choice.repairs(flow):
+            self._monitor.of(flow, "repair")
+        elif is_responses(flow.request):
+            self._monitor.of(flow, "watch")
+        await self._cure.send(flow, self._choice.settings)
 
     # The response
 
@@ -232,14 +234,13 @@ class Dragoman:
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
             return
-        repairable, reader = self._is_repairable(flow), self._cure.reader(flow)
+        repairable, reader = self._choice.is_repairable(flow), self._cure.reader(flow)
         if repairable or reader:
             await self._repair.read(flow)
         if (repairable or reader) and self._repair.streams(flow, response):
             names = self._cure.tool_names(flow)
-            if not self._repair.stream(flow, response, self.settings, reader, names):
-                self._repair.pass_on(flow, response)
-        elif repairable and self._repair.collects(flow, response):
+            self._repair.stream(flow, response, self._choice.settings, reader, names)
+        elif repairable and self._repair.may_collect(flow, response):
             response.stream = False
         elif media_type(response) == EVENT_STREAM:
             self._repair.pass_on(flow, response)
@@ -263,7 +264,7 @@ class Dragoman:
         """Convert or repair a reply that was not streamed, and close the record of any."""
         if question := self._hosts.question(flow):
             question.ended()
-        response = flow.response
+        response, settings = flow.response, self._choice.settings
         if response is None or not (flow.live or recorder_of(flow)):
             return
         if isinstance(response.stream, LiveStream) and not response.stream.started:
@@ -277,13 +278,13 @@ class Dragoman:
         elif response.status_code in (404, 405) and self._hosts.refused(flow, response):
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
-        elif self._refuses_upgrade(flow, response):
+        elif self._choice.refuses_upgrade(flow, response):
             self._monitor.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
-        elif self._is_repairable(flow):
-            await self._repair.whole(flow, response, self.settings, self._cure.tool_names(flow))
+        elif self._choice.is_repairable(flow):
+            await self._repair.whole(flow, response, settings, self._cure.tool_names(flow))
         await self._cure.end_reply(flow, response)
-        self._monitor.close(flow, await self._monitor.look(flow))
+        self._monitor.close(flow, await self._monitor.summary(flow))
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Close the record of a flow that ended early."""
@@ -292,108 +293,3 @@ class Dragoman:
         self._bridge.forget(flow)
         self._cure.forget(flow)
         self._monitor.close(flow)
-
-    def converts_reply(self, flow: http.HTTPFlow) -> bool:
-        """See `Interpreter`."""
-        gives = is_chat(flow.request) or gives_response(flow.request)
-        return flow in self._bridge or (gives and self._repairs(flow))
-
-    def give_up_whole(self, flow: http.HTTPFlow) -> None:
-        if flow in self._bridge:
-            self._bridge.forget(flow)
-            logger.error("%s: the upstream's answer is too large", name_of(flow))
-            self._monitor.of(flow, "bridge").evidence.note("failed", "the answer is too large")
-            flow.response = error_responses.too_large()
-        elif flow.response is not None:
-            self._repair.pass_unread(flow, flow.response)
-
-    def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
-        self._bridge.forget(flow)
-        return error_responses.unreachable(error)
-
-    # Which flows
-
-    def _repairs(self, flow: http.HTTPFlow) -> bool:
-        """Whether the reply to this request, unless bridged, is to be repaired."""
-        renamed = self._cure.tool_names(flow) is not None  # whatever a filter says of the reply
-        test, gives = self.settings.repair, is_chat(flow.request) or gives_response(flow.request)
-        return gives if test is None else renamed or test(flow)
-
-    def _is_repairable(self, flow: http.HTTPFlow) -> bool:
-        return bool(flow.response and flow.response.status_code == 200 and self._repairs(flow))
-
-    async def _why_bridged(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> str:
-        """Why this request is bridged, in words; empty if it is not."""
-        request = flow.request
-        if self.settings.bridge is not None:
-            chosen = self._bridges(flow, address or beside(request))
-            return "dragoman_bridge says so" if chosen else ""
-        if address is not None or is_upgrade(request):
-            try:
-                await self._hosts.find_out(flow, address)
-            except Exception:
-                logger.exception("%s: nothing could be found out of its host", name_of(flow))
-        why = self._hosts.why_bridged(request, address or beside(request))
-        if why or address is None or not self._may_be_kept(address):
-            return why
-        kept = await self._bridge.endpoints.has(request, address.response_id)
-        return "its response is kept here" if kept else ""
-
-    def _may_be_kept(self, address: ResponsesRoute) -> bool:
-        """Whether this id may be one of ours."""
-        return self._bridge.archive.opened and _ID.fullmatch(address.response_id) is not None
-
-    def _may_convert(self, flow: http.HTTPFlow) -> bool:
-        """Whether this request may turn out to be one to bridge."""
-        address = responses_route(flow.request)
-        if address is None or self.settings.bridge is not None or not address.generates:
-            return False
-        return self._may_be_kept(address) or self._hosts.may_be_found_out(flow.request, address)
-
-    def _bridges(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> bool:
-        """Whether the upstream of this request is to be bridged, as far as is known."""
-        test = self.settings.bridge
-        if test is None:
-            return bool(self._hosts.why_bridged(flow.request, address))
-        return test(flow) and (
-            # Many sites have an address of this name, for something else.
-            unserved(flow.request) != "conversations"
-            or bool(self._hosts.why_bridged(flow.request, address))
-            or is_chosen(flow, test)
-        )
-
-    def _converts(self, flow: http.HTTPFlow) -> bool:
-        address = responses_route(flow.request)
-        return (
-            address is not None
-            and address.generates
-            and self._bridges(flow, address)
-            and self._is_ours(address)
-        )
-
-    def _refuses(self, flow: http.HTTPFlow) -> bool:
-        address = beside(flow.request)
-        return address is not None and self._bridges(flow, address)
-
-    def _is_ours(self, address: ResponsesRoute) -> bool:
-        """Whether a bridged host's address is served here."""
-        return not address.response_id or self._bridge.archive.opened
-
-    def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
-        """Whether this request, or the response to it, is read whole."""
-        if request:
-            ours = self._converts(flow) or self._refuses(flow) or self._may_convert(flow)
-            return ours or self._repairs(flow) or self._cure.wants(flow, self.settings)
-        response = flow.response
-        if response is None:
-            return False
-        missing = response.status_code in (404, 405) and self._hosts.is_decisive(flow)
-        missing = missing or self._refuses_upgrade(flow, response)
-        collected = self._is_repairable(flow) and self._repair.may_collect(flow, response)
-        return flow in self._bridge or missing or collected
-
-    def _refuses_upgrade(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Whether a host has no WebSocket of the Responses API and says so with a status that
-        clients do not understand at once."""
-        missing = response.status_code in (404, 405) and self.settings.bridge is None
-        return missing and is_upgrade(flow.request)

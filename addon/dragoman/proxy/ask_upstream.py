@@ -12,20 +12,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from enum import Enum, auto
+from enum import StrEnum
 from typing import cast
 
 from mitmproxy import ctx, http
-from mitmproxy.addons.clientplayback import ReplayHandler
 from mitmproxy.flow import Error
 from mitmproxy.options import Options
 
 from .body_clues import names_something
 from .http_headers import set_json
-from .mitm.lazy_connect import OptionsOverlay
 from .observe.monitor import name_of
 from .observe.refresh import show
-from .response_owner import asker_of
+from .options import OptionsOverlay
+from .response_owner import asker_of, is_anonymous
+
+try:
+    from mitmproxy.addons.clientplayback import ReplayHandler
+except (ImportError, AttributeError) as missing:
+    ASKING_MISSING = str(missing)
+else:
+    ASKING_MISSING = ""
 
 logger = logging.getLogger(__name__)
 
@@ -33,26 +39,26 @@ ANSWER = 5.0
 """Seconds to wait for an answer: a client waits, too."""
 MAX_NOT_FOUND = 64 * 1024
 """Bytes of a 404 that are read."""
-MARK = "dragoman_question"
+_MARK = "dragoman_question"
 """In a flow's metadata: mitmproxy saves it, so a question that is replayed is still known."""
 
 
-class Verdict(Enum):
-    CHAT = auto()
-    """It has no Responses API."""
-    RESPONSES = auto()
-    """It has one."""
-    NOTHING = auto()
-    """Neither is known."""
-    NOTHING_TO_THESE = auto()
-    """Neither is known; other credentials may get an answer."""
+class Speaks(StrEnum):
+    """What is known of an address."""
+
+    UNKNOWN = ""
+    CHAT = "chat"
+    CHAT_ANONYMOUS = "chat, without a credential"
+    CLAIMED = "responses, when asked"
+    """No real request was answered yet."""
+    RESPONSES = "responses"
 
 
 _MEANS = {
-    Verdict.CHAT: "so only Chat Completions: bridged from now on",
-    Verdict.RESPONSES: "so it does",
-    Verdict.NOTHING: "so that is not known",
-    Verdict.NOTHING_TO_THESE: "so that is not known",
+    Speaks.UNKNOWN: "so that is not known",
+    Speaks.CHAT: "so only Chat Completions: bridged from now on",
+    Speaks.CHAT_ANONYMOUS: "so only Chat Completions: bridged from now on",
+    Speaks.CLAIMED: "so it does",
 }
 
 
@@ -62,9 +68,11 @@ class Question:
     def __init__(self, flow: http.HTTPFlow) -> None:
         self.flow = _question(flow)
         self.asker = asker_of(flow.request)
-        self.verdict = Verdict.NOTHING
+        self.speaks = Speaks.UNKNOWN
+        self.by_credentials = False
+        """Whether other credentials may get another answer."""
         self.answered = asyncio.get_running_loop().create_future()
-        """Done when `verdict` is known."""
+        """Done when `speaks` is final."""
         self.task: asyncio.Task[None] | None = None
         self._has_reply = self._timed_out = False
         self._not_found = bytearray()
@@ -122,7 +130,8 @@ class Question:
             self.flow.response.stream = False
             if self._not_found:
                 self.flow.response.data.content = bytes(self._not_found)
-            self.verdict = _verdict(self.flow.request, self.flow.response)
+            self.by_credentials = 400 <= self.flow.response.status_code < 500
+            self.speaks = _speaks(self.flow.request, self.flow.response)
         self._comment()
 
     def _comment(self) -> None:
@@ -135,7 +144,7 @@ class Question:
             if self._timed_out or flow.error is None:
                 flow.error = Error(f"no answer in {ANSWER:.0f} seconds")
             answer = flow.error.msg
-        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.verdict]}"
+        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.speaks]}"
 
 
 def _question(flow: http.HTTPFlow) -> http.HTTPFlow:
@@ -143,7 +152,7 @@ def _question(flow: http.HTTPFlow) -> http.HTTPFlow:
     question: http.HTTPFlow = flow.copy()
     question.is_replay = "request"
     question.comment = question.marked = ""
-    question.metadata = {MARK: True}
+    question.metadata = {_MARK: True}
     for name in set(question.request.headers):
         # An idempotency key is that of the client's request.
         if "idempotency" in name.lower() or name.lower() in ("expect", "transfer-encoding"):
@@ -161,10 +170,20 @@ def _handler(flow: http.HTTPFlow) -> ReplayHandler:
     return handler
 
 
-def _verdict(request: http.Request, response: http.Response) -> Verdict:
+def _speaks(request: http.Request, response: http.Response) -> Speaks:
     status = response.status_code
     if 200 <= status < 300 or status in (400, 422):
-        return Verdict.RESPONSES
+        return Speaks.CLAIMED
     if status in (404, 405) and not names_something(request, response):
-        return Verdict.CHAT
-    return Verdict.NOTHING_TO_THESE if 400 <= status < 500 else Verdict.NOTHING
+        return chat_only(request)
+    return Speaks.UNKNOWN
+
+
+def chat_only(request: http.Request) -> Speaks:
+    """What is known when this request was refused."""
+    return Speaks.CHAT_ANONYMOUS if is_anonymous(request) else Speaks.CHAT
+
+
+def is_question(flow: http.HTTPFlow) -> bool:
+    """Whether this is a question of ours, or a replay of one."""
+    return not ASKING_MISSING and _MARK in flow.metadata

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from mitmproxy import http
 
-from ..wire.errors import said_by
+from ..wire.errors import error_object
 from ..wire.json_codec import NotJson, loads
 from .content_decoding import MAX_REQUEST, STEP, CutOffError, DecodingError
 from .http_headers import body_of, decoded, media_type
@@ -20,7 +20,7 @@ OVERLAP = 100
 """Bytes that are searched again, for matches across two pieces."""
 MAX_ERROR = 256 * 1024
 """Bytes of an error that is read; a longer one is a page for people."""
-MAX_SAID = 4000
+MAX_TEXT = 4000
 """Characters of an error that are looked at."""
 _MODEL = re.compile(rb'"model"\s*:\s*"')
 _INPUT = re.compile(rb'"(?:input|messages)"\s*:')
@@ -37,16 +37,13 @@ async def asks_for_a_response(request: http.Request) -> bool:
         for piece in _steps(request):
             body += piece
             total += len(piece)
-            if total <= SMALL:
-                continue
-            wanted = [pattern for pattern in wanted if not pattern.search(body)]
-            if not wanted:
-                break
-            body = body[-OVERLAP:]
-            await asyncio.sleep(0)  # others have their turn
-        if total > SMALL:
-            return not wanted
-        value = loads(body)
+            if total > SMALL:
+                wanted = [pattern for pattern in wanted if not pattern.search(body)]
+                if not wanted:
+                    return True
+                body = body[-OVERLAP:]
+                await asyncio.sleep(0)  # others have their turn
+        value = loads(body) if total <= SMALL else None
     except (NotJson, DecodingError):
         return False
     if not isinstance(value, dict) or not isinstance(value.get("model"), str):
@@ -55,7 +52,7 @@ async def asks_for_a_response(request: http.Request) -> bool:
 
 
 def _steps(request: http.Request) -> Iterator[bytes]:
-    """The body in pieces of at most `STEP` bytes; of one that is cut off all that came, as the
+    """The body in pieces of at most `STEP` bytes; if it is cut off, the part that came, as the
     bridge reads it (a checksum alone may be missing)."""
     with contextlib.suppress(CutOffError):
         for piece in decoded(request, MAX_REQUEST):
@@ -64,25 +61,24 @@ def _steps(request: http.Request) -> Iterator[bytes]:
 
 
 def names_something(request: http.Request, response: http.Response) -> bool:
-    """Whether a 404 is about a model, an item or an earlier response, not about the address, which
-    does not count where it is repeated."""
+    """Whether a 404 is about a model, an item or an earlier response. The request's address does
+    not count where the error repeats it."""
     try:
         body = body_of(response, MAX_ERROR)
+        value = loads(body)
     except DecodingError:
         return False
-    try:
-        value = loads(body)
     except NotJson:
         if media_type(response) not in ("text/plain", "application/json"):
             return False  # a page for people
-        value = body[:MAX_SAID].decode(errors="replace")
-    if said_by(value).param:
+        value = body[:MAX_TEXT].decode(errors="replace")
+    if error_object(value).param:
         return True  # the parameter of the request that is wrong
-    said = "\n".join(_texts(value, 3))[:MAX_SAID]
+    text = "\n".join(_texts(value, 3))[:MAX_TEXT]
     addresses = (request.path, request.path.partition("?")[0], request.pretty_host)
     for address in sorted(filter(None, addresses), key=len, reverse=True):
-        said = said.replace(address, "")
-    return _SOMETHING.search(said) is not None
+        text = text.replace(address, "")
+    return _SOMETHING.search(text) is not None
 
 
 def _texts(value: object, levels: int) -> Iterator[str]:

@@ -18,29 +18,24 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from enum import StrEnum
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
+import mitmproxy.types
 from mitmproxy import http
 from mitmproxy.proxy.mode_specs import ReverseMode
 
 from ..stored.save_context import hash_of
 from ..stored.store import StoreError
 from ..wire.errors import Refused
+from .ask_upstream import ANSWER, ASKING_MISSING, Question, Speaks, chat_only
 from .body_clues import asks_for_a_response, names_something
 from .http_headers import EVENT_STREAM, media_type
+from .observe.commands import as_table, typed_command
 from .observe.monitor import name_of
 from .response_owner import asker_of, is_anonymous
 from .routes import ResponsesRoute
 from .stored.async_store import AsyncStore
-
-try:
-    from .ask_upstream import ANSWER, MARK, Question, Verdict
-except (ImportError, AttributeError) as missing:
-    ASKING_MISSING = str(missing)
-else:
-    ASKING_MISSING = ""
 
 logger = logging.getLogger(__name__)
 
@@ -79,22 +74,13 @@ _ABOUT_ONE = {
 """Parameters of requests about one response, which are not part of the address."""
 
 
-class Speaks(StrEnum):
-    """What is known of an address."""
-
-    UNKNOWN = ""
-    CHAT = "chat"
-    CHAT_ANONYMOUS = "chat, without a credential"
-    CLAIMED = "responses, when asked"
-    """No real request was answered yet."""
-    RESPONSES = "responses"
-
-
 _UNSURE = (Speaks.UNKNOWN, Speaks.CLAIMED)
 
 
 class Hosts:
-    """What is known of upstreams."""
+    """What is known of upstreams; an addon for its command."""
+
+    name = "dragoman-hosts"
 
     def __init__(self, archive: AsyncStore) -> None:
         self._archive = archive
@@ -152,9 +138,10 @@ class Hosts:
         if keep and speaks is not Speaks.CLAIMED:
             self._archive.remember(name, speaks.value)
 
-    def _learn_chat(self, name: str, request: http.Request) -> None:
-        anonymous = is_anonymous(request)
-        self._learn(name, request, Speaks.CHAT_ANONYMOUS if anonymous else Speaks.CHAT)
+    @typed_command("dragoman.hosts")
+    def table(self) -> mitmproxy.types.Data:
+        """List the hosts that are bridged, or found to speak Responses, as far as is known."""
+        return as_table([["host", "speaks"], *map(list, self.listed())])
 
     def listed(self) -> list[tuple[str, str]]:
         """The known hosts and addresses, and what they speak."""
@@ -207,7 +194,7 @@ class Hosts:
                 question.task = loop.create_task(self._send(question, name))
             # This cancels nothing where it is cancelled itself: others wait, too.
             await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
-            if question.asker == asker or question.verdict is Verdict.NOTHING:
+            if question.asker == asker or not question.by_credentials:
                 return
             if not question.answered.done():
                 return
@@ -215,11 +202,8 @@ class Hosts:
     async def _send(self, question: Question, name: str) -> None:
         try:
             await question.send()
-            request = question.flow.request
-            if question.verdict is Verdict.RESPONSES:
-                self._learn(name, request, Speaks.CLAIMED)
-            elif question.verdict is Verdict.CHAT:
-                self._learn_chat(name, request)
+            if question.speaks is not Speaks.UNKNOWN:
+                self._learn(name, question.flow.request, question.speaks)
         except Exception:
             logger.exception("%s: could not be asked", name_of(question.flow))
         finally:
@@ -247,7 +231,7 @@ class Hosts:
         """Whether a 404 or 405 to a request shows that later ones have to be bridged."""
         if not self.is_decisive(flow) or names_something(flow.request, response):
             return False
-        self._learn_chat(self._unbridged[flow], flow.request)
+        self._learn(self._unbridged[flow], flow.request, chat_only(flow.request))
         return True
 
     def refused_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
@@ -271,11 +255,6 @@ def is_chosen(flow: http.HTTPFlow, test: Callable[[http.HTTPFlow], bool]) -> boo
         other.request.authority = _NOBODY
     other.server_conn.address = other.server_conn.peername = (_NOBODY, other.request.port)
     return not test(other)
-
-
-def is_question(flow: http.HTTPFlow) -> bool:
-    """Whether this is a question of ours, or a replay of one."""
-    return not ASKING_MISSING and MARK in flow.metadata
 
 
 def _is_settled(request: http.Request) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from mitmproxy.net import encoding as mitmproxy_encoding
 
@@ -47,16 +47,9 @@ class CutOffError(DecodingError):
     """It ends too early; all that came was decoded."""
 
 
-class _Member(Protocol):
-    """A decompressor of `zlib` or `zstandard`: for one gzip member, one zstd frame."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, /) -> bytes: ...
+_Member = Any
+"""A decompressor like those of `zlib`, with `decompress`, `eof` and `unused_data`: for one gzip
+member, one zstd frame."""
 
 
 class Decoder:
@@ -137,13 +130,11 @@ class _Brotli:
         self._inner = inner
 
     @property
-    def eof(self) -> bool:
-        finished: bool = self._inner.is_finished()
-        return finished
+    def eof(self) -> Any:
+        return self._inner.is_finished()
 
-    def decompress(self, data: bytes) -> bytes:
-        decoded: bytes = self._inner.process(data)
-        return decoded
+    def decompress(self, data: bytes) -> Any:
+        return self._inner.process(data)
 
 
 def decoder_for(content_encoding: str) -> Decoder | None:
@@ -169,11 +160,9 @@ def is_unreadable(content_encoding: str) -> bool:
 
 
 def _zstandard(decompressor: Any) -> _Member:
-    # The zstandard package decodes through an object of its own, the standard
-    # library's module (Python 3.14) by itself.
-    make = getattr(decompressor, "decompressobj", None)
-    member: _Member = make() if make else decompressor
-    return member
+    # The zstandard package decodes through another object, the standard library's module
+    # (Python 3.14) by itself.
+    return decompressor.decompressobj() if hasattr(decompressor, "decompressobj") else decompressor
 
 
 def decode(body: bytes, content_encoding: str, limit: int) -> Iterator[bytes]:

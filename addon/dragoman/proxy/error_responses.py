@@ -4,7 +4,6 @@ rewrites those of upstreams."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from mitmproxy import http
 
@@ -12,7 +11,6 @@ from ..stored.store import NotOpened, StoreError
 from ..wire.errors import Refused
 from ..wire.json_codec import NotJson
 from .content_decoding import MAX_REPLY
-from .routes import Unserved
 
 logger = logging.getLogger(__name__)
 
@@ -26,12 +24,12 @@ def refusal(error: Refused | StoreError | NotJson) -> http.Response:
     """The answer to a request that is not passed on."""
     if isinstance(error, Refused):
         return http.Response.make(error.status, error.body, {"content-type": "application/json"})
-    if isinstance(error, StoreError):
-        if not isinstance(error, NotOpened):
-            logger.error("Stored responses cannot be had: %s", error)
-        message = "The store of responses cannot be read now. Please try again."
-        return error_response(503, message, "store_unavailable")
-    return error_response(400, f"The request is no JSON: {error}.")
+    if isinstance(error, NotJson):
+        return error_response(400, f"The request is no JSON: {error}.")
+    if not isinstance(error, NotOpened):
+        logger.error("Stored responses cannot be had: %s", error)
+    message = "The store of responses cannot be read now. Please try again."
+    return error_response(503, message, "store_unavailable")
 
 
 def no_upgrade() -> http.Response:
@@ -39,14 +37,7 @@ def no_upgrade() -> http.Response:
     return error_response(426, "This host has no WebSocket of the Responses API: use HTTP.")
 
 
-def not_bridged(what: Unserved) -> http.Response:
-    """The answer for a part of the Responses API that no chat upstream has.  Codex gives up
-    at once on 400, and tries again after 404."""
-    message = f"This host is bridged to Chat Completions, {_NOT_BRIDGED[what]}"
-    return error_response(400, message, "unsupported_endpoint")
-
-
-_NOT_BRIDGED: Mapping[Unserved, str] = {
+_NOT_BRIDGED = {
     "compact": "which cannot compact a conversation. Ask the model for a summary with an "
     "ordinary request to /responses, and begin a new conversation with it.",
     "input_tokens": "which cannot count tokens in advance. Read `usage` of a response instead.",
@@ -55,9 +46,15 @@ _NOT_BRIDGED: Mapping[Unserved, str] = {
 }
 
 
+def not_bridged(part: str) -> http.Response:
+    """Codex gives up at once on 400, and tries again after 404."""
+    message = f"This host is bridged to Chat Completions, {_NOT_BRIDGED[part]}"
+    return error_response(400, message, "unsupported_endpoint")
+
+
 def unreachable(error: str) -> http.Response:
-    """The answer for an upstream that could not be reached, or broke off before its reply
-    was whole; all clients try again after a 502."""
+    """For an upstream that could not be reached, or broke off before its reply was whole; all
+    clients try again after a 502."""
     return error_response(502, f"The upstream gave no answer: {error}", "upstream_unreachable")
 
 

@@ -11,8 +11,6 @@ from ..wire.slices import Slices, drained
 from .content_decoding import MAX_REPLY, decode
 
 EVENT_STREAM = "text/event-stream"
-
-
 _OF_A_BODY = re.compile(
     r"content-(?!type$|length$).+|(?:repr-)?digest|etag|last-modified|range|if-.+|trailer"
     r"|x-.*content-(?:md5|sha256)",
@@ -22,13 +20,11 @@ _OF_A_BODY = re.compile(
 
 def media_type(message: http.Message) -> str:
     """Without parameters, in lower case."""
-    value: str = message.headers.get("content-type", "")
-    return value.partition(";")[0].strip().lower()
+    return str(message.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
 
 def encoding_of(message: http.Message) -> str:
-    value: str = message.headers.get("content-encoding", "identity")
-    return value
+    return str(message.headers.get("content-encoding", "identity"))
 
 
 def decoded(message: http.Message, limit: int) -> Iterator[bytes]:
@@ -37,12 +33,12 @@ def decoded(message: http.Message, limit: int) -> Iterator[bytes]:
 
 
 def body_of(message: http.Message, limit: int = MAX_REPLY) -> bytes:
-    """The same in one; mitmproxy's own property would decode whatever it comes to."""
+    """All of it; mitmproxy's own property has no limit."""
     return drained(reading_body(message, limit))
 
 
 def reading_body(message: http.Message, limit: int = MAX_REPLY) -> Slices[bytes]:
-    """The same in slices."""
+    """The same as `body_of`, in slices."""
     pieces = []
     for piece in decoded(message, limit):
         pieces.append(piece)
@@ -70,8 +66,7 @@ def set_json(request: http.Request, body: bytes) -> None:
 
 def set_stream_framing(request: http.Request, response: http.Response) -> None:
     """The body is not encoded, and of unknown length."""
-    response.headers.pop("content-encoding", None)
-    response.headers.pop("content-length", None)
-    response.headers.pop("transfer-encoding", None)
+    for name in ("content-encoding", "content-length", "transfer-encoding"):
+        response.headers.pop(name, None)
     if request.http_version == "HTTP/1.1":
         response.headers["transfer-encoding"] = "chunked"

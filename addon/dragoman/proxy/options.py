@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from mitmproxy import exceptions, flowfilter, http
 from mitmproxy.addonmanager import Loader
+from mitmproxy.options import Options
 from mitmproxy.utils import human
 
 from ..bridge.responses.dialects import DIALECTS
@@ -27,6 +28,17 @@ logger = logging.getLogger(__name__)
 
 MIN_HEARTBEAT, MAX_HEARTBEAT = 0.1, 3600
 FlowTest = Callable[[http.HTTPFlow], bool]
+
+
+class OptionsOverlay:
+    """mitmproxy's options, with some replaced."""
+
+    def __init__(self, options: Options, **replaced: object) -> None:
+        self._options = options
+        self._replaced = replaced
+
+    def __getattr__(self, name: str) -> Any:
+        return self._replaced[name] if name in self._replaced else getattr(self._options, name)
 
 
 class _InvalidError(Exception):
@@ -232,14 +244,15 @@ def _as_text(name: str, given: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options, checked and parsed. A filter is None for ``auto``."""
+    """The options, checked and parsed, by their names without ``dragoman_``. A filter is None for
+    ``auto``."""
 
     repair: FlowTest | None = None
     policy: Policy = field(default_factory=Policy)
     bridge: FlowTest | None = None
     cure: FlowTest | None = None
     dialect: str = "auto"
-    unsupported: Literal["drop", "error"] = "drop"
+    unsupported_tools: Literal["drop", "error"] = "drop"
     heartbeat: float = 5.0
     """Seconds; 0: never."""
     store: str = "off"
@@ -252,23 +265,10 @@ class Settings:
     @classmethod
     def of(cls, options: Any) -> Settings:
         """Raises `OptionsError` with a message that says what to change."""
-
-        def value(name: str) -> Any:
-            return _value(f"dragoman_{name}", options)
-
-        return cls(
-            repair=value("repair"),
-            policy=Policy(value("kimi_text"), value("finish_reason"), value("formats")),
-            bridge=value("bridge"),
-            cure=value("cure"),
-            dialect=value("dialect"),
-            unsupported=value("unsupported_tools"),
-            heartbeat=value("heartbeat"),
-            store=value("store"),
-            store_limits=Limits(value("store_days"), value("store_max")),
-            keep=value("keep"),
-            metrics=value("metrics"),
-        )
+        read = {name.removeprefix("dragoman_"): _value(name, options) for name in _OPTIONS}
+        policy = Policy(read.pop("kimi_text"), read.pop("finish_reason"), read.pop("formats"))
+        limits = Limits(read.pop("store_days"), read.pop("store_max"))
+        return cls(policy=policy, store_limits=limits, **read)
 
     def in_words(self, *, repair: bool, dialect: str) -> dict[str, str]:
         """The settings that a reply depends on, by the options' names: for its record."""
@@ -278,7 +278,7 @@ class Settings:
             "dragoman_kimi_text": self.policy.text,
             "dragoman_finish_reason": self.policy.finish,
             "dragoman_dialect": dialect,
-            "dragoman_unsupported_tools": self.unsupported,
+            "dragoman_unsupported_tools": self.unsupported_tools,
         }
 
 

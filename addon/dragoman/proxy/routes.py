@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, cast
 
 from mitmproxy import http
-
-Action = Literal["", "input_items", "cancel", "submit_tool_outputs"]
 
 _RESPONSES = re.compile(
     r"(?P<base>.*)/responses"
@@ -20,8 +17,7 @@ _UNSERVED = re.compile(
     r"|(?P<noun>conversations)(?:/(?!responses/*$)[^/]+(?:/items(?:/[^/]+)?)?)?)/*",
     re.DOTALL,
 )
-"""What the Responses API has besides and no chat upstream can do."""
-Unserved = Literal["compact", "input_tokens", "conversations"]
+"""The parts of the Responses API that no chat upstream has."""
 _METHODS = {
     ("POST", False, ""),
     ("GET", True, ""),
@@ -40,44 +36,43 @@ class ResponsesRoute:
     """The path before ``/responses``."""
     response_id: str = ""
     """Empty where a new response is asked for."""
-    action: Action = ""
+    action: str = ""
 
     @property
     def generates(self) -> bool:
         return not self.response_id or self.action == "submit_tool_outputs"
 
 
+def _path(request: http.Request) -> str:
+    return request.path.partition("?")[0]
+
+
 def responses_route(request: http.Request) -> ResponsesRoute | None:
     """None for a request that is for nothing of the Responses API, or by another method."""
-    found = _RESPONSES.fullmatch(request.path.partition("?")[0])
+    found = _RESPONSES.fullmatch(_path(request))
     if found is None:
         return None
-    action = cast(Action, found["action"] or "")
-    if (request.method, bool(found["id"]), action) not in _METHODS:
-        return None
-    return ResponsesRoute(found["base"], found["id"] or "", action)
+    route = ResponsesRoute(found["base"], found["id"] or "", found["action"] or "")
+    allowed = (request.method, bool(route.response_id), route.action) in _METHODS
+    return route if allowed else None
 
 
-def unserved(request: http.Request) -> Unserved | None:
-    """The part of the API that a request is for, if it is one that cannot be bridged."""
-    found = _UNSERVED.fullmatch(request.path.partition("?")[0])
-    if found is None or request.method not in ("POST", "GET", "DELETE"):
-        return None
-    if found["verb"] and request.method != "POST":
-        return None
-    return cast(Unserved, found["verb"] or found["noun"])
+def unserved(request: http.Request) -> str:
+    """The part of the API that a request is for, if no chat upstream has it; else empty."""
+    found = _UNSERVED.fullmatch(_path(request))
+    methods = ("POST",) if found and found["verb"] else ("POST", "GET", "DELETE")
+    return found["verb"] or found["noun"] if found and request.method in methods else ""
 
 
 def beside(request: http.Request) -> ResponsesRoute | None:
-    """For what is `unserved`: the ``…/responses`` beside it, by which its upstream is known."""
+    """For an `unserved` part: the ``…/responses`` beside it, by which its upstream is known."""
     part = unserved(request)
-    return ResponsesRoute(base_path(request), part) if part is not None else None
+    return ResponsesRoute(base_path(request), part) if part else None
 
 
 def is_chat(request: http.Request) -> bool:
     """Whether this asks for a chat completion."""
-    path = request.path.partition("?")[0].rstrip("/")
-    return request.method == "POST" and path.endswith("/chat/completions")
+    return request.method == "POST" and _path(request).rstrip("/").endswith("/chat/completions")
 
 
 def is_replayed(flow: http.HTTPFlow) -> bool:
@@ -93,9 +88,9 @@ def is_responses(request: http.Request) -> bool:
 
 
 def gives_response(request: http.Request) -> bool:
-    """Whether the reply is a response of the Responses API: a new one, or one that is stored.  A
-    stream of a stored one that begins later than its first event is no whole one: the number that
-    the client names is of an event that repair may have made."""
+    """Whether the reply is a response of the Responses API: a new one, or a stored one.  A stream
+    of a stored one that begins after its first event is incomplete: the number that the client
+    names is of an event that repair may have made."""
     address = responses_route(request)
     stored = request.method == "GET" and "starting_after" not in request.query
     return address is not None and not address.action and (not address.response_id or stored)
@@ -107,13 +102,12 @@ def asks_a_model(request: http.Request) -> bool:
 
 def is_upgrade(request: http.Request) -> bool:
     """Whether a client of the Responses API asks for a WebSocket in place of requests."""
-    path = request.path.partition("?")[0].rstrip("/")
     upgrade = request.headers.get("upgrade", "")
-    return path.endswith("/responses") and "websocket" in upgrade.lower()
+    return _path(request).rstrip("/").endswith("/responses") and "websocket" in upgrade.lower()
 
 
 def base_path(request: http.Request) -> str:
     """The path without what this module knows of it, and without query."""
-    path = request.path.partition("?")[0].rstrip("/")
+    path = _path(request).rstrip("/")
     found = _RESPONSES.fullmatch(path) or _UNSERVED.fullmatch(path)
     return found["base"] if found else path.removesuffix("/chat/completions")

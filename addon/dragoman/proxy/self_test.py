@@ -21,7 +21,7 @@ from typing import Any, cast
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 
-from ..repair.formats.kimi_k2.markers import section
+from ..repair.formats.kimi_k2 import section
 from ..wire.sse import split
 from .http_headers import EVENT_STREAM
 from .observe.commands import typed_command

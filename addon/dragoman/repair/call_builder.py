@@ -13,7 +13,7 @@ from typing import Any
 from ..notes import Evidence
 from .call_namer import LITERAL
 from .declared_tools import DeclaredTools
-from .events import CallEnd, CallStart
+from .events import Arguments, CallEnd, CallStart
 
 Delta = dict[str, Any]
 
@@ -82,6 +82,11 @@ class CallBuilder:
         if client_index == index and call_id == delta.get("id"):
             return delta
         return {**delta, "index": client_index} | ({"id": call_id} if "id" in delta else {})
+
+    def deltas_of(self, event: CallStart | Arguments | CallEnd) -> list[Delta]:
+        if isinstance(event, Arguments):
+            return self.arguments(event.text)
+        return self.start(event) if isinstance(event, CallStart) else self.end(event)
 
     def start(self, call: CallStart) -> list[Delta]:
         self.repaired += 1

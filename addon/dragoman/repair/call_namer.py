@@ -37,9 +37,9 @@ class CallNamer:
         literal = self.nameless.literal if self.nameless else ""
         return literal, self._arguments, len(self._arguments)
 
-    def begin(self, leak: LeakFormat, rule: CallRule) -> None:
-        """The calls to come are of this format."""
-        self._format, self._any_name = leak.name, rule.calls == "any"
+    def begin(self, leak_format: LeakFormat, rule: CallRule) -> None:
+        """The next calls are of this format."""
+        self._format, self._any_name = leak_format.name, rule.calls == "any"
 
     def forget(self) -> None:
         self.nameless, self._arguments, self._size = None, [], 0

@@ -17,10 +17,10 @@ What is certain is given out; then the next call of the section is a candidate a
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass, field
 
 from .call_namer import CallNamer
 from .call_rule import CallRule
-from .candidate import Candidate
 from .declared_tools import DeclaredTools
 from .events import (
     Arguments,
@@ -36,15 +36,61 @@ from .events import (
 )
 from .formats.active import ActiveFormats
 from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
-from .markdown import AFTER_LIMIT, Quotation
+from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
 from .scan_state import ScanState
 
+CANDIDATE_LIMIT = 64 * 1024
+"""Characters that are held to find out; a longer candidate is text."""
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
 LINES_LIMIT = 1024
 """Characters of a candidate up to which each new one may show that it is not quoted by lines;
 later that is asked once its section is over."""
 TOO_MANY = "after too many without a call"
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Everything since the last point that is certain."""
+
+    in_code: bool = False
+    """Whether it is in code that a Markdown text quotes."""
+    quotation: Quotation | None = None
+    """How it may be quoted otherwise."""
+    markdown: MarkdownCode | None = None
+    """That text."""
+    header: str = ""
+    """What stands before its marker; of a call, `markdown` is fed nothing else."""
+    marker_size: int = 1
+    raw: list[str] = field(default_factory=list)
+    """All of it as it came, and what came after it."""
+    size: int = 0
+    events: list[ScanEvent] = field(default_factory=list)
+    """What it is if it is a call."""
+    has_call: bool = False
+    whole: tuple[int, int] = 0, 0
+    """Its characters, and its events, up to the end of its last whole call, or text between."""
+
+    def add(self, text: str) -> None:
+        self.raw.append(text)
+        self.size += len(text)
+
+    def before(self, rest: str) -> str:
+        """All of it but the `rest`, which has not been read."""
+        return "".join(self.raw).removesuffix(rest)
+
+    def split_whole(self) -> Candidate:
+        """Take what comes after the `whole` out of it, in which no call begins."""
+        size, count = self.whole
+        rest = Candidate(events=self.events[count:])
+        rest.add("".join(self.raw)[size:])
+        del self.events[count:]
+        return rest
+
+    @property
+    def waits(self) -> bool:
+        """Whether what follows decides if it is quoted."""
+        return self.in_code or self.quotation is not None
 
 
 class Outcome(enum.Enum):
@@ -111,7 +157,7 @@ class CallReader:
         if candidate is not None and candidate.quotation and candidate.size <= LINES_LIMIT:
             self._quoted_by_lines(candidate, parser.rest)
             candidate = self.candidate
-        if candidate is not None and candidate.too_long:
+        if candidate is not None and candidate.size > CANDIDATE_LIMIT:
             # What follows would be too far away to quote it.
             waited = candidate.quotation is not None and candidate.has_call
             if not waited or self.end_quotation(candidate, parser.rest, "", ended=True):
@@ -163,7 +209,7 @@ class CallReader:
             return self._after_quotation(candidate, buffer, formats)
         marker = formats.find(buffer)
         end = marker.start if marker else len(buffer) - formats.unfinished(buffer)
-        if buffer[:end].strip() or candidate.too_long or not candidate.has_call:
+        if buffer[:end].strip() or candidate.size > CANDIDATE_LIMIT or not candidate.has_call:
             return Outcome.REFUSED
         if marker is None:
             return Outcome.WAITS
@@ -187,7 +233,7 @@ class CallReader:
             return marker
         after = near[at:]
         bare = after.lstrip()
-        ended = candidate.too_long or len(buffer) > AFTER_LIMIT
+        ended = candidate.size > CANDIDATE_LIMIT or len(buffer) > AFTER_LIMIT
         if not ended and 0 < len(bare) == formats.unfinished(bare):
             return Outcome.WAITS
         quoted = self.end_quotation(candidate, buffer, after, ended=ended)
@@ -308,5 +354,6 @@ class CallReader:
     def _add(self, event: ScanEvent) -> None:
         if self.candidate is not None:
             self.candidate.events.append(event)
+            self.candidate.has_call |= type(event) is CallStart
         else:
             self._state.add(event)

@@ -47,7 +47,7 @@ class CallRule:
 
 
 Rules = Callable[[LeakFormat], CallRule]
-"""Those of one reply."""
+"""The rules of one reply, by format."""
 
 _Model = Literal["own", "vendor", "other", "unknown"]
 _DECLARED: dict[tuple[_Model, bool], Calls] = {
@@ -55,7 +55,7 @@ _DECLARED: dict[tuple[_Model, bool], Calls] = {
     for model in ("own", "vendor", "other", "unknown")
     for tools in (True, False)
 }
-"""What is called by the model, and whether tools are declared."""
+"""By the model, and whether tools are declared."""
 _KIMI: dict[tuple[_Model, bool], Calls] = {
     **_DECLARED,
     ("own", True): "any",
@@ -63,28 +63,24 @@ _KIMI: dict[tuple[_Model, bool], Calls] = {
     ("unknown", False): "any",
 }
 _ROWS = {"kimi_k2": _KIMI, "kimi_k3": _KIMI}
-"""Formats whose markers are special tokens that nobody writes by chance, and of which a
-client without tools has long been shown the calls."""
+"""Formats whose markers are special tokens, which nobody writes by chance: a client without tools
+gets the calls as well."""
 
 
 def rules_for(tools: DeclaredTools, reply_model: str) -> Rules:
-    """The rules for a reply that names its model so, to the request that `tools` is of."""
+    """The rules for a reply by this model to the request that declares these tools."""
     if tools.forbidden:
-        return _nothing
+        return lambda _: CallRule("none")
     return partial(_rule, families_of(tools.model, reply_model), bool(tools))
 
 
-def _nothing(_: LeakFormat) -> CallRule:
-    return CallRule("none")
-
-
 @cache
-def _rule(families: frozenset[str], tools: bool, of: LeakFormat) -> CallRule:
+def _rule(families: frozenset[str], tools: bool, leak_format: LeakFormat) -> CallRule:
     model: _Model = "other" if families else "unknown"
-    if families & REGISTRY.get(of, frozenset()):
+    if families & REGISTRY.get(leak_format, frozenset()):
         model = "own"
     elif families & VENDORS:
         model = "vendor"
-    row = _ROWS.get(of.name, _DECLARED)
+    row = _ROWS.get(leak_format.name, _DECLARED)
     kimi, own = row is _KIMI, model == "own"
     return CallRule(row[model, tools], quoted_last=kimi and own, strays=kimi or own)

@@ -7,12 +7,18 @@ since here the whole message is one event; text after it goes where the policy s
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import Span, by_field, emptied_completion, passages, rewritten, text_of_fields
-from ..wire.json_codec import NotJson
+from ..wire.chat_text import (
+    Passage,
+    by_passage,
+    emptied_completion,
+    passages,
+    rewritten,
+    text_of_fields,
+)
+from ..wire.json_codec import Json, NotJson
 from ..wire.json_slices import reading, writing
 from ..wire.slices import Slices
 from ..wire.sse import is_event_stream
@@ -20,7 +26,7 @@ from .call_builder import CallBuilder
 from .call_rule import rules_for
 from .chat_stream import ChatStreamRepair
 from .declared_tools import DeclaredTools
-from .events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
+from .events import CallEnd, Dropped, LeftAsText, ScanEvent, Text
 from .formats import at_markers
 from .native_calls import NativeCalls
 from .pending import Policy, fields_of, finish_after, note_piece
@@ -52,9 +58,9 @@ def repairing_body(
     touched = False
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
-            scanner = Scanner(tools, rules, formats)
             calls = CallBuilder(evidence, now, tools)
             natives = NativeCalls(tools, calls, formats, evidence)
+            scanner = Scanner(tools, rules, formats)
             repair = _MessageRepair(choice, scanner, calls, policy, evidence, natives=natives)
             touched |= yield from repair.run()
         yield
@@ -84,7 +90,7 @@ class _MessageRepair:
 
     def __init__(
         self,
-        choice: dict[str, Any],
+        choice: Json,
         scanner: Scanner,
         calls: CallBuilder,
         policy: Policy,
@@ -93,18 +99,20 @@ class _MessageRepair:
         natives: NativeCalls,
     ) -> None:
         self._choice = choice
-        self._message: dict[str, Any] = choice["message"]
+        self._message: Json = choice["message"]
         self._policy = policy
         self._evidence = evidence
         self._calls = calls
         self._scanner = scanner
         self._natives = natives
+        self._passages: list[Passage] = []
         self._texts: dict[tuple[str, ...], list[str]] = {}
-        self._new_calls: list[dict[str, Any]] = []
+        """The pieces of text for each of the fields."""
+        self._plain = 0
+        """Characters of these."""
+        self._new_calls: list[Json] = []
         self._arguments: list[str] = []
-        """Those of the last of them."""
-        self._spans: list[Span] = []
-        self._plain = 0  # characters that came out as text
+        """Those of the last call."""
         self._touched = self._cut = False
 
     def run(self) -> Slices[bool]:
@@ -122,7 +130,8 @@ class _MessageRepair:
         end = 0
         for passage in passages(message):
             self._texts.setdefault(passage.fields, [])
-            self._spans.append(Span(end, end + len(passage.text), passage.fields))
+            passage.begin = end
+            self._passages.append(passage)
             end += len(passage.text)
             self._place(self._scanner.enter(text_of_fields(passage.fields)))
             for text in at_markers(passage.text, AT_ONCE):
@@ -139,27 +148,19 @@ class _MessageRepair:
 
     def _place(self, pieces: list[ScanEvent]) -> None:
         for piece in pieces:
+            self._touched = self._touched or not isinstance(piece, Text | LeftAsText)
             if isinstance(piece, Text):
-                for span, text in by_field(piece.start, piece.text, self._spans):
-                    fields = fields_of(piece, span.fields, self._policy)
+                for received, text in by_passage(piece.start, piece.text, self._passages):
+                    fields = fields_of(piece, received, self._policy)
                     self._texts.setdefault(fields, []).append(text)
                     self._plain += len(text)
-                continue
-            if isinstance(piece, LeftAsText):
+            elif isinstance(piece, Dropped | LeftAsText):
                 note_piece(self._evidence, piece)
-                continue
-            self._touched = True
-            if isinstance(piece, CallStart):
-                self._merge(self._calls.start(piece))
-            elif isinstance(piece, Arguments):
-                self._merge(self._calls.arguments(piece.text))
-            elif isinstance(piece, CallEnd):
-                self._merge(self._calls.end(piece))
-                self._cut = self._cut or (piece.cut and not piece.valid)
             else:
-                note_piece(self._evidence, piece)
+                self._merge(self._calls.deltas_of(piece))
+                self._cut = self._cut or (isinstance(piece, CallEnd) and piece.cuts_call)
 
-    def _merge(self, deltas: list[dict[str, Any]]) -> None:
+    def _merge(self, deltas: list[Json]) -> None:
         for delta in deltas:
             if "id" in delta:
                 self._end_call()
@@ -172,7 +173,7 @@ class _MessageRepair:
             self._new_calls[-1]["function"]["arguments"] += "".join(self._arguments)
             self._arguments.clear()
 
-    def _write(self, calls: list[dict[str, Any]]) -> None:
+    def _write(self, calls: list[Json]) -> None:
         message = self._message
         for fields, texts in self._texts.items():
             for name in fields:

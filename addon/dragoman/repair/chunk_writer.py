@@ -5,36 +5,57 @@ Else one chunk is written for each text and call, each with the metadata of the 
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..wire.chat_text import CONTENT, without_text, written
-from ..wire.json_codec import dumps
+from ..wire.json_codec import Json, dumps
 from ..wire.sse import Frame, encode
 from .pending import PendingFrame, PendingPart, Policy, delta_of
 
 _IN_ITS_FIELD = Policy(text="field")
+_PROBE = {"\0": 0}
+
+
+class Envelope:
+    """What surrounds the deltas that replace a frame with one text and nothing else: the same for
+    all frames that differ from it in their text alone."""
+
+    def __init__(self, chunk: Json) -> None:
+        self._chunk = chunk
+        self.delta = delta_of(chunk["choices"][0])
+        self._pieces: list[bytes] = []
+
+    def around(self, delta: Json, other_lines: bytes) -> Frame:
+        if not self._pieces:
+            self._pieces = dumps(_with_delta(self._chunk, _PROBE)).split(dumps(_PROBE))
+        if len(self._pieces) != 2:  # the probe is a part of the metadata
+            return encode(dumps(_with_delta(self._chunk, delta)), other_lines=other_lines)
+        head, tail = self._pieces
+        return encode(head, dumps(delta), tail, other_lines=other_lines)
 
 
 def render(waiting: PendingFrame, policy: Policy) -> list[Frame]:
     """The frames that replace a decided one: itself, if nothing changed."""
-    if not any(part.touched for part in waiting.parts):
+    parts = waiting.parts
+    for part in parts:
+        if part.touched:
+            break
+    else:
         return [waiting.frame]
-    if waiting.read is None and not waiting.parts[0].deltas:
+    if waiting.parsed is None and not parts[0].deltas:
         return []  # it has one text and nothing else, and all of that is held or dropped
+    others = waiting.frame.other_lines
+    if waiting.envelope is not None:
+        envelope, deltas = waiting.envelope, _deltas(parts[0], waiting.envelope.delta, policy)
+        return [envelope.around(d, b"" if n else others) for n, d in enumerate(deltas)]
     chunk = waiting.chunk
-    chunks: list[dict[str, Any]] = []
-    without_usage = {k: v for k, v in chunk.items() if k != "usage" or v is None}
-    for part in waiting.parts:
-        value = chunk["choices"][part.position]
-        for delta in _deltas(part, value, policy):
-            bare = {**value, "delta": delta, "finish_reason": None}
-            bare.pop("usage", None)
-            chunks.append({**without_usage, "choices": [_without_logprobs(bare)]})
-    parts = {part.position: part for part in waiting.parts}
-    rest = [_rest(value, parts.get(at)) for at, value in enumerate(chunk["choices"])]
+    chunks = [
+        _with_delta(chunk, delta, position=part.position)
+        for part in parts
+        for delta in _deltas(part, delta_of(chunk["choices"][part.position]), policy)
+    ]
+    by_position = {part.position: part for part in parts}
+    rest = [_rest(value, by_position.get(at)) for at, value in enumerate(chunk["choices"])]
     if any(worth for _, worth in rest) or chunk.get("usage"):
         chunks.append({**chunk, "choices": [value for value, _ in rest]})
-    others = waiting.frame.other_lines
     return [encode(dumps(c), other_lines=b"" if n else others) for n, c in enumerate(chunks)]
 
 
@@ -42,25 +63,24 @@ def release(waiting: PendingFrame) -> list[Frame]:
     """The frames that replace one that is still undecided: itself, unless part of its result is
     nowhere else.  Its text stays in its field, as that of the frames after it does, which may be
     the rest of the same marker."""
-    if not any(part.so_far or (part.touched and part.settled) for part in waiting.parts):
+    if not any(part.snapshot or (part.touched and part.settled) for part in waiting.parts):
         return [waiting.frame]
     for part in waiting.parts:
-        if part.so_far and not part.settled:
-            part.deltas = part.so_far
+        if part.snapshot and not part.settled:
+            part.deltas = part.snapshot
         elif not part.settled:
             part.deltas = [dict.fromkeys(text.fields, text.text) for text in part.passages]
         part.changed = True
     return render(waiting, _IN_ITS_FIELD)
 
 
-def _deltas(part: PendingPart, value: dict[str, Any], policy: Policy) -> list[dict[str, Any]]:
+def _deltas(part: PendingPart, original: Json, policy: Policy) -> list[Json]:
     """The deltas that replace the part's text.  In an event that also held markers
     of a call, text goes to `content` (the specification), unless it is blank, or its format says
     what it is."""
-    mixed = policy.moves and part.plain != part.text_size and part.channel.calls.repaired > 0
-    mixed = mixed and not part.has_kinds
-    original = delta_of(value)
-    deltas: list[dict[str, Any]] = []
+    repaired = part.plain != part.size and part.channel.calls.repaired > 0
+    mixed = repaired and policy.moves and not part.has_kinds
+    deltas: list[Json] = []
     for delta in part.deltas:
         if "tool_calls" in delta:
             deltas.append(delta)
@@ -79,14 +99,14 @@ def says_nothing(value: object) -> bool:
     return value in (None, "", [], {})
 
 
-def _rest(value: dict[str, Any], part: PendingPart | None) -> tuple[dict[str, Any], bool]:
+def _rest(value: Json, part: PendingPart | None) -> tuple[Json, bool]:
     """The choice without its text, and whether that is worth a chunk."""
     if part is None:  # not scanned
         return value, True
     delta = delta_of(value)
-    scanned = {name for span in part.spans for name in span.fields}
+    scanned = {name for passage in part.passages for name in passage.fields}
     kept = {k: v for k, v in delta.items() if k not in scanned and k != "role"}
-    kept |= {k: left for k in scanned if (left := without_text(k, delta.get(k)))}
+    kept |= {k: others for k in scanned if (others := without_text(k, delta.get(k)))}
     if part.natives is not None:
         kept["tool_calls"] = part.natives
     worth = bool(part.finish) or not all(map(says_nothing, kept.values()))
@@ -97,14 +117,19 @@ def _rest(value: dict[str, Any], part: PendingPart | None) -> tuple[dict[str, An
     return _without_logprobs(rest), worth or bool(value.get("usage"))
 
 
-def _without_logprobs(value: dict[str, Any]) -> dict[str, Any]:
+def _without_logprobs(value: Json) -> Json:
     # They spell out the tokens, markers included.
     return {**value, "logprobs": None} if value.get("logprobs") else value
 
 
-def chunk_like(like: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> Frame:
-    """A chunk with the metadata of an earlier one."""
-    value = {**like["choices"][0], "delta": delta, "finish_reason": finish}
+def _with_delta(chunk: Json, delta: Json, finish: str | None = None, *, position: int = 0) -> Json:
+    """A chunk with the metadata of another one, of one of its choices."""
+    value = {**chunk["choices"][position], "delta": delta, "finish_reason": finish}
     value.pop("usage", None)
-    metadata = {k: v for k, v in like.items() if k != "usage" or v is None}
-    return encode(dumps({**metadata, "choices": [_without_logprobs(value)]}))
+    metadata = {k: v for k, v in chunk.items() if k != "usage" or v is None}
+    return {**metadata, "choices": [_without_logprobs(value)]}
+
+
+def added_chunk(latest: Json, delta: Json, finish: str | None = None) -> Frame:
+    """A chunk with the metadata of the latest one."""
+    return encode(dumps(_with_delta(latest, delta, finish)))

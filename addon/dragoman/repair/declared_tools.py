@@ -1,13 +1,13 @@
 """The tools that a request declares, and what follows from them.
 
-A call whose format gave no name is left to its arguments (`DeclaredTools.meant_by`): exactly
-one declared tool's schema must accept them.  A best guess would silently run the wrong tool,
-so there is none.
+The tool of a call without a name is inferred from its arguments (`DeclaredTools.meant_by`):
+exactly one declared tool's schema must accept them.  A best guess could silently run the wrong
+tool, so there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from ..wire.json_codec import NotJson, loads
@@ -26,23 +26,23 @@ class DeclaredTools:
         model: str = "",
         forbidden: bool = False,
         called: Mapping[str, str] | None = None,
-        declared: ToolIndex | None = None,
+        index: ToolIndex | None = None,
     ) -> None:
         """`schemas` are those of the declared tools, none if they are not known; `model` is
-        the name that was asked for; `forbidden`: no call is wanted (``tool_choice``);
-        `called` gives the tool of each call id in the history; `declared` is the index of the
-        schemas, if it was made already."""
+        the one that was requested; `forbidden`: no call is wanted (``tool_choice``); `called`
+        gives the tool of each call id in the history; `index` is that of the schemas, if it
+        exists already."""
         self._schemas = schemas
-        if declared is None:
-            declared = ToolIndex(schemas)
-            drained(declared.indexing())
-        self._declared = declared
+        if index is None:
+            index = ToolIndex(schemas)
+            drained(index.indexing())
+        self._index = index
         self.model = model
         self.forbidden = forbidden
         self._called = called or {}
         self._steps = Steps()
         self._flat: dict[str, object] = {}
-        """Schemas that were asked for."""
+        """See `schema_of`."""
 
     @classmethod
     def of_request(cls, request: object) -> DeclaredTools:
@@ -65,7 +65,7 @@ class DeclaredTools:
         index = ToolIndex(schemas)
         yield from index.indexing()
         if not isinstance(request, dict):
-            return cls(schemas, declared=index)
+            return cls(schemas, index=index)
         called = yield from _called(request.get("messages"))
         model = request.get("model")
         return cls(
@@ -73,18 +73,19 @@ class DeclaredTools:
             model=model if isinstance(model, str) else "",
             forbidden="none" in (request.get("tool_choice"), request.get("function_call")),
             called=called,
-            declared=index,
+            index=index,
         )
 
     def with_aliases(self, aliases: Mapping[str, str]) -> DeclaredTools:
-        """The same tools, which may be called by further names; to arguments alone they are one."""
+        """The same tools, which may be called by further names; only a call without a name cannot
+        mean an alias."""
         schemas = {alias: self._schemas[name] for alias, name in aliases.items() if name in self}
         return DeclaredTools(
             {**schemas, **self._schemas},
             model=self.model,
             forbidden=self.forbidden,
             called=self._called,
-            declared=self._declared,
+            index=self._index,
         )
 
     def __contains__(self, name: object) -> bool:
@@ -98,8 +99,8 @@ class DeclaredTools:
         return self._schemas.keys()
 
     def schema_of(self, name: str) -> object:
-        """The schema of the arguments of a declared tool, with all that it may name; None if
-        there is no such tool."""
+        """The schema of the arguments of a declared tool as one object (`flattened`); None if there
+        is no such tool."""
         if name in self._schemas and name not in self._flat:
             self._flat[name] = flattened(self._schemas[name])
         return self._flat.get(name)
@@ -115,7 +116,7 @@ class DeclaredTools:
                 return None
             accepting = [
                 name
-                for name in self._declared.may_take(value)
+                for name in self._index.may_take(value)
                 if accepts(self._schemas[name], value, self._steps)
             ]
         except (NotJson, OutOfSteps):
@@ -125,7 +126,7 @@ class DeclaredTools:
         return accepting[0] if len(accepting) == 1 else None
 
     def refuses(self, name: str, arguments: str) -> bool:
-        """Whether arguments are no JSON, or such as the schema of this tool refuses."""
+        """Whether arguments are invalid JSON, or the schema of this tool refuses them."""
         try:
             value = loads(arguments or "{}")
             return name in self and not accepts(self._schemas[name], value, Steps())
@@ -139,16 +140,20 @@ class DeclaredTools:
         return self._called.get(call_id)
 
     def may_begin(self, text: str) -> bool:
-        """Whether the name of a tool begins with this."""
-        return self._declared.may_begin(text)
+        """Whether the name of a tool begins with `text`."""
+        return self._index.may_begin(text)
 
     def alike(self, name: str) -> str | None:
         """The one declared tool that differs from `name` only in ``-`` and ``_``."""
-        return self._declared.alike(name)
+        return self._index.alike(name)
 
     def longest_suffix(self, dotted: str) -> str | None:
         """The longest declared name that `dotted` ends in, at a dot."""
-        return next((name for name in _suffixes(dotted) if name in self), None)
+        while dotted not in self._schemas:
+            if "." not in dotted:
+                return None
+            dotted = dotted.partition(".")[2]
+        return dotted
 
 
 def _functions(request: object) -> Iterator[object]:
@@ -183,10 +188,3 @@ def _called(messages: object) -> Slices[dict[str, str]]:
 def _properties(schema: object) -> AbstractSet[str]:
     declared = schema.get("properties") if isinstance(schema, dict) else None
     return declared.keys() if isinstance(declared, dict) else frozenset()
-
-
-def _suffixes(dotted: str) -> Iterable[str]:
-    yield dotted
-    while "." in dotted:
-        dotted = dotted.partition(".")[2]
-        yield dotted

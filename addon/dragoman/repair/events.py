@@ -1,8 +1,7 @@
-"""What repair makes of text: the pieces that flow from the parser to the scanner, and from
-the scanner to the calls.
+"""The events that flow from a parser to the scanner, and from the scanner to the calls.
 
-Each is a small record that nobody changes, and nothing subclasses.  They are not frozen: to make
-one takes three times as long then, and most events of a leaked call make some.
+Each is a small record that nobody changes.  They are not frozen, as a frozen record takes three
+times as long to make, and most deltas of a leaked call make some.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ class Text:
     trailing: bool = False
     """Whether a call came before it in this choice."""
     kind: Literal["content", "reasoning"] | None = None
-    """Its kind in its format; None: that of the field in which it came."""
+    """Its kind in its format; None: the kind of the field in which it came."""
 
 
 @dataclass(slots=True)
 class Header:
-    """A call begins, if this is one: the scanner makes a `CallStart` of it, or text."""
+    """The header of what may be a call: the scanner makes a `CallStart` of it, or text."""
 
     name: str | None
     """The name of its tool; None if the header has none."""
     literal: str
     """Its text, which may be empty."""
     call_id: str = ""
-    """The header, if it is an id of a call."""
+    """The header, if it is a call id."""
     form: str = "plain name"
-    """In which form it gives the name."""
+    """The form in which it has the name."""
     bare: bool = False
-    """Whether there is nothing but a name, not even arguments."""
+    """Whether nothing but a name was there, not even arguments."""
     resolved: bool = False
-    """Whether the format has looked for the tool among the declared ones itself."""
+    """Whether the parser has already looked the name up among the declared tools."""
     doubtful: bool = False
-    """Whether it may be that of a text: then only arguments that a tool declares tell a call."""
+    """Whether a text may begin so as well: then only arguments that a tool declares are a call."""
 
 
 @dataclass(slots=True)
@@ -50,8 +49,8 @@ class NoHeader:
 
 @dataclass(slots=True)
 class CallStart:
-    """A call begins: the name of its tool, the id that its header is (empty: none), in which
-    form the header gave the name, and in which format."""
+    """A call begins: the name of its tool, the call id that is its header (or ""), the form in
+    which the header has the name, and the format's name."""
 
     name: str
     call_id: str
@@ -68,7 +67,7 @@ class Arguments:
 
 @dataclass(slots=True)
 class NoJson:
-    """What comes now makes it certain that the open call's arguments are no JSON."""
+    """The open call's arguments have proved to be invalid JSON."""
 
 
 @dataclass(slots=True)
@@ -80,17 +79,22 @@ class CallEnd:
     cut: bool
     """Whether the stream ended before a marker closed the call."""
 
+    @property
+    def cuts_call(self) -> bool:
+        """Whether its arguments are not whole because of that."""
+        return self.cut and not self.valid
+
 
 @dataclass(slots=True)
 class Dropped:
-    """Something of the input that is in no other piece: a stray marker, white space."""
+    """A part of the input that is in no other event: a stray marker, white space."""
 
     what: str
 
 
 @dataclass(slots=True)
 class LeftAsText:
-    """A marker stays in the text, which is another piece."""
+    """A marker stays in the text, which is another event."""
 
     what: str
     why: str
@@ -102,28 +106,24 @@ ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
 """What the scanner gives."""
 
 
-def joined(pieces: list[ScanEvent]) -> list[ScanEvent]:
-    """The same with adjacent texts in one piece, and adjacent arguments."""
-    out: list[ScanEvent] = []
-    run: list[str] = []
-    end = 0
-    for piece in [*pieces, None]:
-        last = out[-1] if out else None
-        follows = (
-            piece.start == end and (piece.trailing, piece.kind) == (last.trailing, last.kind)
-            if isinstance(piece, Text) and isinstance(last, Text)
-            else isinstance(piece, Arguments) and isinstance(last, Arguments)
-        )
-        if not follows and len(run) > 1 and isinstance(last, Text | Arguments):
-            out[-1] = replace(last, text="".join(run))
-        if piece is None:
-            break
-        if follows:
-            assert isinstance(piece, Text | Arguments)
-            run.append(piece.text)
+def joined(events: list[ScanEvent]) -> list[ScanEvent]:
+    """The same with adjacent texts in one event, and adjacent arguments."""
+    runs: list[list[ScanEvent]] = []
+    for event in events:
+        if runs and _continues(runs[-1][-1], event):
+            runs[-1].append(event)
         else:
-            out.append(piece)
-            run = [piece.text] if isinstance(piece, Text | Arguments) else []
-        if isinstance(piece, Text):
-            end = piece.start + len(piece.text)
-    return out
+            runs.append([event])
+    return [run[0] if len(run) == 1 else _in_one(run) for run in runs]
+
+
+def _continues(last: ScanEvent, event: ScanEvent) -> bool:
+    if isinstance(event, Text) and isinstance(last, Text):
+        same = (event.trailing, event.kind) == (last.trailing, last.kind)
+        return same and event.start == last.start + len(last.text)
+    return isinstance(event, Arguments) and isinstance(last, Arguments)
+
+
+def _in_one(run: list[ScanEvent]) -> ScanEvent:
+    text, first = "".join(each.text for each in run if isinstance(each, (Text, Arguments))), run[0]
+    return replace(first, text=text) if isinstance(first, (Text, Arguments)) else first

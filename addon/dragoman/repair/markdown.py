@@ -1,8 +1,7 @@
-"""Which places of a Markdown text are in code that it quotes.
+"""Finds the places of a Markdown text that are in code, which it quotes.
 
-A model that explains a format writes its markers inside a fence or inline code, and what
-is there is text.  `MarkdownCode` follows one text and knows at any place whether code
-that opened before it is still open:
+A model that explains a format writes its markers inside a fence or inline code, and there they are
+text.  `MarkdownCode` follows one text, and tells at any place whether code is open:
 
 - A fence is three or more backticks or tildes that begin their line (after any blanks,
   ``>`` and list markers), or that end their line with at most one word after them.  It is
@@ -11,7 +10,7 @@ that opened before it is still open:
   its line, and ends with its line.
 
 The rules are CommonMark's, sections 4.4, 4.5, 5.1 and 6.1, but for what models get wrong: a
-fence may be indented at will and may begin behind a text.  Of other ways to quote only what
+fence may be indented at will and may begin after a text.  Of other ways to quote only what
 follows decides (`Quotation`), as models also leave a mark without its other half, and indent the
 first line of a call only.  The invariant: only the text matters, not how it was cut.
 """
@@ -57,37 +56,37 @@ AFTER_LIMIT = 2048
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """A place in a text that may be quoted."""
+    """How the calls at a place in a text may be quoted, otherwise than in code."""
 
     indent: int = 0
-    """Columns by which its line is indented, if it follows a blank one: code, if all that
-    is there is indented as much."""
+    """Columns by which the line is indented, if it follows a blank one: code, if all lines of the
+    calls are indented as much."""
     line: bool = False
-    """Whether its line is quoted (``>``), as is what is there if all its lines are."""
+    """Whether the line is quoted (``>``), as the calls are if all their lines are."""
     closers: tuple[str, ...] = ()
-    """Marks whose other half is before the place: it is quoted if one of them follows
-    right after, or after closing tags, or, where it ends an HTML element itself, at all."""
+    """Marks whose other half is before the place: the calls are quoted if one of them follows
+    right after, or after closing tags, or, if it ends an HTML element itself, at all."""
 
     def __bool__(self) -> bool:
         return self.by_lines or bool(self.closers)
 
     @property
     def by_lines(self) -> bool:
-        """Whether its lines may be what quotes it."""
+        """Whether lines may be what quotes the calls."""
         return self.indent > 0 or self.line
 
-    def holds_lines(self, what: str) -> bool:
-        """Whether the lines of what is there are all quoted or indented as the first is.
-        Where those of its beginning are not, they are not."""
+    def holds_lines(self, calls: str) -> bool:
+        """Whether the lines of the calls are all quoted or indented as the first is.  If those of
+        their beginning are not, they are not."""
         if not self.by_lines:
             return False
-        lines = [line for line in what.split("\n")[1:] if line.strip()]
+        lines = [line for line in calls.split("\n")[1:] if line.strip()]
         if self.indent and all(_width(line) >= self.indent for line in lines):
             return True
         return self.line and all(_QUOTED_LINE.match(line) for line in lines)
 
     def holds(self, after: str, *, ended: bool) -> bool | None:
-        """Whether what is there is quoted by marks, if this comes `after` it; None if more
+        """Whether the calls are quoted by marks, if this text comes `after` them; None if more
         text is needed, unless it has `ended`."""
         bare = after[_CLOSING_TAGS.match(after).end() :]  # type: ignore[union-attr]
         ends = [mark for mark in self.closers if mark.startswith("</")]
@@ -165,14 +164,14 @@ class MarkdownCode:
         self._grow("x")
 
     def is_open(self) -> bool:
-        """Whether code is open here, where something follows that belongs to no run."""
+        """Whether code is open here; what follows belongs to no run."""
         self._end_run()
         if self._fence:
             return not (self._mark and _CLOSES.match(self._after))
         return self._inline > 0
 
     def quotation(self) -> Quotation:
-        """How what comes next may be quoted, if code is not open."""
+        """How calls that begin here may be quoted, if code is not open."""
         tail = _CODE.sub("", self._tail)
         paragraph = _BLANK_LINE.split(tail)[-1]
         closers = [mark for mark in _MARKS if paragraph.rfind(mark) > paragraph.rfind(_MARKS[mark])]
@@ -191,10 +190,12 @@ class MarkdownCode:
         return (self._blank or self._indented) and _width(self._line) >= self._margin + 4
 
     def _words(self, text: str) -> None:
-        self._end_run()
+        if self._run:
+            self._end_run()
         if self._mark and len(self._after) <= _INFO_LIMIT:
             self._after += text[: _INFO_LIMIT + 1]
-        self._grow(text)
+        if self._length <= _PREFIX_LIMIT:
+            self._grow(text)
 
     def _grow(self, text: str) -> None:
         if self._length <= _PREFIX_LIMIT:

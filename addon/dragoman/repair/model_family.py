@@ -1,4 +1,4 @@
-"""Which families a model is of, by its name: the one place that knows their names.
+"""The families of a model, by its name: the one place that knows their names.
 
 Names come with vendor prefixes, suffixes and spellings of their own
 (``moonshotai/Kimi-K2.5-TEE``, ``accounts/fireworks/models/deepseek-v4``,
@@ -40,10 +40,10 @@ VENDORS = frozenset({"openai", "anthropic", "google", "xai"})
 
 @lru_cache(maxsize=1024)
 def families_of(*names: str) -> frozenset[str]:
-    """The families of a model that goes by all of these names; none if it is not known."""
-    spelled = [name.lower() for name in names]
+    """The families of a model that has all of these names; empty if it is not known."""
+    lowered = [name.lower() for name in names]
     return frozenset(
         family
         for family, pattern in _FAMILIES.items()
-        if any(pattern.search(name) for name in spelled)
+        if any(pattern.search(name) for name in lowered)
     )

@@ -12,7 +12,7 @@
 Markers in arguments stay, as nobody can tell what was meant; they are recorded.
 
 Which call a delta belongs to is decided by `wire.chat_calls`.  A delta with which nothing is
-wrong leaves as it came.  Those that say nothing but arguments pass unread (`prefilter`): once
+wrong leaves as it came.  Those that have nothing but arguments pass unread (`prefilter`): once
 one has, nothing is concluded from the arguments of its call.
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, read_delta
+from ..wire.json_codec import Json
 from .call_builder import CallBuilder
 from .declared_tools import DeclaredTools
 from .formats.active import ActiveFormats
@@ -51,12 +52,12 @@ class NativeCalls:
         """Whether arguments of it may have passed unread."""
         self._has_all = False
         """Whether its arguments stood in its name."""
-        self._held: dict[str, Any] | None = None
+        self._held: Json | None = None
         """Its first delta, while its name may be cut."""
 
     @property
     def resting(self) -> bool:
-        """Whether a delta that says nothing but arguments may pass unread."""
+        """Whether a delta that has nothing but arguments may pass unread."""
         return self._held is None and not self._has_all
 
     @property
@@ -83,16 +84,16 @@ class NativeCalls:
         tool = (tool_of if is_call else native_tool)(name.strip(), self._tools)
         if tool is None:
             return element
-        said = {"name": tool}
+        repaired = {"name": tool}
         if is_call:
-            said["arguments"] = arguments_of(KEY + rest, self._tools.schema_of(tool))
+            repaired["arguments"] = arguments_of(KEY + rest, self._tools.schema_of(tool))
         what = "a call in" if is_call else "what is not part of"
         self._evidence.note("took out", f"{what} the name of {tool}")
-        return {**element, "function": {**element["function"], **said}}
+        return {**element, "function": {**element["function"], **repaired}}
 
     def take(self, elements: list[Any]) -> list[Any]:
         """What the client gets for the elements of ``tool_calls`` in a delta."""
-        return [said for element in elements for said in self._take(element)]
+        return [sent for element in elements for sent in self._take(element)]
 
     def flush(self) -> list[Any]:
         """What is held, as no more of the name comes."""
@@ -116,22 +117,20 @@ class NativeCalls:
         if call is not self._latest:
             return [*self.flush(), self._calls.native(element)]
         if self._held is not None:
-            return self._go_on(self._held, cleaned, delta, call)
+            return self._join_name(self._held, cleaned, delta, call)
         if self._has_all:
             self._evidence.note("dropped", "arguments beside those in the name of a call")
             return []
         continued = self._continued(cleaned, delta)
         return [self._calls.native(continued)] if continued["function"] else []
 
-    def _tail(self, element: dict[str, Any]) -> list[Any]:
+    def _tail(self, element: Json) -> list[Any]:
         """The tokens after a name come in a delta of their own."""
         self._evidence.note("took out", "a token in the name of a call")
-        function = {key: said for key, said in element["function"].items() if key != "name"}
+        function = _without(element["function"], "name")
         return self._take({**element, "function": function}) if any(function.values()) else []
 
-    def _begin(
-        self, element: dict[str, Any], delta: CallDelta, call: Call, *, has_all: bool
-    ) -> list[Any]:
+    def _begin(self, element: Json, delta: CallDelta, call: Call, *, has_all: bool) -> list[Any]:
         self._latest, self._index = call, delta.index or 0
         self._named, self._unread, self._has_all = bool(delta.name), False, has_all
         if not delta.arguments and may_be_cut(delta.name, self._tools):
@@ -139,23 +138,21 @@ class NativeCalls:
             return []
         return [self._calls.native(element)]
 
-    def _go_on(
-        self, held: dict[str, Any], element: dict[str, Any], delta: CallDelta, call: Call
-    ) -> list[Any]:
-        """More of the call whose name may be cut."""
+    def _join_name(self, held: Json, element: Json, delta: CallDelta, call: Call) -> list[Any]:
+        """A later delta of the call whose name may be cut."""
         function = held["function"]
         if call.name == function["name"] and delta.arguments:
             return [*self.flush(), self._calls.native(self._continued(element, delta))]
-        said = {**function, "name": native_tool(call.name, self._tools) or call.name}
+        function = {**function, "name": native_tool(call.name, self._tools) or call.name}
         if delta.arguments:
-            said["arguments"] = delta.arguments
-        self._held = {**held, "function": said}
+            function["arguments"] = delta.arguments
+        self._held = {**held, "function": function}
         if not delta.arguments and may_be_cut(call.name, self._tools):
             return []
         self._evidence.note("joined", "the name of a call that came in pieces")
         return self.flush()
 
-    def _continued(self, element: dict[str, Any], delta: CallDelta) -> dict[str, Any]:
+    def _continued(self, element: Json, delta: CallDelta) -> Json:
         """A later delta of the latest call, without what belongs to its first."""
         repeats = bool(delta.name) and self._named
         self._named = self._named or bool(delta.name)
@@ -165,6 +162,9 @@ class NativeCalls:
         self._evidence.note("joined", "deltas of a call that each look like its first")
         if elsewhere:
             self._calls.renumber()
-        function = {key: said for key, said in element["function"].items() if key != "name"}
-        others = {key: said for key, said in element.items() if key not in ("id", "type")}
-        return {**others, "index": self._index, "function": function}
+        function = _without(element["function"], "name")
+        return {**_without(element, "id", "type"), "index": self._index, "function": function}
+
+
+def _without(value: Json, *names: str) -> Json:
+    return {key: member for key, member in value.items() if key not in names}

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from ..wire.chat_text import Passage, passages
+from ..wire.chat_text import passages
 from ..wire.frame_templates import TemplateCache
-from ..wire.json_codec import NotJson, loads
+from ..wire.json_codec import NotJson, array, loads
 from ..wire.sse import Frame
 from .chunk_templates import only_text, text_of
 from .pending import delta_of
@@ -35,45 +35,42 @@ PassedText = tuple[TextChannel, Fields, str]
 class PassedFrames:
     """The frames since the last time that they were read."""
 
-    __slots__ = ("_pieces", "_size", "_templates", "skipped")
+    __slots__ = ("_size", "_templates", "pieces", "skipped")
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self.pieces: list[bytes] = []
         self._size = 0
         self._templates: TemplateCache[tuple[TextChannel, Fields]] = TemplateCache()
         self.skipped = False
         """Whether frames before these are missing, in which no code begins or ends."""
 
-    def __bool__(self) -> bool:
-        return bool(self._pieces)
-
     def add(self, raw: bytes) -> bool:
         """One or more whole frames have passed.  Returns whether there are too many now: they
         have to be `shortened`, or read."""
-        self._pieces.append(raw)
+        self.pieces.append(raw)
         self._size += len(raw)
         return self._size > MAX_KEPT
 
     @property
     def hold_calls(self) -> bool:
         """Whether deltas of calls may be among them."""
-        return self.skipped or any(b'"tool_calls"' in piece for piece in self._pieces)
+        return self.skipped or any(b'"tool_calls"' in piece for piece in self.pieces)
 
     def read(self, channel_of: ChannelOf) -> Iterator[PassedText]:
         """Their texts, once, each with its channel and its fields; `skipped` then counts anew."""
-        passed = b"".join(self._pieces)
-        self._pieces = []
+        passed = b"".join(self.pieces)
+        self.pieces = []
         self._size = 0
         self.skipped = False
         if not may_name_text(passed):
             return
-        for text, said, raw in self._templates.runs(passed):
-            if said is not None:
-                yield *said, text
+        for text, source, raw in self._templates.runs(passed):
+            if source is not None:
+                yield *source, text
             else:
-                yield from self._said(Frame(raw), channel_of)
+                yield from self._read(Frame(raw), channel_of)
 
-    def _said(self, frame: Frame, channel_of: ChannelOf) -> list[PassedText]:
+    def _read(self, frame: Frame, channel_of: ChannelOf) -> list[PassedText]:
         if not holds_text(frame.raw):
             return []
         try:
@@ -81,26 +78,24 @@ class PassedFrames:
         except NotJson:
             return []
         choices = chunk.get("choices") if isinstance(chunk, dict) else None
-        said: list[tuple[TextChannel, Passage]] = []
-        for position, value in enumerate(choices if isinstance(choices, list) else []):
-            channel = channel_of(value, position)
-            if channel is not None and isinstance(value, dict):
-                said += [(channel, passage) for passage in passages(delta_of(value))]
-        if len(said) == 1 and self._templates.wanted and only_text(chunk) is not None:
-            (channel, passage), times = said[0], len(said[0][1].fields)
-            fields = passage.fields
-            self._templates.learn(frame, passage.text, times, text_of, (channel, fields))
-        return [(channel, passage.fields, passage.text) for channel, passage in said]
+        found: list[PassedText] = []
+        for position, value in enumerate(array(choices)):
+            if (channel := channel_of(value, position)) is not None:
+                found += [(channel, each.fields, each.text) for each in passages(delta_of(value))]
+        if len(found) == 1 and self._templates.wanted and only_text(chunk) is not None:
+            channel, fields, text = found[0]
+            self._templates.learn(frame, text, len(fields), text_of, (channel, fields))
+        return found
 
     def shortened(self) -> bool:
         """Keep the last only, if code neither begins nor ends in the others; where code may
         have begun before them, that is not to be asked."""
-        passed = b"".join(self._pieces)
-        self._pieces = [passed]
+        passed = b"".join(self.pieces)
+        self.pieces = [passed]
         if _TICKS.search(passed):
             return False
         begin = passed.find(b"\n\n", len(passed) - _LAST) + 2
-        self._pieces = [passed[begin:]] if begin >= 2 else []
+        self.pieces = [passed[begin:]] if begin >= 2 else []
         self._size = len(passed) - begin if begin >= 2 else 0
         self.skipped = True
         return True

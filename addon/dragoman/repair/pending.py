@@ -7,17 +7,18 @@ frame is written (`chunk_writer`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..notes import Evidence
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import ADDED_REASONING, CONTENT, Passage, Span
-from ..wire.json_codec import loads
+from ..wire.chat_text import ADDED_REASONING, CONTENT, Passage
+from ..wire.json_codec import Json, loads
 from ..wire.sse import Frame
 from .events import Dropped, LeftAsText, Text
 from .formats import AUTO, FormatChoice
 
 if TYPE_CHECKING:
+    from .chunk_writer import Envelope
     from .text_channel import TextChannel
 
 
@@ -44,13 +45,13 @@ def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
         evidence.note("dropped", piece.what)
 
 
-def fields_of(piece: Text, came_in: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
-    """The fields for a text that came in these: those of its kind in its format, or else
-    ``content`` for what follows a call."""
+def fields_of(piece: Text, received: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
+    """The fields for a text that was `received` in others: those of its kind in its format, or
+    else ``content`` for what follows a call."""
     if piece.kind == "reasoning":
-        return ADDED_REASONING if came_in == CONTENT else came_in
+        return ADDED_REASONING if received == CONTENT else received
     moves = piece.trailing and policy.moves
-    return CONTENT if moves or piece.kind == "content" else came_in
+    return CONTENT if moves or piece.kind == "content" else received
 
 
 def finish_after(finish: object, calls_made: bool, cut: bool, policy: Policy) -> object:
@@ -69,85 +70,81 @@ class PendingPart:
 
     position: int  # in the chunk's "choices"
     channel: TextChannel
-    spans: list[Span]
-    deltas: list[dict[str, Any]] = field(default_factory=list)
+    passages: list[Passage] = field(default_factory=list)
+    size: int = 0  # characters of these
+    deltas: list[Json] = field(default_factory=list)
     plain: int = 0  # characters that came out as text of their own field
     has_kinds: bool = False  # whether some text of it has a kind in its format
-    natives: list[dict[str, Any]] | None = None
+    natives: list[Json] | None = None
     finish: object = None
     open: bool = True  # while the end of its text is undecided
     changed: bool = False  # by more than its own text going where it came from
     settled: bool = False  # whether it was decided before the latest frame
-    passages: list[Passage] = field(default_factory=list)  # the texts of the spans
-    so_far: list[dict[str, Any]] = field(default_factory=list)  # see `remember`
+    snapshot: list[Json] = field(default_factory=list)  # see `remember`
 
     def remember(self, decided: int) -> None:
-        """Keep a copy of what became of it up to the offset `decided`, and the rest of its
-        text as it came: if a fault comes between, this takes the place of its frame."""
-        if not self.changed and self.plain == max(0, decided - self.spans[0].begin):
+        """Keep a copy of what became of it up to the offset `decided`, and the rest of its text
+        as it came: after a fault in a later frame, this takes the place of its frame."""
+        if not self.changed and self.plain == max(0, decided - self.passages[0].begin):
             return  # all of it is where it was
-        self.so_far = [_copied(delta) for delta in self.deltas]
-        for span, passage in zip(self.spans, self.passages, strict=True):
-            if rest := passage.text[max(0, decided - span.begin) :]:
-                self.so_far.append(dict.fromkeys(span.fields, rest))
-
-    @property
-    def text_size(self) -> int:
-        return sum(span.end - span.begin for span in self.spans)
+        self.snapshot = [_copied(delta) for delta in self.deltas]
+        for passage in self.passages:
+            if rest := passage.text[max(0, decided - passage.begin) :]:
+                self.snapshot.append(dict.fromkeys(passage.fields, rest))
 
     @property
     def touched(self) -> bool:
         """Whether its frame has to be written anew."""
-        return self.changed or self.plain != self.text_size
+        return self.changed or self.plain != self.size
 
-    def add(self, delta: dict[str, Any]) -> None:
+    def add(self, delta: Json) -> None:
         """Append a delta, joining text with text and arguments with arguments."""
-        last = self.deltas[-1] if self.deltas else {}
-        if last.keys() == delta.keys() and "tool_calls" not in delta:
+        last = self.deltas[-1] if self.deltas else None
+        if last is None or last.keys() != delta.keys():
+            self.deltas.append(delta)
+        elif "tool_calls" not in delta:
             for name, text in delta.items():
                 last[name] += text
-        elif last.keys() == delta.keys() and _continues(last["tool_calls"], delta["tool_calls"]):
+        elif _continues(last["tool_calls"], delta["tool_calls"]):
             function = delta["tool_calls"][0]["function"]
             last["tool_calls"][0]["function"]["arguments"] += function["arguments"]
         else:
             self.deltas.append(delta)
 
-    def add_calls(self, deltas: list[dict[str, Any]]) -> None:
+    def add_calls(self, deltas: list[Json]) -> None:
         for delta in deltas:
             self.add({"tool_calls": [delta]})
             self.changed = True
 
 
-def _copied(delta: dict[str, Any]) -> dict[str, Any]:
+def _copied(delta: Json) -> Json:
     """A copy that `PendingPart.add` does not change."""
     if "tool_calls" not in delta:
         return dict(delta)
     return {"tool_calls": [{**c, "function": {**c["function"]}} for c in delta["tool_calls"]]}
 
 
-def _continues(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+def _continues(one: list[Json], other: list[Json]) -> bool:
     return "id" not in one[0] and "id" not in other[0] and one[0]["index"] == other[0]["index"]
 
 
 @dataclass(slots=True, eq=False)
 class PendingFrame:
-    """A frame whose fate is open while a part's text is undecided."""
+    """A frame that waits while a part's text is undecided."""
 
     frame: Frame
-    parts: list[PendingPart]
-    read: dict[str, Any] | None = None
+    parts: list[PendingPart] = field(default_factory=list)
+    parsed: Json | None = None
     """Its JSON, if that has been parsed."""
-    like: dict[str, Any] | None = None
+    envelope: Envelope | None = None
     """That of a frame from which it differs in its text alone, which is in its part."""
 
     @property
-    def chunk(self) -> dict[str, Any]:
-        """Its JSON, or `like`; only for one that has parts."""
-        if self.like is not None:
-            return self.like
-        if self.read is None:
-            self.read = loads(self.frame.data or b"")
-        return self.read
+    def chunk(self) -> Json:
+        """Its JSON; only for one that has parts."""
+        if self.parsed is None:
+            self.parsed = loads(self.frame.data or b"")
+        return self.parsed
 
     @property
     def decided(self) -> bool:
@@ -157,6 +154,6 @@ class PendingFrame:
         return True
 
 
-def delta_of(choice: dict[str, Any]) -> dict[str, Any]:
+def delta_of(choice: Json) -> Json:
     delta = choice.get("delta")
     return delta if isinstance(delta, dict) else {}

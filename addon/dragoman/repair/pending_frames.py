@@ -16,8 +16,8 @@ MAX_BEHIND = 256
 MAX_HELD = 16 * 1024
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait in all: as many frames as what may be a call has
-characters (`candidate.CANDIDATE_LIMIT`), four to a frame.  What holds up more is no LLM's reply,
-and is not repaired any further."""
+characters (`candidate.CANDIDATE_LIMIT`), four to a frame.  More is no LLM's reply, and is not
+repaired any further."""
 
 
 class PendingFrames:
@@ -25,35 +25,32 @@ class PendingFrames:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._frames: list[PendingFrame] = []
+        self.frames: list[PendingFrame] = []
         self._size = 0
         self._out: list[Frame] = []
         """What may be sent."""
         self._current: Frame | None = None
-        """A frame that is being taken in."""
-        self._taken_in: Frame | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self._frames)
+        """A frame that is being read."""
+        self._latest: Frame | None = None
+        """The one before, all of whose content is here, or has left."""
 
     @property
     def too_many(self) -> bool:
-        return len(self._frames) > MAX_HELD or self._size > MAX_HELD_BYTES
+        return len(self.frames) > MAX_HELD or self._size > MAX_HELD_BYTES
 
     def begin(self, frame: Frame) -> None:
-        """A frame is being processed: until that is `done`, a fault may have lost part of it."""
+        """A frame is being read: until that is `done`, a fault may have lost part of it."""
         self._current = frame
 
     def done(self) -> None:
-        """All content of the frame is here, or has left."""
-        self._taken_in, self._current = self._current, None
+        self._latest, self._current = self._current, None
 
     def has_taken_in(self, frame: Frame) -> bool:
         """Whether this is the frame that was `done` last."""
-        return frame is self._taken_in
+        return frame is self._latest
 
     def add(self, waiting: PendingFrame) -> None:
-        self._frames.append(waiting)
+        self.frames.append(waiting)
         self._size += len(waiting.frame.raw)
 
     def let_out(self, *, several: bool) -> list[Frame]:
@@ -61,9 +58,11 @@ class PendingFrames:
         header may be in one frame and its call in a later one, and after a fault neither
         has left."""
         if decided := self.decided(several=several):
-            frames = [frame for waiting in decided for frame in render(waiting, self._policy)]
+            written: list[Frame] = []
+            for waiting in decided:
+                written += render(waiting, self._policy)
             self.remove(decided)
-            self._out += frames
+            self._out += written
         return self._out
 
     def append(self, frames: list[Frame]) -> None:
@@ -79,7 +78,7 @@ class PendingFrames:
         what was `held` of frames that have left comes before those that wait.  The frame in
         which the fault occurred counts as not begun."""
         frames = self._out + held
-        for waiting in self._frames:
+        for waiting in self.frames:
             if waiting.frame is not self._current:
                 frames += release(waiting)
         frames += [self._current] if self._current is not None else []
@@ -91,37 +90,37 @@ class PendingFrames:
         """Those that may leave: up to the first that is undecided.  Where `several` choices
         run, others do not wait for it much longer."""
         count = 0
-        for waiting in self._frames:
+        for waiting in self.frames:
             if not waiting.decided:
                 break
             count += 1
-        left = len(self._frames) - count
-        if several and left > MAX_BEHIND and left % MAX_BEHIND == 1:
-            return [waiting for waiting in self._frames if waiting.decided]
-        return self._frames[:count]
+        undecided = len(self.frames) - count
+        if several and undecided > MAX_BEHIND and undecided % MAX_BEHIND == 1:
+            return [waiting for waiting in self.frames if waiting.decided]
+        return self.frames[:count]
 
     def unchanged(self, channel: TextChannel) -> list[tuple[Frame, str]] | None:
         """Those that wait with their texts, if they have nothing but a text of this channel, of
         which nothing is decided."""
         frames, size = [], 0
-        for waiting in self._frames:
+        for waiting in self.frames:
             part = waiting.parts[0] if len(waiting.parts) == 1 else None
             if part is None or part.channel is not channel or part.changed or part.has_kinds:
                 return None
             if part.natives is not None or part.finish:
                 return None
             frames.append((waiting.frame, "".join(each.text for each in part.passages)))
-            size += part.text_size
+            size += part.size
         return frames if size == channel.scanner.undecided else None
 
-    def remove(self, gone: list[PendingFrame]) -> None:
-        if len(gone) == len(self._frames):
+    def remove(self, sent: list[PendingFrame]) -> None:
+        if len(sent) == len(self.frames):
             self.clear()
-        elif gone:
-            ids = set(map(id, gone))
-            self._frames = [waiting for waiting in self._frames if id(waiting) not in ids]
-            self._size -= sum(len(waiting.frame.raw) for waiting in gone)
+        else:
+            ids = set(map(id, sent))
+            self.frames = [waiting for waiting in self.frames if id(waiting) not in ids]
+            self._size -= sum(len(waiting.frame.raw) for waiting in sent)
 
     def clear(self) -> None:
-        self._frames = []
+        self.frames = []
         self._size = 0

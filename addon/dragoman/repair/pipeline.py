@@ -8,7 +8,8 @@ A reply that its upstream cuts off is cut off for the client, after what was hel
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from ..notes import Evidence
@@ -31,12 +32,11 @@ class StreamRepair(Protocol):
         """Whether `raw`, one or more whole frames, needs no repair for certain."""
 
     def continues(self, frames: bytes, begin: int, /) -> tuple[bytes, int]:
-        """What is sent for whole frames in a row, from `begin` on, if they only continue what the
-        one before them said; and where they end.  None of them may have been."""
+        """What is sent for whole frames in a row, from `begin` on, if they only continue the text
+        or the arguments of the one before them; and where they end."""
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        """The frames that may leave now that `frame` has come; `asked`: it was asked about
-        just now, and `ignores` it not."""
+        """The frames that may leave after `frame`; `asked`: `ignores` was just False for it."""
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held."""
@@ -82,11 +82,11 @@ class RepairPipeline:
         self._holds = False
         """Whether the splitter may hold a part of a frame."""
         self._unsplit = b""
-        self._unrepaired: list[Frame] = []
+        self._unrepaired: deque[Frame] = deque()
         self._out: list[bytes] = []
         """What leaves now."""
         self._sent = Tail(TAIL)
-        self._begun = self._differs = False
+        self._has_chunk = self._has_other = False
         """Whether a chunk of a chat completion has come, and whether other events have."""
         self._verbatim = False
         self.ended = False
@@ -144,17 +144,13 @@ class RepairPipeline:
         except Exception as failure:
             self.failures.append(failure)
             end = []
-        if end is not None:
-            self._out += [frame.raw for frame in end]
-            self.ended = True
-            return self._leaving()
-        self._out += [frame.raw for frame in self._leftovers()]
-        self._verbatim = True
+        self._send(self._leftovers() if end is None else end)
+        self._verbatim, self.ended = end is None, end is not None
         return self._leaving()
 
     def fall_back_broken(self, error: str) -> bytes:
         """After a fault in `break_off`: the same, and then the reply breaks off."""
-        self._out += [frame.raw for frame in self._leftovers()]
+        self._send(self._leftovers())
         self.error = self.broken = error
         return self._leaving()
 
@@ -166,13 +162,16 @@ class RepairPipeline:
             yield
         return b"".join([*out, self.close()])
 
+    def _send(self, frames: Iterable[Frame]) -> None:
+        self._out += [frame.raw for frame in frames]
+
     def _leaving(self) -> bytes:
         leaving = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out = []
         self._sent.add(leaving)
         return leaving
 
-    # What comes
+    # A piece of the body
 
     def _find_form(self, data: bytes) -> None:
         stream = self._form.feed(data)
@@ -184,6 +183,7 @@ class RepairPipeline:
             self._take(stream)
 
     def _take(self, data: bytes) -> None:
+        """A piece of an event stream: its whole frames pass at once, if none needs repair."""
         if self._holds:
             rejoined = self._splitter.with_held(data, MAX_REJOINED)
             self._holds = rejoined is None
@@ -192,7 +192,7 @@ class RepairPipeline:
         end = 0 if self._holds else data.rfind(b"\n\n") + 2
         if end > 1:
             frames = data if end == len(data) else data[:end]
-            if self._has_end and not self._begun:
+            if self._has_end and not self._has_chunk:
                 self._look_for_chunk(frames)
             if self._repair.ignores(frames):
                 self._out.append(frames)
@@ -202,76 +202,61 @@ class RepairPipeline:
         if self._unsplit:
             self._split()
 
-    def _split(self) -> None:
-        self._holds = True
-        self._unrepaired = frames = self._splitter.feed(self._unsplit)
-        self._unsplit = b""
-        if self._has_end and not self._begun:
-            self._look_for_chunk(joined(frames))
-        self._repair_frames()
-
     def _repair_whole(self, frames: bytes) -> None:
-        """Repair whole frames, with which begins what is unsplit; up to a line end that is no LF,
+        """Repair whole frames, with which the unsplit bytes begin; up to a line end that is no LF,
         or a second blank line."""
-        unsplit, end = self._unsplit, len(frames)
-        repaired: list[bytes] = []
-        plain = False
-        at = 0
+        unsplit, at, plain = self._unsplit, 0, False
         try:
-            while at < end:
-                sent, after = self._repair.continues(frames, at)
-                if after > at:
-                    repaired.append(sent)
-                    at = after
+            while at < len(frames):
+                sent, end = self._repair.continues(frames, at)
+                if end > at:
+                    self._out.append(sent)
+                    at = end
                     continue
                 plain = plain or is_plain(frames, max(0, at - 2))
                 if not plain:
                     break
                 begin, at = at, frames.find(b"\n\n", at) + 2
-                frame = Frame(frames[begin:at])
-                self._unrepaired = [frame]
-                asked = at - begin == end
-                repaired += [each.raw for each in self._repair.feed(frame, asked=asked)]
-                self._unrepaired = []
+                self._unrepaired.append(Frame(frames[begin:at]))
+                self._repair_frames(asked=at - begin == len(frames))
         finally:
             self._unsplit = unsplit[at:]
-            if repaired:
-                self._out.append(b"".join(repaired))
 
-    def _repair_frames(self) -> None:
-        repaired: list[bytes] = []
-        done = 0
-        try:
-            for frame in self._unrepaired:
-                repaired += [each.raw for each in self._repair.feed(frame)]
-                done += 1
-        finally:
-            del self._unrepaired[:done]
-            if repaired:
-                # One object for what may be thousands of tiny frames.
-                self._out.append(b"".join(repaired))
+    def _split(self) -> None:
+        self._holds = True
+        frames = self._splitter.feed(self._unsplit)
+        self._unrepaired.extend(frames)
+        self._unsplit = b""
+        if self._has_end and not self._has_chunk:
+            self._look_for_chunk(joined(frames))
+        self._repair_frames()
+
+    def _repair_frames(self, *, asked: bool = False) -> None:
+        while self._unrepaired:
+            self._send(self._repair.feed(self._unrepaired[0], asked=asked))
+            self._unrepaired.popleft()
 
     def _look_for_chunk(self, frames: bytes) -> None:
-        self._begun = b'"choices"' in frames
-        self._differs = self._differs or b"data" in frames
+        self._has_chunk = b'"choices"' in frames
+        self._has_other = self._has_other or b"data" in frames
 
     # The end
 
     def _end(self) -> None:
         if not self._verbatim:
-            self._unrepaired = [*self._unrepaired, *self._rest()]
+            self._unrepaired.extend(self._rest())
             self._repair_frames()
         if self._is_cut(b""):
             self._break_off(EARLY)
         elif not self._verbatim:
-            self._out += [frame.raw for frame in self._repair.close()]
+            self._send(self._repair.close())
 
     def _rest(self) -> list[Frame]:
         """What follows the last blank line, without what is only a part of an event."""
         rest = self._splitter.close()
         if not (rest and self._has_end):
             return rest
-        if self._has_end and not self._begun:
+        if not self._has_chunk:
             self._look_for_chunk(rest[0].raw)
         if is_half(rest[0]) or self._is_cut(rest[0].raw):
             self._drop(len(rest[0].raw))
@@ -281,7 +266,7 @@ class RepairPipeline:
     def _is_cut(self, rest: bytes) -> bool:
         """Whether a chat completion has not come to an end of its own, with this `rest`; one
         of which nothing has come is one."""
-        is_chat = self._has_end and (self._begun or not self._differs)
+        is_chat = self._has_end and (self._has_chunk or not self._has_other)
         return is_chat and not has_ended(self._end_with(rest))
 
     def _end_with(self, rest: bytes) -> bytes:
@@ -310,7 +295,7 @@ class RepairPipeline:
                 self._end_in(DONE, end)
         elif self._breaks:
             if not self._verbatim:  # else a fault has released it
-                self._out += [frame.raw for frame in self._released(self._repair.release)]
+                self._send(self._released(self._repair.release))
             self.broken = error
         else:
             self._end_in(error_frame(error), end)
@@ -322,7 +307,7 @@ class RepairPipeline:
         if self._verbatim:
             self._out.append(last.raw)
         else:
-            self._unrepaired = [*self._unrepaired, last]
+            self._unrepaired.append(last)
             self._repair_frames()
 
     # A fault
@@ -332,7 +317,7 @@ class RepairPipeline:
         if self._verbatim:
             return []
         repaired = self._released(self._repair.release)
-        unrepaired, self._unrepaired = self._unrepaired, []
+        unrepaired, self._unrepaired = list(self._unrepaired), deque()
         if unrepaired and (
             self._repair.has_taken_in(unrepaired[0])
             or any(frame is unrepaired[0] for frame in repaired)

@@ -1,9 +1,9 @@
-"""Markers that were refused, in a text that has shown many of them without a call.
+"""Markers that were refused, in a text that has had many of them without a call.
 
-To read what may be a call costs as much as a hundred words.  So of a marker that was refused the
-scanner keeps how it went on, up to where that was certain (``<tool_call><|``): the same again is
-text at once, and a frame that holds nothing else leaves unread (`UnreadFrames`).  The invariant:
-only what no text to come can make a call is known, so none is lost, however many were refused.
+To read what may be a call costs as much as a hundred words.  So the scanner keeps each refused
+marker with the text after it, up to where it was certain (``<tool_call><|``): the same text again
+is text at once, and a frame that has nothing else leaves unread (`UnreadFrames`).  The invariant:
+only what no further text can make a call is kept, so no call is lost, however many were refused.
 (A stray marker that would be dropped elsewhere may stay in such a text.)
 """
 
@@ -27,7 +27,7 @@ _OPENS_OR_CLOSES = re.compile('[`~"]')
 
 
 class RefusedMarkers:
-    """Those of one choice."""
+    """The refused markers of one choice."""
 
     def __init__(self, formats: ActiveFormats) -> None:
         self._begins = formats.begins_or_ends
@@ -42,14 +42,14 @@ class RefusedMarkers:
         self._run = re.compile("(?!)").match
         """Matches many of them with what is between."""
         self.certain = 0
-        """Characters of the text that comes next which are text for certain."""
+        """How many of the next characters are text for certain."""
 
     @property
     def full(self) -> bool:
         return len(self._taken) >= _MAX_KEPT
 
     def learn(self, scan: Callable[[str], list[ScanEvent]], text: str, size: int) -> None:
-        """Find out how much of a text, which begins with a marker of this size, is needed to
+        """Find out how much of a text, which begins with a marker of this `size`, is needed to
         refuse it: `scan` gives what becomes of it, piece by piece."""
         begin = taken = 0
         for more in (0, 1, 2, 4, 8, 16, LONGEST):
@@ -65,8 +65,8 @@ class RefusedMarkers:
             begin = end
 
     def _add(self, text: str, taken: int) -> None:
-        """So many of the first characters of `text` are text, whatever follows; but for a marker
-        that something in it may quote."""
+        """The first `taken` characters of `text` are text, whatever follows; but for a marker that
+        something in it may quote."""
         if (quote := _OPENS_OR_CLOSES.search(text)) is not None:
             taken = min(taken, self._begins(text, quote.end()).start())  # type: ignore[union-attr]
         self._taken[text] = taken
@@ -76,8 +76,8 @@ class RefusedMarkers:
             sizes.append(len(text))
 
     def look(self, text: str, at: int = 0) -> tuple[int, bool]:
-        """Up to where a text is text for certain, if it is so up to `at`; and whether what comes
-        there has to be read: else it is nothing, or the start of what is known."""
+        """Up to where a text is text for certain, if it is so up to `at`; and whether the rest has
+        to be read: else it is empty, or the start of a refused text."""
         while (at := self._begins(text, at).start()) < len(text):  # type: ignore[union-attr]
             if (run := self._run(text, at)) is not None:
                 at = run.end()
@@ -93,7 +93,7 @@ class RefusedMarkers:
         return at, False
 
     def _hit(self) -> None:
-        """After many, an expression is faster."""
+        """After many hits, an expression is faster."""
         self._hits += 1
         if self._hits >= len(self._taken):
             self._hits = 0
@@ -109,7 +109,7 @@ class UnreadFrames:
     """Frames of one text that leave unread, and those that wait for the next one."""
 
     def __init__(self) -> None:
-        self._frames: list[tuple[Frame, int]] = []
+        self.frames: list[tuple[Frame, int]] = []
         """Those that wait, with the sizes of their texts."""
         self._text = ""
         """Of these."""
@@ -118,33 +118,30 @@ class UnreadFrames:
         self._refused: RefusedMarkers | None = None
         """What is known of the text."""
 
-    def __bool__(self) -> bool:
-        return bool(self._frames)
-
     def add(self, frame: Frame, text: str, refused: RefusedMarkers) -> list[Frame] | None:
         """The frames that may leave; None, and nothing is taken, if this one has to be read."""
-        if self._frames and refused is not self._refused:
+        if self.frames and refused is not self._refused:
             return None
         text = self._text + text
         certain, unknown = refused.look(text, self._certain)
         if unknown:
             return None
         self._refused = refused
-        self._frames.append((frame, len(text) - len(self._text)))
+        self.frames.append((frame, len(text) - len(self._text)))
         left = gone = 0
-        for _, size in self._frames:
+        for _, size in self.frames:
             if gone + size > certain:
                 break
             gone += size
             left += 1
-        out = [each for each, _ in self._frames[:left]]
-        del self._frames[:left]
+        out = [each for each, _ in self.frames[:left]]
+        del self.frames[:left]
         self._text, self._certain = text[gone:], certain - gone
         return out
 
     def add_held(self, texts: list[tuple[Frame, str]], refused: RefusedMarkers) -> None:
         """These frames were read, and wait for what comes after them."""
-        self._frames = [(frame, len(text)) for frame, text in texts]
+        self.frames = [(frame, len(text)) for frame, text in texts]
         self._text = "".join(text for _, text in texts)
         self._certain, refused.certain = refused.certain, 0
         self._refused = refused
@@ -154,5 +151,5 @@ class UnreadFrames:
         if self._refused is not None:
             self._refused.certain = self._certain
         self._text, self._certain, self._refused = "", 0, None
-        while self._frames:
-            yield self._frames.pop(0)[0]
+        while self.frames:
+            yield self.frames.pop(0)[0]

@@ -23,9 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from .call_reader import IN_CODE, CallReader, Outcome
+from .call_reader import IN_CODE, CallReader, Candidate, Outcome
 from .call_rule import Rules
-from .candidate import Candidate
 from .declared_tools import DeclaredTools
 from .events import LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
@@ -109,22 +108,28 @@ class Scanner:
 
     def feed(self, text: str) -> list[ScanEvent]:
         """The events that `text` completes."""
-        calls, reader = self._calls, self._text
+        reader, size = self._text, len(text)
         held = len(reader.buffer)
-        reader.latest = len(text) if len(text) <= 8 * _STEP else 0
-        for at in range(0, len(text), _STEP):
-            step = text[at : at + _STEP]
-            self._state.fed += len(step)
-            if calls.candidate is not None:
-                calls.candidate.add(step)
-            if calls.parser is not None:
-                calls.parser.push(step)
-            else:
-                reader.buffer += step
-            self._run()
-        if held and 0 < len(reader.buffer) < held + len(text):
+        reader.latest = size if size <= 8 * _STEP else 0
+        if size <= _STEP:
+            self._push(text)
+        else:
+            for at in range(0, size, _STEP):
+                self._push(text[at : at + _STEP])
+        if held and 0 < len(reader.buffer) < held + size:
             self._state.in_vain += 1
         return self._state.take()
+
+    def _push(self, text: str) -> None:
+        calls = self._calls
+        self._state.fed += len(text)
+        if calls.candidate is not None:
+            calls.candidate.add(text)
+        if calls.parser is not None:
+            calls.parser.push(text)
+        else:
+            self._text.buffer += text
+        self._run()
 
     def takes(self, text: str) -> str | None:
         """Take `text` if it is nothing but more of what came before, be it text or arguments
@@ -197,7 +202,7 @@ class Scanner:
             self._refuse(calls.candidate, "in a reply that broke off")
         elif calls.parser is not None:
             calls.parser.release()
-            self._read_section()
+            self._leave_section(calls.run())
         if calls.parser is not None:
             header, texts, _ = calls.held_call
             # Its frames have left: it comes before all that is there.
@@ -208,22 +213,29 @@ class Scanner:
         self._text.give(len(self._text.buffer))
         return self._state.take()
 
-    # From one place to the next: each step is False when more input is needed
+    # From one place to the next
 
     def _run(self) -> None:
-        while self._read_section() if self._calls.parser else self._step_text():
-            pass
+        """Read on until more input is needed."""
+        calls = self._calls
+        while True:
+            if calls.parser is None:
+                if not self._step_text():
+                    return
+            elif (outcome := calls.run()) is Outcome.WAITS:
+                return
+            else:
+                self._leave_section(outcome)
 
-    def _read_section(self) -> bool:
-        outcome = self._calls.run()
+    def _leave_section(self, outcome: Outcome) -> None:
         if outcome is Outcome.REFUSED and self._calls.candidate is not None:
             self._refuse(self._calls.candidate, self._calls.refusal)
         elif outcome is Outcome.LEFT:
             self._text.buffer = self._calls.rest
             self._text.fresh = True
-        return outcome is not Outcome.WAITS
 
     def _step_text(self) -> bool:
+        """Decide as much as can be outside of sections; False when more input is needed."""
         if self._calls.candidate is not None:
             return self._read_after_section(self._calls.candidate)
         if (found := self._text.next_begin()) is None:
@@ -287,7 +299,7 @@ class Scanner:
         while (candidate := calls.candidate) is not None and candidate.in_code:
             if whole and calls.parser is not None and calls.parser.whole:
                 calls.parser.end()
-                self._read_section()
+                self._leave_section(calls.run())
                 if calls.candidate is not candidate:
                     continue
             blank = not self._text.buffer.strip()

@@ -4,8 +4,8 @@ A subset is enough to distinguish tools, and all that is implemented: ``type`` (
 ``properties``, ``required``, ``additionalProperties`` (boolean or schema), ``enum``,
 ``const`` and ``items``.  Any other keyword accepts everything.
 
-Schemas and values come from elsewhere, so the work is bounded: all that is asked of one
-`Steps` together costs so many steps, and then `OutOfSteps` is raised.
+Schemas and values come from elsewhere, so the work is bounded: all checks that share one `Steps`
+may take so many steps together, and then `OutOfSteps` is raised.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ from typing import Any
 MAX_DEPTH = 64
 """Nesting of schema and value beyond which nothing is accepted."""
 MAX_STEPS = 10_000
-"""Values and keywords that are looked at for one turn: some 10 ms.  Fifty calls of
-ordinary size, each held against a hundred tools, take all of that, where the tools require the
-same."""
+"""Values and keywords that are checked for one turn: some 10 ms.  Fifty calls of ordinary size
+take all of that with a hundred tools that require the same arguments."""
 
 
 class OutOfSteps(Exception):  # noqa: N818 - it is no error of anybody's
-    """More would have to be looked at than is worth it."""
+    """The check would take too long."""
 
 
 class Steps:
-    """What is left to be spent, and the enumerations that were read already."""
+    """The steps that are left, and the enumerations that were read already."""
 
     def __init__(self, left: int = MAX_STEPS) -> None:
         self._left = left
         self._enums: dict[int, tuple[list[Any], frozenset[Any]]] = {}
 
     def take(self, count: int = 1) -> None:
-        """Spend some; raises `OutOfSteps` where there are too few."""
+        """Use some; raises `OutOfSteps` if there are too few."""
         self._left -= count
         if self._left < 0:
             raise OutOfSteps
@@ -135,8 +134,8 @@ _MAX_PARTS = 100
 
 
 def flattened(schema: object) -> object:
-    """A schema of arguments as one object: with the properties of those that it refers to, and
-    of which it consists; and required is what is so in all cases."""
+    """A schema of arguments as one object: with the properties of all schemas that it refers to or
+    consists of, and with what these require in all cases."""
     if not isinstance(schema, dict) or not any(word in schema for word in _PARTS):
         return schema
     properties: dict[str, list[Any]] = {}
@@ -157,12 +156,12 @@ def flattened(schema: object) -> object:
             )
         parts += inner[: max(0, _MAX_PARTS - len(parts))]
     found = {n: each[0] if len(each) == 1 else {"anyOf": each} for n, each in properties.items()}
-    rest = {word: said for word, said in schema.items() if word not in _PARTS}
+    rest = {word: value for word, value in schema.items() if word not in _PARTS}
     return {**rest, "properties": found, "required": required}
 
 
 def referred(reference: object, root: object) -> object:
-    """What ``#/$defs/Name`` refers to in `root`; None if it is nothing there."""
+    """What ``#/$defs/Name`` refers to in `root`; None if that is missing."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     found = root

@@ -2,27 +2,26 @@
 
 A channel is a text that a model writes from its start to its end, in which calls may leak: in
 a chat completion all text of one choice, thoughts and answer, in different fields.  It has no
-frames, only those parts of them that belong to it; text goes back to the part that it came
-from, a call to the part that completes it.
+frames, only those parts of them that belong to it; text goes back to the part from which it
+came, a call to the part that completes it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_delta import choice_index
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import CONTENT, Passage, Span, by_field, text_of_fields
-from ..wire.json_codec import loads
+from ..wire.chat_text import CONTENT, Passage, by_passage, text_of_fields
+from ..wire.json_codec import Json, loads
 from ..wire.sse import Frame
 from .call_builder import CallBuilder
 from .call_rule import rules_for
 from .declared_tools import DeclaredTools
-from .events import Arguments, CallEnd, CallStart, ScanEvent, Text
+from .events import CallEnd, Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.protocol import NOTHING_HELD, Held
 from .native_calls import NativeCalls
@@ -30,10 +29,7 @@ from .pending import PendingPart, Policy, fields_of, finish_after, note_piece
 from .scanner import Scanner
 
 MAX_CHANNELS = 128
-"""Channels of one reply that are read; what others say is forwarded as it is."""
-
-ChannelKey = tuple[int, ...]
-"""What identifies a channel of a reply: in a chat completion the index of the choice."""
+"""Channels of one reply that are read; others are forwarded as they are."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,13 +41,13 @@ class TextChannel:
     natives: NativeCalls
     policy: Policy
     evidence: Evidence
-    latest: dict[str, Any] | bytes
+    latest: Json | bytes
     """The latest chunk that belongs to it, if it is not too large; or its frame, if it has not been
     parsed, and belongs to nothing else."""
     fields: tuple[str, ...] = ()
     """Those that carry the text now."""
-    end: int = 0
-    """How many characters have been read."""
+    length: int = 0
+    """Characters of it so far."""
     open_parts: deque[PendingPart] = field(default_factory=deque)
     role_seen: bool = False
     finished: bool = False
@@ -65,8 +61,8 @@ class TextChannel:
     # What is asked
 
     @property
-    def last_chunk(self) -> dict[str, Any]:
-        """The latest: chunks that are added are like it."""
+    def last_chunk(self) -> Json:
+        """The latest, whose metadata are those of chunks that are added."""
         latest = self.latest
         if isinstance(latest, bytes):
             latest = self.latest = loads(Frame(latest).data or b"")
@@ -83,31 +79,28 @@ class TextChannel:
         return header + "".join(pieces[:count])
 
     @property
-    def quiet(self) -> bool:
-        """Whether a frame in which no marker begins needs no repair as far as this goes."""
-        return self.scanner.idle and (self.finished or not self.calls.repaired)
-
-    @property
     def resting(self) -> bool:
         """Whether a frame without any text needs no repair as far as this goes."""
-        certain = self.scanner.between and self.natives.resting
-        return certain and (self.finished or not self.calls.repaired)
+        if self.calls.repaired and not self.finished:
+            return False
+        return self.scanner.between and self.natives.resting
 
-    # What frames say
+    # The texts of frames
 
-    def part(self, position: int = 0) -> PendingPart:
-        """That of a frame with text of this channel, at a position among its choices."""
-        part = PendingPart(position, self, [])
+    def new_part(self, position: int = 0) -> PendingPart:
+        """For a frame with text of this channel, at a position among its choices."""
+        part = PendingPart(position, self)
         self.open_parts.append(part)
         return part
 
     def read(self, part: PendingPart, passage: Passage) -> None:
         if passage.fields != self.fields:
             self._place(part, self._enter(passage.fields))
-        end = self.end + len(passage.text)
-        part.spans.append(Span(self.end, end, passage.fields))
+        size = len(passage.text)
+        passage.begin = self.length
         part.passages.append(passage)
-        self.end = end
+        part.size += size
+        self.length += size
         self._place(part, self.scanner.feed(passage.text))
 
     def passed(self, fields: tuple[str, ...], text: str) -> None:
@@ -125,9 +118,7 @@ class TextChannel:
         part.changed |= part.finish != reason
         self.finished = True
 
-    def end_in(
-        self, part: PendingPart, end: Callable[[Scanner], list[ScanEvent]]
-    ) -> list[dict[str, Any]]:
+    def end(self, part: PendingPart, end: Callable[[Scanner], list[ScanEvent]]) -> list[Json]:
         """The reply ends, well or not: the last deltas, for which there is no frame."""
         part.add_calls(self.natives.flush())
         self._place(part, end(self.scanner))
@@ -138,14 +129,15 @@ class TextChannel:
 
     def decide(self) -> None:
         """Text was read: see which parts' ends are still undecided."""
-        decided = self.end - self.scanner.undecided
+        decided = self.length - self.scanner.undecided
         while self.open_parts:
             part = self.open_parts[0]
-            part.open = bool(part.spans) and part.spans[-1].end > decided
+            last = part.passages[-1] if part.passages else None
+            part.open = last is not None and last.begin + len(last.text) > decided
             if part.open:
                 break
             self.closed_parts.append(self.open_parts.popleft())
-        if self.open_parts and not self.open_parts[-1].spans:
+        if self.open_parts and not self.open_parts[-1].passages:
             self.open_parts[-1].open = False
             self.closed_parts.append(self.open_parts.pop())
 
@@ -162,7 +154,7 @@ class TextChannel:
             part.settled = True
         self.closed_parts.clear()
         if self.open_parts:
-            decided = self.end - self.scanner.undecided
+            decided = self.length - self.scanner.undecided
             self.open_parts[0].remember(decided)
             if len(self.open_parts) > 1 and self.open_parts[-1].deltas:
                 self.open_parts[-1].remember(decided)
@@ -178,21 +170,21 @@ class TextChannel:
         for event in events:
             if isinstance(event, Text):
                 self._place_text(part, event)
-            elif isinstance(event, CallStart):
-                part.add_calls(self.calls.start(event))
-            elif isinstance(event, Arguments):
-                part.add_calls(self.calls.arguments(event.text))
-            elif isinstance(event, CallEnd):
-                part.add_calls(self.calls.end(event))
-                self.cut = self.cut or (event.cut and not event.valid)
-            else:
+            elif isinstance(event, Dropped | LeftAsText):
                 note_piece(self.evidence, event)
+            else:
+                part.add_calls(self.calls.deltas_of(event))
+                self.cut = self.cut or (isinstance(event, CallEnd) and event.cuts_call)
 
     def _place_text(self, current: PendingPart, piece: Text) -> None:
         """Give text back to the frames it came from; what waits there is decided now."""
         parts = self.open_parts
-        first = next((part for part in parts if part.spans), None)
-        waits = first.spans[0].begin if first else piece.start + len(piece.text)
+        first = None
+        for part in parts:
+            if part.passages:
+                first = part
+                break
+        waits = first.passages[0].begin if first else piece.start + len(piece.text)
         if waits > piece.start:  # text that looked like a header: its frames have left, this waits
             rest = piece.text[: waits - piece.start]
             moves = self.policy.moves and bool(rest.strip())
@@ -200,9 +192,9 @@ class TextChannel:
             part.add(dict.fromkeys(CONTENT if moves else self.fields, rest))
             part.changed = True
         for part in parts:
-            for span, text in by_field(piece.start, piece.text, part.spans):
-                fields = fields_of(piece, span.fields, self.policy)
-                part.plain += len(text) if fields == span.fields else 0
+            for received, text in by_passage(piece.start, piece.text, part.passages):
+                fields = fields_of(piece, received, self.policy)
+                part.plain += len(text) if fields == received else 0
                 part.has_kinds |= piece.kind is not None
                 part.add(dict.fromkeys(fields, text))
 
@@ -224,33 +216,27 @@ class Channels:
         self._now = now
         self._formats = formats
         self._model = ""
-        self._channels: dict[ChannelKey, TextChannel] = {}
+        self._by_index: dict[int, TextChannel] = {}
+        self.all = self._by_index.values()
 
-    def __iter__(self) -> Iterator[TextChannel]:
-        return iter(self._channels.values())
-
-    def __len__(self) -> int:
-        return len(self._channels)
-
-    def named(self, model: str, formats: ActiveFormats) -> None:
+    def set_model(self, model: str, formats: ActiveFormats) -> None:
         """The reply has named its model; in channels to come these formats are looked for."""
         self._model, self._formats = model, formats
 
     def clear(self) -> None:
-        self._channels.clear()
+        self._by_index.clear()
 
     def of_choice(self, value: object, position: int) -> TextChannel | None:
         """That of a choice at a position of a chunk; None if that is invalid, or one too many."""
         if not isinstance(value, dict):
             return None
         index = choice_index(value, position)
-        key: ChannelKey = (index,)
-        if key not in self._channels:
-            if len(self._channels) >= MAX_CHANNELS:
+        if index not in self._by_index:
+            if len(self._by_index) >= MAX_CHANNELS:
                 return None
             rules = rules_for(self._tools, self._model)
             calls = CallBuilder(self._evidence, self._now, self._tools)
-            self._channels[key] = TextChannel(
+            self._by_index[index] = TextChannel(
                 Scanner(self._tools, rules, self._formats),
                 calls,
                 NativeCalls(self._tools, calls, self._formats, self._evidence),
@@ -258,4 +244,4 @@ class Channels:
                 self._evidence,
                 {"object": "chat.completion.chunk", "choices": [{"index": index}]},
             )
-        return self._channels[key]
+        return self._by_index[index]

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .call_reader import IN_CODE, TOO_MANY
+from .call_reader import CANDIDATE_LIMIT, IN_CODE, TOO_MANY, Candidate
 from .call_rule import CallRule, Rules
-from .candidate import CANDIDATE_LIMIT, Candidate
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
@@ -116,7 +115,9 @@ class TextReader:
             header, text = self._text_before(marker)
             if text:
                 self.give(text)
-                continue
+                if state.in_vain > MANY_IN_VAIN:
+                    continue
+                marker = marker.moved(-text)
             rule, code = self._rules(marker.format), self._code_before(marker)
             in_code = code.is_open()
             if why := self._why_text(marker, rule, in_code=in_code):
@@ -139,6 +140,8 @@ class TextReader:
 
     def _find(self) -> MarkerMatch | None:
         """The first marker; if there is none, what cannot be one is given."""
+        if not self.buffer:
+            return None
         formats, buffer, marker, end = self._formats, self.buffer, None, len(self.buffer)
         if formats.may_begin_in(buffer):
             marker = formats.find(buffer)

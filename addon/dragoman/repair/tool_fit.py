@@ -1,4 +1,4 @@
-"""The declared tool that a name in a call means, if it is spelled otherwise.
+"""Finds the declared tool that a name in a call means, if it is spelled differently.
 
 Models and hosts put a prefix before a name, glue its index to it, or swap ``-`` and ``_``.
 Such a name counts only if it leads to exactly one declared tool.
@@ -20,7 +20,8 @@ _LONGEST = 256
 
 
 def tool_of(name: str, tools: DeclaredTools) -> str | None:
-    """The declared tool of this name, or the longest that it ends in at a dot, or that fits."""
+    """The declared tool of this name, or the one with the longest name that it ends in after a dot,
+    or the one that is `fitting`."""
     if len(name) > _LONGEST:
         return None
     return tools.longest_suffix(name) or fitting(name, tools)
@@ -52,7 +53,8 @@ def schema_for(name: str, tools: DeclaredTools) -> object:
 
 
 def fitting(name: str, tools: DeclaredTools) -> str | None:
-    """The declared tool behind separators that were lost, doubled or swapped."""
+    """The one declared tool that differs only in separators that were lost, doubled or swapped, in
+    a prefix, or in an index."""
     without_prefix = _PREFIX.sub("", name, count=1)
     candidates: set[str] = set()
     for text in (name, without_prefix):

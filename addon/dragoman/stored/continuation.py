@@ -8,9 +8,10 @@ whole, and a provider's prefix cache holds.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..bridge.request.validation import (
     RequestObject,
@@ -21,21 +22,17 @@ from ..bridge.request.validation import (
 )
 from ..wire.errors import Refused
 from ..wire.json_codec import Json, array
+from ..wire.json_slices import reading, writing
 from ..wire.responses import CALL_OUTPUTS, refers
 from ..wire.slices import Slices
 from .stored_response import StoredResponse, resolved_items
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
-
-
-class ItemReference(NamedTuple):
-    """A reference to an item of a kept response."""
-
-    item_id: str
-    response_id: str
-    in_input: bool
-    place: int
+MAX_BYTES = 32 * 1024 * 1024
+"""Of all conversations that are kept ready."""
+ENTRY = 200
+"""About what Python takes for each of their strings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +52,12 @@ def previous_id(body: Json) -> str | None:
     return RequestObject(body).string("previous_response_id") or None
 
 
-def referring(body: Json) -> Slices[list[ItemReference]]:
-    """The references of `body` to items of kept responses."""
-    found: list[ItemReference] = []
+def referring(body: Json) -> Slices[list[str]]:
+    """The ids of the items to which `body` refers."""
+    found: list[str] = []
     for item in array(body.get("input")):
-        if refers(item) and (named := _ITEM_ID.fullmatch(item["id"])):
-            response_id = f"resp_{named[1]}"
-            found.append(ItemReference(item["id"], response_id, bool(named[2]), int(named[3])))
+        if refers(item):
+            found.append(item["id"])
         yield
     return found
 
@@ -91,7 +87,7 @@ def in_progress(response_id: str, *, previous: bool = False) -> Refused:
 
 
 def continuing(
-    references: Iterable[ItemReference],
+    item_ids: Iterable[str],
     chain: Sequence[StoredResponse],
     others: Mapping[str, StoredResponse],
     earlier: Sequence[Json] = (),
@@ -99,20 +95,21 @@ def continuing(
     """What a request continues.
 
     `chain` ends with the previous response; `earlier` are the items of the responses before
-    `chain`; `others` are the responses to whose items the request refers, by id.  A reference to a
-    missing item stays, and the conversion refuses it.
+    `chain`; `others` are the responses, by id, to whose items `item_ids` the request refers.  A
+    reference to a missing item stays, and the conversion refuses it.
     """
     inputs: dict[str, list[Json]] = {}
     found: dict[str, Json] = {}
-    for item_id, response_id, in_input, place in references:
-        kept = others.get(response_id)
-        if kept is None:
+    for item_id in item_ids:
+        named = _ITEM_ID.fullmatch(item_id)
+        response_id = f"resp_{named[1]}" if named else ""
+        if not named or response_id not in others:
             continue
-        if in_input and response_id not in inputs:
-            inputs[response_id] = yield from kept.input_items()
-        items = inputs[response_id] if in_input else kept.response["output"]
-        if place < len(items):
-            found[item_id] = items[place]
+        if named[2] and response_id not in inputs:
+            inputs[response_id] = yield from others[response_id].input_items()
+        items = inputs[response_id] if named[2] else others[response_id].response["output"]
+        if int(named[3]) < len(items):
+            found[item_id] = items[int(named[3])]
     conversation = list(earlier)
     for kept in chain:
         conversation += yield from kept.turn_items()
@@ -189,3 +186,69 @@ def resuming(kept: StoredResponse, outputs: Sequence[Json]) -> Slices[Json]:
     items = yield from kept.turn_items()
     body = yield from kept.request_body()
     return {**body, "input": [*items, *outputs], "previous_response_id": None}
+
+
+# The last conversations, in memory, so that the store need not be read again to continue them
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The items of a chain of responses, as JSON: the parsed values would be a million objects, and
+    each full garbage collection would look at all of them while all flows wait."""
+
+    texts: Sequence[bytes] = ()
+    """JSON arrays, with some of the items in each."""
+
+    def items(self) -> Slices[list[Json]]:
+        items: list[Json] = []
+        for text in self.texts:
+            items += yield from reading(text)
+            yield
+        return items
+
+    def continued(self, items: Sequence[Json]) -> Slices[Conversation]:
+        return Conversation((*self.texts, (yield from writing([*items]))))
+
+
+class Conversations:
+    """By owner, and by the ids of the responses, oldest first."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._ready: OrderedDict[tuple[bytes, str], tuple[Sequence[str], Conversation]]
+        self._ready = OrderedDict()  # least recently used first
+
+    def find(self, asker: bytes, ids: Sequence[str]) -> Conversation | None:
+        known, found = self._ready.get((asker, ids[-1]), ((), None))
+        if list(known) != list(ids):
+            return None
+        self._ready.move_to_end((asker, ids[-1]))
+        return found
+
+    def add(self, asker: bytes, ids: Sequence[str], conversation: Conversation) -> None:
+        key = (asker, ids[-1])
+        if key in self._ready:
+            self._remove(key)
+        self._ready[key] = ids, conversation
+        self._size += _size(ids, conversation)
+        while self._size > self._max_bytes:
+            self._remove(next(iter(self._ready)))
+
+    def changed(self, asker: bytes, response_id: str) -> None:
+        """This response was replaced or deleted."""
+        for key, (ids, _) in list(self._ready.items()):
+            if key[0] == asker and response_id in ids:
+                self._remove(key)
+
+    def clear(self) -> None:
+        self._ready.clear()
+        self._size = 0
+
+    def _remove(self, key: tuple[bytes, str]) -> None:
+        self._size -= _size(*self._ready.pop(key))
+
+
+def _size(ids: Sequence[str], conversation: Conversation) -> int:
+    entries = [*ids, *conversation.texts]
+    return sum(map(len, entries)) + ENTRY * (1 + len(entries))

@@ -39,14 +39,8 @@ class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
     """The bytes are no kept response, or one of another version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The JSON of a response object."""
-
-    response: bytes
-    """Without the `fields`."""
-    fields: dict[str, bytes]
-    """The long ones that other responses repeat."""
+Written = tuple[bytes, dict[str, bytes]]
+"""The JSON of a response object without its long repeated fields, and of each of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +105,18 @@ class StoredResponse:
                 text = yield from writing(response[name])
                 if len(text) >= _MIN_PART:
                     response[name], fields[name] = None, text
-        return Written((yield from writing(response)), fields)
+        return (yield from writing(response)), fields
 
     def packed(self, written: Written) -> tuple[bytes, dict[str, bytes]]:
         """The bytes to keep, without tools and instructions, which many turns have in common; and
         these parts by their digests."""
-        fields = written.fields
+        response, fields = written
         request, cuts = _cut(self.request, _MAX_READ + 2 * sum(map(len, fields.values())))
         texts = list(dict.fromkeys([*fields.values(), *(text for _, text in cuts)]))
         parts = {hashlib.sha256(text).hexdigest(): text for text in texts}
         head = {
             "version": WHOLE,
-            "sizes": [len(self.ancestor_ids), len(written.response), len(request)],
+            "sizes": [len(self.ancestor_ids), len(response), len(request)],
             "references": self.references,
             "said": self.full_output,
             # A text, which is read sooner than what is in it.
@@ -136,7 +130,7 @@ class StoredResponse:
                 "fields": {name: texts.index(text) for name, text in fields.items()},
                 "cuts": [[place, texts.index(text)] for place, text in cuts],
             }
-        return b"".join((dumps(head), b"\n", self.ancestor_ids, written.response, request)), parts
+        return b"".join((dumps(head), b"\n", self.ancestor_ids, response, request)), parts
 
     @classmethod
     def decoding(

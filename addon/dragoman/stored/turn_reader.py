@@ -1,23 +1,23 @@
 """What a chat client receives, read for the reasoning that led to calls.
 
 Only replies whose reasoning may be wanted back are read so, beside the stages that repair
-them, and that costs them little: a reply is read many frames at a time, or not at all if it
-is short and calls nothing; and most frames that count are read by a template.
+them, and that costs them little: a reply is read many frames at a time, most of them by a
+template; one that neither thinks nor calls is only searched.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..bridge.reply.whole_body import completion_in_runs
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
-from ..wire.chat_delta import ChoiceDelta, DeltaText, choices, only_text, text_of
+from ..wire.chat_delta import DeltaText, choices, only_text, text_of
 from ..wire.chat_end import turn_end
 from ..wire.chat_text import reasoning
 from ..wire.frame_templates import TemplateCache
-from ..wire.json_codec import NotJson, loads
+from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
 from ..wire.sse import CR, Frame, FrameSplitter, is_event_stream
@@ -50,29 +50,30 @@ class Turn:
         return "".join(self.thoughts) if self.size <= MAX_TEXT else ""
 
     @property
-    def called(self) -> list[CallDelta]:
+    def call_deltas(self) -> list[CallDelta]:
+        """Each call as one delta."""
         return [CallDelta(None, call.id, call.name, call.arguments) for call in self.calls]
 
-    def think(self, text: str) -> None:
+    def add_reasoning(self, text: str) -> None:
         self.size += len(text)
         if self.size <= MAX_TEXT:
             self.thoughts.append(text)
 
-    def argue(self, index: int | None, text: str) -> None:
+    def add_arguments(self, index: int | None, text: str) -> None:
         """More of the arguments of the call at this index."""
         call = self.assembler.at(index)
         if call is None:
-            self.call(CallDelta(index, "", "", text), whole=False)
+            self.add_call(CallDelta(index, "", "", text), whole=False)
             return
         self.size += len(text)
         if self.size <= MAX_TEXT:
             call.add(text)
 
-    def call(self, delta: CallDelta, *, whole: bool) -> None:
+    def add_call(self, delta: CallDelta, *, whole: bool) -> None:
         self.size += len(delta.arguments)
         if self.size <= MAX_TEXT:
-            call, begun = self.assembler.take(delta, new=whole)
-            self.calls += [call] if begun else []
+            call, is_new = self.assembler.take(delta, new=whole)
+            self.calls += [call] if is_new else []
 
 
 class TurnReader:
@@ -83,7 +84,7 @@ class TurnReader:
         self._size = 0
         self._splitter = FrameSplitter()
         self._templates: TemplateCache[DeltaText] = TemplateCache()
-        self._turns: dict[int, Turn] = {}
+        self._turns: defaultdict[int, Turn] = defaultdict(Turn)
         self._called_first = False
         """Whether there were calls before the first thought."""
 
@@ -111,9 +112,7 @@ class TurnReader:
             self._read()
         ended = [index for index, turn in self._turns.items() if turn.ended or last]
         turns = [self._turns.pop(index) for index in ended]
-        if self._called_first:
-            return []
-        return [turn for turn in turns if turn.calls and turn.reasoning]
+        return [t for t in turns if t.calls and t.reasoning and not self._called_first]
 
     def reading(self, body: bytes) -> Slices[None]:
         """A reply that came whole."""
@@ -127,7 +126,7 @@ class TurnReader:
             except NotJson:
                 return
             for part in completion_in_runs(value) if isinstance(value, dict) else ():
-                self._take_in(part)
+                self._add_chunk(part)
                 yield
 
     def _read(self, *, ends: bool = False) -> None:
@@ -142,53 +141,46 @@ class TurnReader:
         end = 0
         if not self._splitter.held and CR not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
-            for text, said, raw in self._templates.runs(unread[:end]):
-                if said is not None:
-                    self._say(said, text)
+            for text, delta, raw in self._templates.runs(unread[:end]):
+                if delta is not None:
+                    self._add_text(delta, text)
                 elif self._templates.wanted or _counts(raw, ends=ends):
-                    self._read_long(Frame(raw))
+                    self._read_frame(Frame(raw))
         for frame in self._splitter.feed(unread[end:]):
             if _counts(frame.raw, ends=ends):
-                self._read_long(frame)
+                self._read_frame(frame)
 
-    def _read_long(self, frame: Frame) -> None:
+    def _read_frame(self, frame: Frame) -> None:
         try:
             chunk = loads(frame.data or b"null") if frame.whole else None
         except NotJson:
             return
-        if self._templates.wanted and (said := only_text(chunk)) is not None:
-            self._templates.learn(frame, said.text, said.times, text_of, said)
-        self._take_in(chunk)
+        if self._templates.wanted and (delta := only_text(chunk)) is not None:
+            self._templates.learn(frame, delta.text, delta.times, text_of, delta)
+        if isinstance(chunk, dict):
+            self._add_chunk(chunk)
 
-    def _say(self, said: DeltaText, text: str) -> None:
-        """A text of the first choice."""
-        if said.what == "reasoning":
-            self._of(0).think(text)
-        elif said.what == "arguments":
-            self._of(0).argue(said.index, text)
+    def _add_text(self, delta: DeltaText, text: str) -> None:
+        """A text of the first choice, in a delta like this."""
+        if delta.what == "reasoning":
+            self._turns[0].add_reasoning(text)
+        elif delta.what == "arguments":
+            self._turns[0].add_arguments(delta.index, text)
 
-    def _take_in(self, chunk: Any) -> None:
-        for choice in choices(chunk) if isinstance(chunk, dict) else ():
-            if choice.index < MAX_CHOICES:
-                self._take_in_choice(choice)
-
-    def _take_in_choice(self, choice: ChoiceDelta) -> None:
-        turn = self._of(choice.index)
-        if text := reasoning(choice.delta):
-            turn.think(text)
-        for delta in map(read_delta, elements(choice.delta)):
-            if delta is not None and not delta.silent:
-                turn.call(delta, whole=choice.whole)
-        turn.ended = turn.ended or choice.whole or bool(choice.fields.get("finish_reason"))
-
-    def _of(self, index: int) -> Turn:
-        turn = self._turns.get(index)
-        if turn is None:
-            turn = self._turns[index] = Turn()
-        return turn
+    def _add_chunk(self, chunk: Json) -> None:
+        for choice in choices(chunk):
+            if choice.index >= MAX_CHOICES:
+                continue
+            turn = self._turns[choice.index]
+            if text := reasoning(choice.delta):
+                turn.add_reasoning(text)
+            for delta in map(read_delta, elements(choice.delta)):
+                if delta is not None and not delta.silent:
+                    turn.add_call(delta, whole=choice.whole)
+            turn.ended = turn.ended or choice.whole or bool(choice.fields.get("finish_reason"))
 
 
-def _counts(raw: bytes, *, ends: bool = False) -> bool:
+def _counts(raw: bytes, *, ends: bool) -> bool:
     """Whether there may be a thought or a call in one or more frames, by their bytes; or a finish
     reason, if one `ends` a turn."""
     # `in` takes several times longer for bytes.

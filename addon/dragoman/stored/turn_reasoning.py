@@ -12,6 +12,7 @@ two turns with one name the first is kept, so that each request begins as the on
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,18 +77,18 @@ class TurnNamer:
         """The names of a turn with these calls, were it the next."""
         before, at_input = self._before.hex(), self._at_input.hex()
         parsed = sum(len(call.arguments) for call in calls) <= MAX_PARSED
-        read = []
+        canonical = []
         for call in calls:
             arguments = (_canonical if parsed else str.strip)(call.arguments)
-            read.append((call.id, call.name, arguments))
+            canonical.append((call.id, call.name, arguments))
             yield
-        ids = [part for call in read for part in call]
-        said = [part for call in read for part in call[1:]]
-        leads = []
-        for parts in (("said", before, *said), *(("call", at_input, *c) for c in read[:MAX_CALLS])):
-            lead = yield from _name(*parts)
+        text = yield from _name("turn", before, *itertools.chain(*canonical))
+        without_ids = (part for call in canonical for part in call[1:])
+        leads = [(yield from _name("said", before, *without_ids))]
+        for alone in canonical[:MAX_CALLS]:
+            lead = yield from _name("call", at_input, *alone)
             leads.append(lead)
-        return TurnNames((yield from _name("turn", before, *ids)), tuple(leads))
+        return TurnNames(text, tuple(leads))
 
 
 def _name(*parts: str) -> Slices[str]:

@@ -18,7 +18,7 @@ class BodyForm:
         self._start = b""
         self._document: bytearray | None = None
         self.streams = False
-        """Whether this is certainly an event stream: then `feed` returns all it is given."""
+        """Whether this is certainly an event stream: then the rest need not be fed."""
 
     @property
     def is_stream(self) -> bool:
@@ -30,12 +30,10 @@ class BodyForm:
         return self._document is not None and len(self._document) > self._max_document
 
     def feed(self, data: bytes) -> bytes:
-        """A piece of the body; returns the part that is event stream."""
+        """A piece of the body; returns what is known to be of an event stream."""
         if self._document is not None:
             self._document += data
             return b""
-        if self.streams:
-            return data
         self._start += data
         streams = is_event_stream(self._start)
         if streams is None:

@@ -14,8 +14,8 @@ deltas mixed.  Which call a delta belongs to is decided here and nowhere else:
   and brings none itself, begins a call if arguments follow.  If none do, nobody can tell
   a call without arguments from a host that repeats the name in every delta, and it is no
   call: what a model did not mean must not run;
-- a delta without a name at an index of its own continues the latest call, whatever its id,
-  as long as the arguments of that are not complete;
+- a delta without a name at a new index continues the latest call, whatever its id, as long as
+  the arguments of that are not complete;
 - a name that is not declared, and with the next delta's name is or begins a declared one, or
   an id made of it (``functions.bash:0``), was cut over the two.
 """
@@ -32,7 +32,7 @@ from .slices import Slices, emptied
 
 MANY = 1024
 ID_PREFIX = "functions."
-"""With which the ids of Kimi's calls begin."""
+"""The ids of Kimi's calls begin with it."""
 
 
 @dataclass(slots=True)  # not frozen: one is made for nearly every chunk of a call
@@ -49,10 +49,10 @@ class CallDelta:
         return not (self.id or self.name or self.arguments)
 
 
-def elements(said: Mapping[str, Any]) -> list[Any]:
+def elements(delta: Mapping[str, Any]) -> list[Any]:
     """The tool calls in a delta or message, for `read_delta`; the one call of the older
-    ``function_call`` gets an index of its own."""
-    found, function = said.get("tool_calls") or [], said.get("function_call")
+    ``function_call`` gets an index that no other has."""
+    found, function = delta.get("tool_calls") or [], delta.get("function_call")
     if not isinstance(found, list):
         found = [found]
     return [*found, {"index": -1, "function": function}] if function else found
@@ -78,9 +78,7 @@ def read_delta(value: Any) -> CallDelta | None:
 def _arguments(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if value is None:
-        return ""
-    return dumps(value).decode()
+    return "" if value is None else dumps(value).decode()
 
 
 @dataclass(eq=False, slots=True)
@@ -221,13 +219,13 @@ class CallAssembler:
 
     def _candidate(self, delta: CallDelta) -> Call | None:
         """The call that the delta continues unless it begins one."""
-        there = self._by_index.get(delta.index) if delta.index is not None else None
+        same_index = self._by_index.get(delta.index) if delta.index is not None else None
         same_id = self._by_id.get(delta.id) if delta.id else None
-        if same_id is not None and (there is None or there.id != delta.id):
-            shared = delta.index is not None and there is None and _shares_id(delta, same_id)
-            return None if shared else same_id
-        if there is not None:
-            return there
+        if same_id is not None and (same_index is None or same_index.id != delta.id):
+            is_new = delta.index is not None and same_index is None
+            return None if is_new and _shares_id(delta, same_id) else same_id
+        if same_index is not None:
+            return same_index
         latest = self._all[-1] if self._all else None
         begins = delta.id or delta.name or delta.arguments.startswith("{")
         if delta.index is not None and begins:
@@ -248,12 +246,12 @@ class CallAssembler:
 
 
 def _shares_id(delta: CallDelta, call: Call) -> bool:
-    """Whether a delta at an index of its own is the head of a call with the id of `call`."""
+    """Whether a delta at a new index is the head of a call with the id of `call`."""
     return bool(delta.name) and (call.whole if call.fragments else not delta.arguments)
 
 
 def _completes(delta: CallDelta, call: Call) -> bool:
-    """Whether a delta at an index of its own continues the arguments of `call`."""
+    """Whether a delta at a new index continues the arguments of `call`."""
     return bool(delta.arguments and call.name) and not (delta.name or call.whole)
 
 

@@ -42,17 +42,16 @@ class ChoiceDelta:
 
 
 def choices(chunk: Mapping[str, Any]) -> list[ChoiceDelta]:
-    values = chunk.get("choices")
-    found = enumerate(array(values))
-    return [read_choice(value, position) for position, value in found if isinstance(value, dict)]
+    values = enumerate(array(chunk.get("choices")))
+    return [read_choice(value, position) for position, value in values if isinstance(value, dict)]
 
 
 def read_choice(value: Json, position: int) -> ChoiceDelta:
-    delta, message = value.get("delta"), value.get("message")
+    delta = value.get("delta")
     whole = not isinstance(delta, dict)
-    said = message if whole else delta
-    index = choice_index(value, position)
-    return ChoiceDelta(index, said if isinstance(said, dict) else {}, whole, value)
+    delta = value.get("message") if whole else delta
+    delta = delta if isinstance(delta, dict) else {}
+    return ChoiceDelta(choice_index(value, position), delta, whole, value)
 
 
 def choice_index(value: Json, position: int) -> int:
@@ -74,31 +73,30 @@ class DeltaText:
 
 def only_text(chunk: Any) -> DeltaText | None:
     """The text of a chunk without anything else but a usage; None for any other chunk."""
-    choices = chunk.get("choices") if isinstance(chunk, dict) else None
-    if not isinstance(choices, list) or len(choices) != 1:
-        return None
-    (choice,) = choices
+    choices = array(chunk.get("choices")) if isinstance(chunk, dict) else []
+    choice = choices[0] if len(choices) == 1 else None
     if not isinstance(choice, dict) or choice.get("index", 0) != 0:
         return None
     if any(map(choice.get, ("finish_reason", "logprobs", "usage", "message"))):
         return None
     delta = choice.get("delta")
-    said = {k: v for k, v in delta.items() if v and k != "role"} if isinstance(delta, dict) else {}
-    match said:
-        case {"content": str(words), **others} if not others:
-            return DeltaText("content", words)
-        case {"tool_calls": [{"index": int(index), "function": function}], **others}:
-            return None if others else _only_arguments(said["tool_calls"][0], index, function)
-    values = list(said.values())
-    if said.keys() - set(REASONING) or not values or values != values[:1] * len(values):
+    delta = delta if isinstance(delta, dict) else {}
+    fields = {name: value for name, value in delta.items() if value and name != "role"}
+    match fields:
+        case {"content": str(text), **others} if not others:
+            return DeltaText("content", text)
+        case {"tool_calls": [{"index": int(index), "function": function} as call], **others}:
+            return None if others else _only_arguments(call, index, function)
+    values = list(fields.values())
+    if fields.keys() - set(REASONING) or not values or values != values[:1] * len(values):
         return None
     return DeltaText("reasoning", values[0], len(values)) if isinstance(values[0], str) else None
 
 
 def text_of(chunk: Any) -> str:
     """The same as a string; empty for any other chunk."""
-    said = only_text(chunk)
-    return said.text if said else ""
+    found = only_text(chunk)
+    return found.text if found else ""
 
 
 def _only_arguments(call: Json, index: int, function: Any) -> DeltaText | None:
@@ -145,16 +143,11 @@ def unknown_fields(delta: Json) -> bool:
 def logprobs(choice: Json) -> list[Json]:
     """Token log probabilities in the form of the Responses API, without malformed ones."""
     value = choice.get("logprobs")
-    tokens = value.get("content") if isinstance(value, dict) else None
-    if not isinstance(tokens, list):
-        return []
     found = []
-    for token in tokens:
-        read = _logprob(token)
-        if read is not None:
-            top = token.get("top_logprobs")
-            alternatives = map(_logprob, top) if isinstance(top, list) else ()
-            found.append(read | {"top_logprobs": [other for other in alternatives if other]})
+    for token in array(value.get("content")) if isinstance(value, dict) else ():
+        if (logprob := _logprob(token)) is not None:
+            alternatives = map(_logprob, array(token.get("top_logprobs")))
+            found.append(logprob | {"top_logprobs": [other for other in alternatives if other]})
     return found
 
 
@@ -183,12 +176,9 @@ def url_annotations(holder: Json) -> tuple[list[Json], int]:
 def citations(holder: Json) -> list[Json]:
     """The sources in a chunk, a choice or a delta as annotations: addresses, or objects that have
     one. Their place in the text is unknown."""
-    value = holder.get("citations")
-    read = [
-        _annotation({"url": source} if isinstance(source, str) else source)
-        for source in array(value)
-    ]
-    return [annotation for annotation in read if annotation]
+    sources = array(holder.get("citations"))
+    sources = [{"url": source} if isinstance(source, str) else source for source in sources]
+    return [annotation for annotation in map(_annotation, sources) if annotation]
 
 
 def _annotation(value: Any) -> Json | None:

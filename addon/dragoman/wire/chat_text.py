@@ -7,7 +7,7 @@ alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,27 +34,20 @@ class Passage:
 
     fields: tuple[str, ...]
     text: str
+    begin: int = 0
+    """Its offset in the text of its choice."""
 
 
-@dataclass(slots=True)  # as `Passage`
-class Span:
-    """The place of a passage in the text of its choice, and its fields."""
-
-    begin: int
-    end: int
-    fields: tuple[str, ...]
-
-    def part_of(self, start: int, text: str) -> str:
-        """The part of `text`, which begins at offset `start`, in this span."""
-        return text[max(0, self.begin - start) : max(0, self.end - start)]
-
-
-def by_field(start: int, text: str, spans: Sequence[Span]) -> Iterator[tuple[Span, str]]:
-    """`text`, which begins at offset `start`, by the spans it came from."""
-    for span in spans:
-        part = span.part_of(start, text)
-        if part:
-            yield span, part
+def by_passage(
+    start: int, text: str, passages: Sequence[Passage]
+) -> list[tuple[tuple[str, ...], str]]:
+    """`text`, which begins at offset `start`, by the passages it came from, with their fields."""
+    found = []
+    for passage in passages:
+        begin = passage.begin - start
+        if part := text[max(0, begin) : max(0, begin + len(passage.text))]:
+            found.append((passage.fields, part))
+    return found
 
 
 def passages(delta: dict[str, Any]) -> list[Passage]:

@@ -1,4 +1,4 @@
-"""The codes of errors that clients act on, and what upstreams say that means them."""
+"""The error codes that clients act on, and the words of upstreams that mean them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A row: a code, and how it is recognized in what an upstream says."""
+    """A code, and how it is recognized in an upstream's error."""
 
     code: str
     statuses: frozenset[int]
-    """Those with which a message may mean it; without one, or with a number of the host's
-    own that is no status, any message may."""
+    """With these a message may mean it; any message may without a status, or with a number of
+    the host's own."""
     words: re.Pattern[str]
     """Searched in the upstream's own code and type, then in its message."""
 
@@ -24,11 +24,10 @@ class _Known:
 
 _SERVER_ERRORS = range(500, 600)
 
-# What upstreams say, and the code that makes clients do the right thing.  Codex compacts
-# on context_length_exceeded, waits on rate_limit_exceeded, gives up on insufficient_quota,
-# invalid_prompt and server_is_overloaded (though an overload passes), and retries anything else.
-# The first match counts, and what passes by itself comes before what does not: a message about a
-# rate limit names tokens and the page of the billing settings.
+# Codex compacts on context_length_exceeded, waits on rate_limit_exceeded, gives up on
+# insufficient_quota, invalid_prompt and server_is_overloaded (though an overload passes), and
+# retries on any other code.  The first match counts, and what passes by itself comes before what
+# does not: a message about a rate limit names tokens and the page of the billing settings.
 _KNOWN = tuple(
     _Known(code, frozenset(statuses), re.compile(words, re.IGNORECASE))
     for code, statuses, words in (
@@ -82,8 +81,8 @@ _EXACT = {
 }
 """Codes that stay as they are, and their types: Codex knows them, gives up and says why.  Not
 `slow_down`, on which it asks again only since version 0.158."""
-# An upstream's code that is none of these names what happened, and its message is no
-# better witness.  Compared in lower case, without what stands between the words.
+# An upstream's code that is not listed here names what happened better than its message.
+# Compared in lower case, letters alone.
 _VAGUE_CODES = frozenset(
     {
         *("", "error", "unknown", "unknownerror", "badrequest", "badrequesterror", "forbidden"),

@@ -7,8 +7,10 @@ upstream error gets a code that they know.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from http import HTTPStatus
+from http.client import responses
 from itertools import islice
 from math import ceil
 from typing import Any
@@ -36,7 +38,7 @@ class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault o
 
     @property
     def body(self) -> bytes:
-        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        kind = _type_by(self.status)
         return error_json(self.message, type=kind, param=self.param, code=self.code)
 
 
@@ -50,19 +52,31 @@ class UpstreamError:
     param: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorObject:
+    """An error as an upstream wrote it; missing fields are empty."""
+
+    message: str = ""
+    type: str = ""
+    code: str = ""
+    param: str | None = None
+    status: int = 0
+    retry_after: str = ""
+
+
 _FINAL_STATUSES = frozenset({400, 405, 413, 415, 422, 451})
 """Statuses that the same request will get again; others may pass."""
 _TYPES_BY_STATUS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 _WAIT = re.compile(r"try again in\s*\d+(\.\d+)?\s*(s|ms|seconds?)\b", re.IGNORECASE)
 """Codex looks for this wording."""
-_WAIT_OTHERWISE = re.compile(
+_ANY_WAIT = re.compile(
     r"(?:again|retry|wait|resets?)\D{0,20}?((?:\d{1,5}(?:\.\d{1,9})?\s*(?:ms|s|m|h)[a-z]*\s*)+)",
     re.IGNORECASE,
 )
 _SPAN = re.compile(r"([\d.]+)\s*(ms|s|m|h)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
-_SOME_SECONDS = 5
-"""The wait for hosts that name none."""
+_DEFAULT_WAIT = "5"
+"""Seconds, for hosts that name none."""
 
 
 def error_json(
@@ -93,36 +107,37 @@ def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
     seconds or as a date.  The status stays what it was, but for that of a context that is too
     long: Codex, which then compacts, looks for it in a 400 alone.
     """
-    said = said_by(_value(body))
-    code = known_code(said.code, said.type, said.message, status)
-    message = said.message or f"The upstream answered with HTTP {_status_name(status)}."
-    kind = said.type
+    error = error_object(_value(body))
+    code = known_code(error.code, error.type, error.message, status)
+    name = f"HTTP {status} {responses.get(status, '')}".rstrip()
+    message = error.message or f"The upstream answered with {name}."
+    kind = error.type
     if code == "context_length_exceeded" and status != 400:
         status, kind = 400, ""
     header = retry_after
     if code == "rate_limit_exceeded" and not (retry_after.isdigit() or "," in retry_after):
-        header = _wait_in(f"retry in {retry_after}s") or _wait(said)
-    sent = error_json(
+        header = _wait_in(f"retry in {retry_after}s") or _wait(error)
+    new_body = error_json(
         _with_wait(message, code, retry_after),
-        type=kind or _TYPES_BY_STATUS.get(status) or _type(status),
-        param=said.param,
-        code=code or said.code or None,
+        type=kind or _TYPES_BY_STATUS.get(status) or _type_by(status),
+        param=error.param,
+        code=code or error.code or None,
     )
-    return HttpError(status, sent, header)
+    return HttpError(status, new_body, header)
 
 
 def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
     """The error in a chunk of a stream, or in a reply with status 200; None if there is none.
     `named`: the frame is an ``event: error``."""
-    said = said_by(value) if named else read_error(value)
-    if said is None:
+    error = error_object(value) if named else read_error(value)
+    if error is None:
         return None
-    code = known_code(said.code, said.type, said.message, said.status)
+    code = known_code(error.code, error.type, error.message, error.status)
     if code is None:
-        code = "invalid_prompt" if said.status in _FINAL_STATUSES else "server_error"
-    message = said.message or "The upstream reported an error without a message."
-    message = _with_wait(message, code, _wait(said))
-    return UpstreamError(message, said.type or TYPES[code], code, said.param)
+        code = "invalid_prompt" if error.status in _FINAL_STATUSES else "server_error"
+    message = error.message or "The upstream reported an error without a message."
+    message = _with_wait(message, code, _wait(error))
+    return UpstreamError(message, error.type or TYPES[code], code, error.param)
 
 
 def failure(code: str, message: str) -> UpstreamError:
@@ -130,21 +145,9 @@ def failure(code: str, message: str) -> UpstreamError:
     return UpstreamError(message, TYPES.get(code, "server_error"), code)
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorObject:
-    """An upstream's error; missing fields are empty."""
-
-    message: str = ""
-    type: str = ""
-    code: str = ""
-    param: str | None = None
-    status: int = 0
-    retry_after: str = ""
-
-
 def read_error(value: Any) -> ErrorObject | None:
-    """The error in a JSON value of either API; None if it is none."""
-    return said_by(value) if _is_error(value) else None
+    """The error in a JSON value of either API; None if the value is no error."""
+    return error_object(value) if _is_error(value) else None
 
 
 def unlisted(value: Any) -> Any:
@@ -180,7 +183,7 @@ def _is_error(value: Any) -> bool:
     )
 
 
-def said_by(value: Any) -> ErrorObject:
+def error_object(value: Any) -> ErrorObject:
     """Reads a value that is an error: ``{"error": {…}}``, ``{"error": "…"}``, a flat object (vLLM),
     FastAPI's ``detail``, a list of errors (Google), or text."""
     outer = unlisted(value)
@@ -190,12 +193,11 @@ def said_by(value: Any) -> ErrorObject:
     if isinstance(inner, list):
         inner = inner[0]
     if not isinstance(inner, dict):
-        said = inner if isinstance(inner, str) else outer.get("message") or inner
-        inner = {"message": said}
+        inner = {"message": inner if isinstance(inner, str) else outer.get("message") or inner}
     fields = outer | inner
     message = _text(fields.get("message") or fields.get("detail") or fields.get("msg"))
-    about = fields.get("metadata")
-    if isinstance(about, dict) and isinstance(raw := about.get("raw"), str):
+    metadata = fields.get("metadata")
+    if isinstance(metadata, dict) and isinstance(raw := metadata.get("raw"), str):
         message = f"{message}: {raw}"[:MAX_MESSAGE]  # OpenRouter: what its provider answered
     code, kind, param = fields.get("code"), fields.get("type"), fields.get("param")
     return ErrorObject(
@@ -208,14 +210,14 @@ def said_by(value: Any) -> ErrorObject:
     )
 
 
-def _wait(said: ErrorObject) -> str:
+def _wait(error: ErrorObject) -> str:
     """The seconds after which the request may be sent again."""
-    return said.retry_after or _wait_in(said.message) or str(_SOME_SECONDS)
+    return error.retry_after or _wait_in(error.message) or _DEFAULT_WAIT
 
 
 def _wait_in(message: str) -> str:
     """The seconds to wait that a message names, rounded up; empty if none."""
-    found = _WAIT_OTHERWISE.search(message)
+    found = _ANY_WAIT.search(message)
     if found is None:
         return ""
     spans = _SPAN.findall(found[1])
@@ -229,36 +231,20 @@ def _with_wait(message: str, code: str | None, retry_after: str) -> str:
     return f"{message.rstrip('. ')}. Please try again in {retry_after}s."
 
 
-def _type(status: int) -> str:
+def _type_by(status: int) -> str:
     return "server_error" if status >= 500 else "invalid_request_error"
 
 
-def _status_name(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
-
-
 def _value(body: bytes) -> Any:
-    """The JSON of a body, or of the first event of one that is an event stream; else text."""
-    if not is_event_stream(body):
-        try:
-            return loads(body)
-        except NotJson:
-            return _plain_text(body)
-    for frame in islice(split(body), MAX_EVENTS):
-        try:
-            return loads(frame.data or b"")
-        except NotJson:
-            continue
-    return _plain_text(body)
-
-
-def _plain_text(body: bytes) -> str:
-    """A short text; an HTML page (a gateway's) adds nothing to its status."""
+    """The JSON of a body, or of the first event of an event stream; else a short text."""
+    documents: Iterable[bytes] = (body,)
+    if is_event_stream(body):
+        documents = (frame.data or b"" for frame in islice(split(body), MAX_EVENTS))
+    for document in documents:
+        with suppress(NotJson):
+            return loads(document)
     text = body[: 4 * MAX_MESSAGE].decode("utf-8", "replace").strip()
-    return "" if text.startswith("<") else text
+    return "" if text.startswith("<") else text  # a gateway's HTML adds nothing to its status
 
 
 def _text(value: Any) -> str:
@@ -270,7 +256,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    """A status or a number of seconds, also as a string; 0 if it is none."""
+    """A status or a number of seconds, also as a string; 0 if it is neither."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value):
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1_000_000:

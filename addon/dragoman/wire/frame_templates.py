@@ -270,7 +270,7 @@ def _like(value: bytes) -> bytes:
     return _INTEGER.join(map(re.escape, _IN_COUNTS.split(value)))
 
 
-def of_our_own(frame: Frame, name: str, text: str) -> FrameTemplate | None:
+def template_of_written(frame: Frame, name: str, text: str) -> FrameTemplate | None:
     """The template of a frame written by `dumps`, in which member `name` is `text`; None if there
     is more than one such member. A single match is that member: within a string its quotes would be
     escaped."""

@@ -30,42 +30,32 @@ class Status(enum.Enum):
     BROKEN = enum.auto()
 
 
-class _Expect(enum.IntEnum):
-    """What the grammar allows next, outside of strings (integers hash faster)."""
+# What the grammar allows next, outside of strings.
+_VALUE, _FIRST_ITEM, _FIRST_KEY, _KEY, _COLON, _COMMA_OR_END, _END_OF_LITERAL = range(7)
 
-    VALUE = enum.auto()
-    FIRST_ITEM = enum.auto()
-    FIRST_KEY = enum.auto()
-    KEY = enum.auto()
-    COLON = enum.auto()
-    COMMA_OR_END = enum.auto()
-    END_OF_LITERAL = enum.auto()
-
-
-_E = _Expect
 # (expected, character) -> expected next, of a string after its end.  What is missing here is an
 # error; brackets that close are checked against the stack, literals are recognised by their first
 # character.
 _NEXT = {
-    (_E.FIRST_KEY, '"'): _E.COLON,
-    (_E.KEY, '"'): _E.COLON,
-    (_E.COLON, ":"): _E.VALUE,
+    (_FIRST_KEY, '"'): _COLON,
+    (_KEY, '"'): _COLON,
+    (_COLON, ":"): _VALUE,
     **{
         (state, first): after
-        for state in (_E.VALUE, _E.FIRST_ITEM)
+        for state in (_VALUE, _FIRST_ITEM)
         for first, after in (
-            ('"', _E.COMMA_OR_END),
-            ("{", _E.FIRST_KEY),
-            ("[", _E.FIRST_ITEM),
-            *((character, _E.END_OF_LITERAL) for character in "-0123456789tfn"),
+            ('"', _COMMA_OR_END),
+            ("{", _FIRST_KEY),
+            ("[", _FIRST_ITEM),
+            *((character, _END_OF_LITERAL) for character in "-0123456789tfn"),
         )
     },
 }
 _CLOSES = {
-    (_E.FIRST_KEY, "}"): ord("{"),
-    (_E.FIRST_ITEM, "]"): ord("["),
-    (_E.COMMA_OR_END, "}"): ord("{"),
-    (_E.COMMA_OR_END, "]"): ord("["),
+    (_FIRST_KEY, "}"): ord("{"),
+    (_FIRST_ITEM, "]"): ord("["),
+    (_COMMA_OR_END, "}"): ord("{"),
+    (_COMMA_OR_END, "]"): ord("["),
 }
 
 
@@ -79,7 +69,7 @@ class JsonProgress:
         self.in_string = False
         self.escaped = False
         """Whether the text so far ends in half an escape."""
-        self._expect = _Expect.VALUE
+        self._expect = _VALUE
         self._stack = bytearray()
         """The brackets that are open."""
 
@@ -88,8 +78,8 @@ class JsonProgress:
         """Whether a string has no end, or a member of an object no value."""
         if self.status is not Status.OPEN or self.in_string:
             return self.in_string
-        after_key = self._expect is _E.VALUE and bool(self._stack)
-        return after_key or self._expect in (_E.FIRST_KEY, _E.COLON)
+        after_key = self._expect == _VALUE and bool(self._stack)
+        return after_key or self._expect in (_FIRST_KEY, _COLON)
 
     def copy(self) -> JsonProgress:
         other = JsonProgress()
@@ -114,7 +104,7 @@ class JsonProgress:
         while at < end and self.status is Status.OPEN:
             if self.in_string:
                 at = self._string(text, at, end)
-            elif self._expect is _E.END_OF_LITERAL:
+            elif self._expect == _END_OF_LITERAL:
                 at = self._literal(text, at, end)
             else:
                 at = self._structure(text, at, end)
@@ -123,7 +113,7 @@ class JsonProgress:
     def end(self) -> None:
         """The text ends here: a number at the top level is complete only now."""
         if self.status is Status.OPEN:
-            bare = self._expect is _E.END_OF_LITERAL and not self._stack
+            bare = self._expect == _END_OF_LITERAL and not self._stack
             self.status = Status.COMPLETE if bare else Status.BROKEN
             self.in_string = False
 
@@ -138,7 +128,7 @@ class JsonProgress:
                 self.escaped = True
             else:
                 self.in_string = False
-                if self._expect is _E.COMMA_OR_END:
+                if self._expect == _COMMA_OR_END:
                     self._value_ended()
             at += 1
         return at
@@ -152,7 +142,7 @@ class JsonProgress:
 
     def _structure(self, text: str, at: int, end: int) -> int:
         expect, stack = self._expect, self._stack
-        if expect is _E.VALUE and stack and stack[-1] == _CLOSES[_E.FIRST_ITEM, "]"]:
+        if expect == _VALUE and stack and stack[-1] == _CLOSES[_FIRST_ITEM, "]"]:
             items = _ITEM_RUN.match(text, at, end)
             at = items.end() if items else at
         if at < end and text[at] in _SPACES:
@@ -170,8 +160,8 @@ class JsonProgress:
         elif stack and stack[-1] == _CLOSES.get((expect, character)):
             stack.pop()
             self._value_ended()
-        elif expect is _E.COMMA_OR_END and character == ",":
-            self._expect = _E.KEY if stack[-1] == ord("{") else _E.VALUE
+        elif expect == _COMMA_OR_END and character == ",":
+            self._expect = _KEY if stack[-1] == ord("{") else _VALUE
         else:
             self.status = Status.BROKEN
         if len(stack) > MAX_DEPTH:
@@ -180,6 +170,6 @@ class JsonProgress:
 
     def _value_ended(self) -> None:
         if self._stack:
-            self._expect = _E.COMMA_OR_END
+            self._expect = _COMMA_OR_END
         else:
             self.status = Status.COMPLETE

@@ -1,14 +1,15 @@
 """Reads and writes long JSON in slices (see `slices`), and limits one item.
 
 Values and bytes are the same as those of `json_codec.loads` and `dumps`.  The standard library's
-scanner reads a text in one call; so it gets windows of the text, and each value that ends in its
-window is read by one call.  Of a longer one the members are read one by one.  Only to read a long
-string is one call all the same: some 4 ms a megabyte.
+scanner reads a text in one call; so it gets windows of the text, and reads each value that ends in
+its window.  The members of a longer value are read one by one.  Only a long string takes one call
+all the same: some 4 ms a megabyte.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from io import BytesIO
@@ -32,7 +33,6 @@ LONG_STRING = 64 * 1024
 _COUNTED = 1024 * 1024
 _BLANKS = " \t\n\r"
 _NEXT = re.compile(r"[ \t\n\r]*([,\]}:]?)[ \t\n\r]*").match
-_BLANK = re.compile(r"[ \t\n\r]*").match
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -103,9 +103,12 @@ class _Reader:
             return _decode(self._text, at)  # a long string, or nothing
         if depth >= MAX_NESTING:
             raise NotJson(f"nested more than {MAX_NESTING} levels deep")
-        inside = self._array if opening == "[" else self._object
-        value, end = yield from inside(_begin(self._text, at + 1), depth + 1)
-        self._check(value, depth)
+        value, end = yield from self._members(at + 1, depth + 1, "]" if opening == "[" else "}")
+        # A value read at once has fewer values than its window has characters.
+        is_item = depth == 2 or (depth == 1 and opening == "{")
+        limit = self._item_values
+        if limit is not None and is_item and _exceeds(value, limit):
+            raise TooMuch(f"One of its items, tools or fields holds more than {limit:,} values.")
         return value, end
 
     def _at_once(self, at: int, depth: int) -> tuple[Any, int] | None:
@@ -124,70 +127,34 @@ class _Reader:
                 raise NotJson(f"nested more than {MAX_NESTING} levels deep")
         return value, self._begin + end
 
-    def _array(self, at: int, depth: int) -> Slices[tuple[list[Any], int]]:
+    def _members(self, at: int, depth: int, closing: str) -> Slices[tuple[Any, int]]:
+        """The array or object that was opened before `at`, and where it ends."""
         text = self._text
-        made: list[Any] = []
-        if text[at : at + 1] == "]":
-            return made, at + 1
-        while True:
-            value, at = self._at_once(at, depth) or (yield from self._opened(at, depth))
-            made.append(value)
+        members: Any = [] if closing == "]" else {}
+        expected = ""
+        mark, at = _mark(text, at)
+        while mark != closing:
+            if mark != expected:
+                raise NotJson("a member of an array or an object is not where it should be")
+            if closing == "}":
+                name, at = yield from self.value(at, depth)
+                mark, at = _mark(text, at)
+                if not isinstance(name, str) or mark != ":":
+                    raise NotJson("a member of an object has no name")
+                members[name], at = yield from self.value(at, depth)
+            else:
+                value, at = self._at_once(at, depth) or (yield from self._opened(at, depth))
+                members.append(value)
             mark, at = _mark(text, at)
-            if mark == "]":
-                return made, at
-            if mark != ",":
-                raise NotJson("an array continues without a comma")
+            expected = ","
             yield
-
-    def _object(self, at: int, depth: int) -> Slices[tuple[dict[str, Any], int]]:
-        text = self._text
-        made: dict[str, Any] = {}
-        if text[at : at + 1] == "}":
-            return made, at + 1
-        while True:
-            name, at = yield from self.value(at, depth)
-            mark, at = _mark(text, at)
-            if not isinstance(name, str) or mark != ":":
-                raise NotJson("a member of an object has no name")
-            made[name], at = yield from self.value(at, depth)
-            mark, at = _mark(text, at)
-            if mark == "}":
-                return made, at
-            if mark != ",":
-                raise NotJson("an object continues without a comma")
-            yield
-
-    def _check(self, value: Any, depth: int) -> None:
-        """A value read at once has fewer values than its window has characters."""
-        limit = self._item_values
-        if limit is None or not (depth == 2 or (depth == 1 and isinstance(value, dict))):
-            return
-        if _values_exceed(value, limit):
-            raise TooMuch(f"One of its items, tools or fields holds more than {limit:,} values.")
-
-
-def _begin(text: str, at: int) -> int:
-    """Skips blanks."""
-    found = _BLANK(text, at)
-    return found.end() if found else at
+        return members, at
 
 
 def _mark(text: str, at: int) -> tuple[str, int]:
-    """The mark after a value, and where the next token begins."""
+    """The mark here, if there is one, and where the next token begins."""
     found = _NEXT(text, at)
     return (found[1], found.end()) if found else ("", at)
-
-
-def _values_exceed(value: Any, limit: int) -> bool:
-    """Whether a value and all that it holds are more values."""
-    values = [value]
-    for one in values:  # which grows
-        if not isinstance(one, (dict, list)):
-            continue
-        if len(values) + len(one) > limit:
-            return True
-        values += one.values() if isinstance(one, dict) else one
-    return False
 
 
 # Writing
@@ -224,7 +191,11 @@ def _joined(value: Any, write: Callable[[Any], bytes]) -> Slices[bytes]:
 
 def _written(value: Any, write: Callable[[Any], bytes], out: BytesIO) -> Slices[None]:
     if isinstance(value, str) and len(value) > LONG_STRING:
-        yield from _string(value, write, out)
+        out.write(b'"')
+        for begin in range(0, len(value), LONG_STRING):
+            out.write(write(value[begin : begin + LONG_STRING])[1:-1])
+            yield
+        out.write(b'"')
         return
     if not is_much(value):
         out.write(write(value))
@@ -242,24 +213,21 @@ def _written(value: Any, write: Callable[[Any], bytes], out: BytesIO) -> Slices[
     out.write(closing)
 
 
-def _string(text: str, write: Callable[[Any], bytes], out: BytesIO) -> Slices[None]:
-    out.write(b'"')
-    for begin in range(0, len(text), LONG_STRING):
-        out.write(write(text[begin : begin + LONG_STRING])[1:-1])
-        yield
-    out.write(b'"')
-
-
 def is_much(value: Any) -> bool:
     """Whether a value and all that it holds are too much to be written by one call."""
+    return _exceeds(value, WRITTEN_VALUES, LONG_STRING)
+
+
+def _exceeds(value: Any, max_values: int, max_characters: float = math.inf) -> bool:
+    """Whether a value and all that it holds are more values, or characters of strings."""
     values, characters = [value], 0
-    for one in values:  # which grows
-        if isinstance(one, str):
-            characters += len(one)
-            if characters > LONG_STRING:
+    for each in values:  # which grows
+        if isinstance(each, str):
+            characters += len(each)
+            if characters > max_characters:
                 return True
-        elif isinstance(one, (dict, list)):
-            if len(values) + len(one) > WRITTEN_VALUES:
+        elif isinstance(each, (dict, list)):
+            if len(values) + len(each) > max_values:
                 return True
-            values += one.values() if isinstance(one, dict) else one
+            values += each.values() if isinstance(each, dict) else each
     return False

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.candidate import CANDIDATE_LIMIT
+from dragoman.repair.call_reader import CANDIDATE_LIMIT
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, CallStart, Dropped
 from dragoman.repair.formats.active import ActiveFormats

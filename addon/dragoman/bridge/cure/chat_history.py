@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...wire.chat_text import reasoning
-from ...wire.json_codec import Json, NotJson, dumps, loads, string
-from ...wire.json_slices import WINDOW, reading
+from ...wire.json_codec import Json, NotJson, array, dumps, string
+from ...wire.json_slices import reading
 from ...wire.slices import Slices, emptied
 from ..model_families import Family
 from .segment import NO_OUTPUT, Call, Segment, lost_call
@@ -228,7 +228,7 @@ class _History:
                 self._notes.append(("left out", "an empty part of a message"))
                 message = message | {"content": parts or ""}
                 content = parts
-        if content or message.get("role") == "tool" or any(map(message.get, _SAYING)):
+        if content or message.get("role") == "tool" or any(map(message.get, _OTHER_CONTENT)):
             return message
         self._notes.append(("left out", f"an empty {message.get('role')} message"))
         return {}
@@ -237,11 +237,10 @@ class _History:
         missing = self._refuses.missing_reasoning
         if missing is None:
             return message
-        given = message.get("reasoning_content")
-        present = isinstance(given, str) and (given != "" or missing == "")
-        must = bool(message.get("tool_calls")) or (
-            self._family.reasoning == "all" and self._has_reasoned
-        )
+        text = message.get("reasoning_content")
+        present = isinstance(text, str) and (text != "" or missing == "")
+        after_reasoning = self._family.reasoning == "all" and self._has_reasoned
+        must = after_reasoning or bool(message.get("tool_calls"))
         if must and not present:
             known = reasoning(message)
             what = "reasoning of another field" if known else "reasoning that is not known"
@@ -251,13 +250,13 @@ class _History:
         return message
 
 
-_SAYING = ("tool_calls", "function_call", "refusal", "audio")
+_OTHER_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 """The content of an assistant's message beside its text."""
 
 
 def _is_null(message: Json) -> bool:
-    is_said = message.get("content") is not None or any(map(message.get, _SAYING))
-    return message.get("role") == "assistant" and not is_said
+    has_content = message.get("content") is not None or any(map(message.get, _OTHER_CONTENT))
+    return message.get("role") == "assistant" and not has_content
 
 
 def _is_empty(part: Any) -> bool:
@@ -271,32 +270,29 @@ def _headed(heading: str, content: Any) -> Json:
     return {"role": "user", "content": f"{heading}\n{content or ''}".rstrip("\n")}
 
 
-def _joined(one: Any, other: Any) -> Any:
-    """The contents of two messages in one."""
-    if isinstance(one, list) or isinstance(other, list):
-        parts = (
-            each if isinstance(each, list) else [{"type": "text", "text": each}] if each else []
-            for each in (one, other)
-        )
-        return [part for each in parts for part in each]
-    return "\n\n".join(filter(None, map(string, (one, other))))
+def _joined(*contents: Any) -> Any:
+    """The contents of several messages in one."""
+    if not any(isinstance(content, list) for content in contents):
+        return "\n\n".join(filter(None, map(string, contents)))
+    parts: list[Any] = []
+    for content in filter(None, contents):
+        parts += content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return parts
 
 
 def _object_text(arguments: Any) -> Slices[str | None]:
-    """The text of a JSON object in the place of arguments that are none; None if they are.
-    vLLM parses those of past calls, and answers 400 for ever if it cannot."""
+    """The text of a JSON object to be sent for invalid arguments; None if they are valid.
+    vLLM parses the arguments of past calls, and answers 400 for ever if it cannot."""
     if isinstance(arguments, dict):
         return dumps(arguments).decode()
     if not isinstance(arguments, str) or not arguments.strip():
         return "{}"
     try:
-        if len(arguments) <= WINDOW:
-            value = loads(arguments)
-        else:
-            value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
+        value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
     except NotJson:
         value = None
-    for member in value.values() if isinstance(value, dict) else ():
-        if isinstance(member, list):
-            yield from emptied(member)
-    return None if isinstance(value, dict) else dumps({"invalid_arguments": arguments}).decode()
+    if not isinstance(value, dict):
+        return dumps({"invalid_arguments": arguments}).decode()
+    for member in value.values():
+        yield from emptied(array(member))
+    return None

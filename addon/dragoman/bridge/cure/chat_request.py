@@ -50,7 +50,7 @@ def curing(request: Json, family: Family) -> Slices[Cured]:
     cured = _with(cured, "tool_choice", _tool_choice(request, family, names, notes))
     thinks = family.thinks(request)
     for name in SAMPLING:
-        if not family.takes(name, request.get(name), thinks=thinks):
+        if not family.accepts(name, request.get(name), thinks=thinks):
             notes.append(("dropped", f"field {name} ({family.name})"))
             cured = {key: value for key, value in cured.items() if key != name}
     return Cured(cured, tuple(notes), names)

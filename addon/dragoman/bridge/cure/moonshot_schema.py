@@ -21,22 +21,21 @@ and one that keeps the rules is returned as it is.
 from __future__ import annotations
 
 import re
-from collections import deque
 from typing import Any
 
 from ...wire.json_codec import Json, array, dumps, objects
 from .schema_keywords import (
+    annotations_and_demands,
     anything,
-    both,
     escaped,
     found_at,
     is_about,
     is_of,
     is_well_typed,
+    joined,
     listed,
     only_refers,
     own_keywords,
-    parted,
     strings,
     types_of,
 )
@@ -49,7 +48,7 @@ that schemas that name each other many times stay small."""
 MAX_DEPTH = 40
 """Levels of schemas, and of references that lead to others; what is further inside may be
 anything."""
-_MAX_PASSES = 50
+_MAX_PASSES = 51
 """How often definitions are looked through for those that can end."""
 
 _VALUES = ("default", "const", "examples", "example")
@@ -82,12 +81,13 @@ class _Rewriter:
         self.left_out: dict[str, None] = {}
         """The keywords left out, in their order."""
         self._schemas = 0
-        self._named: dict[str, str] = {}
-        """The definitions by the pointer to them."""
+        self._names: dict[str, str] = {}
+        """The definitions' names by the pointer to them."""
         self._taken: set[str] = set()
+        self._definitions: list[tuple[str, Any]] = []
+        """The definitions by name, not rewritten."""
         self._targets: dict[str, Json] = {}
         """What the pointers lead to, as `_flat` gives it."""
-        self._waiting: deque[tuple[str, Any]] = deque()
         self._open: set[int] = set()
         """The schemas that are copied, and the unions that are taken apart, on the way to the one
         that is rewritten: a second time would not end."""
@@ -97,19 +97,17 @@ class _Rewriter:
         for name in named if isinstance(named, dict) else ():
             self._definition(f"#/$defs/{escaped(name)}")
         flat = self._flat(self._root)
-        made = self._plain(_as_object(flat, self._branches(flat)), 0)
+        root = self._plain(_as_object(flat, self._branches(flat)), 0)
         definitions: dict[str, Json] = {}
-        while self._waiting:
-            name, value = self._waiting.popleft()
-            alias = isinstance(value, dict) and only_refers(value)
-            definitions[name] = self._schema(self._flat(value) if alias else value, 0)
+        for name, value in self._definitions:  # which grows
+            is_alias = isinstance(value, dict) and only_refers(value)
+            definitions[name] = self._schema(self._flat(value) if is_alias else value, 0)
         _make_endable(definitions)
-        if not definitions:
-            return made
-        if "$defs" not in self._root:
-            return {**made, "$defs": definitions}
-        order = dict.fromkeys(key for key in self._root if key in made or key == "$defs")
-        return {key: definitions if key == "$defs" else made[key] for key in order | made}
+        if definitions:
+            root["$defs"] = definitions
+        if definitions and "$defs" in self._root:
+            return {key: root[key] for key in self._root if key in root} | root
+        return root
 
     def _count(self, schemas: int = 1) -> None:
         self._schemas += schemas
@@ -126,16 +124,15 @@ class _Rewriter:
         if "$ref" not in node and "allOf" not in node:
             return self._plain(own_keywords(node), depth)
         name = self._referred(node)
-        if name is not None and not copied and only_refers(node):
-            return {"$ref": f"#/$defs/{name}"}
+        reference = None if name is None or copied else {"$ref": f"#/$defs/{name}"}
+        if reference and only_refers(node):
+            return reference
         if id(node) in self._open or self._schemas > MAX_COPIES:
-            if name is not None and not copied:
-                return {"$ref": f"#/$defs/{name}"}
-            return anything()
+            return reference or anything()
         self._open.add(id(node))
-        made = self._plain(self._flat(node), depth)
+        copy = self._plain(self._flat(node), depth)
         self._open.discard(id(node))
-        return made
+        return copy
 
     def _referred(self, node: Json) -> str | None:
         """The definition that a schema refers to, by itself or as one of all."""
@@ -150,22 +147,21 @@ class _Rewriter:
         dropped = [key for key in node if key in _LEFT_OUT or not is_well_typed(key, node[key])]
         self.left_out |= dict.fromkeys(dropped)
         node = {key: value for key, value in node.items() if key not in dropped}
-        unions = [node.pop(name) for name in _UNIONS if isinstance(node.get(name), list)]
+        unions = [node.pop(name) for name in _UNIONS if name in node]
         if len(unions) > 1:
             self.left_out["oneOf"] = None
         return self._union(node, unions[0], depth) if unions else self._typed(node, depth)
 
     def _union(self, node: Json, choices: list[Any], depth: int) -> Json:
-        """What is beside a union moves into each of its branches, but for what it says of
-        the whole."""
-        said, rest = parted(node)
+        """The demands beside a union move into each of its branches."""
+        said, rest = annotations_and_demands(node)
         copies = bool(rest) and self._schemas > MAX_COPIES
         branches: list[Json] = []
         if id(choices) not in self._open and not copies and depth <= MAX_DEPTH:
             self._open.add(id(choices))
             for choice in choices:
                 if rest and isinstance(choice, dict):
-                    branches.append(self._plain(both(rest, self._flat(choice)), depth + 1))
+                    branches.append(self._plain(joined(rest, self._flat(choice)), depth + 1))
                 elif choice is not False:
                     branches.append(self._schema(rest or choice, depth + 1))
             self._open.discard(id(choices))
@@ -182,7 +178,7 @@ class _Rewriter:
             return self._of_type(types[0], node, depth)
         if not node.keys() - {"type", "title", "description"}:
             return {**node, "type": types}
-        said, rest = parted(node)
+        said, rest = annotations_and_demands(node)
         branches = []
         for kind in types:
             values = [rest["const"]] if "const" in rest else rest.get("enum")
@@ -192,31 +188,29 @@ class _Rewriter:
         return {**said, "anyOf": branches} if branches else self._of_type(types[0], said, depth)
 
     def _of_type(self, kind: str, node: Json, depth: int) -> Json:
-        made: Json = {} if "type" in node else {"type": kind}
+        typed: Json = {} if "type" in node else {"type": kind}
         for key, value in node.items():
             match key:
                 case "type":
-                    made[key] = kind
+                    typed[key] = kind
                 case "enum":
                     fitting = [each for each in array(value) if is_of(each, kind)]
                     if fitting and kind not in ("object", "array", "null"):
-                        made[key] = fitting
-                case "properties" | "patternProperties" if isinstance(value, dict):
-                    made[key] = self._properties(value, depth, copied=key != "properties")
+                        typed[key] = fitting
+                case "properties" | "patternProperties":
+                    typed[key] = self._properties(value, depth, copied=key != "properties")
                 case "required":
                     if kind == "object":
-                        made[key] = [name for name in strings(value) if name != "$ref"]
-                case "properties" | "patternProperties":
-                    pass
+                        typed[key] = [name for name in strings(value) if name != "$ref"]
                 case "additionalProperties" if isinstance(value, dict):
-                    made[key] = self._schema(value, depth + 1) if value else True
+                    typed[key] = self._schema(value, depth + 1) if value else True
                 case "items" | "prefixItems":
-                    made |= self._items(key, value, depth)
+                    typed |= self._items(value, depth)
                 case _ if key in _VALUES and b'"$ref"' in dumps(value):
                     self.left_out[key] = None
                 case _:
-                    made[key] = value
-        return _with_required(made)
+                    typed[key] = value
+        return _with_required(typed)
 
     def _properties(self, named: Json, depth: int, *, copied: bool) -> Json:
         if "$ref" in named:
@@ -227,32 +221,29 @@ class _Rewriter:
             if name != "$ref"
         }
 
-    def _items(self, key: str, value: Any, depth: int) -> Json:
+    def _items(self, value: Any, depth: int) -> Json:
         """A list of schemas is what ``prefixItems`` was called before."""
         if isinstance(value, list):
-            each = [self._schema(item, depth + 1, copied=True) for item in value]
-            return {"prefixItems": each}
-        if key == "prefixItems" or value is False:
-            self.left_out[key] = None
+            return {"prefixItems": [self._schema(item, depth + 1, copied=True) for item in value]}
+        if value is False:
+            self.left_out["items"] = None
             return {}
-        return {key: self._schema(value, depth + 1)}
+        return {"items": self._schema(value, depth + 1)}
 
     # What a schema refers to
 
     def _flat(self, node: Json, depth: int = 0) -> Json:
-        """A schema with all that it refers to, and all that it is all of, in one."""
+        """A schema joined with all that it refers to, and with the schemas of its ``allOf``."""
         self._count()
         if depth > MAX_DEPTH:
             return {}
-        made: Json = {}
-        if "$ref" in node:
-            made = self._target(str(node["$ref"]), depth)
+        flat = self._target(str(node["$ref"]), depth) if "$ref" in node else {}
         for part in objects(node.get("allOf")):
-            made = both(made, self._flat(part, depth + 1))
-        return both(made, own_keywords(node))
+            flat = joined(flat, self._flat(part, depth + 1))
+        return joined(flat, own_keywords(node))
 
     def _target(self, pointer: str, depth: int) -> Json:
-        """What a pointer leads to; nothing within itself."""
+        """What a pointer leads to; empty within itself."""
         if pointer not in self._targets:
             self._targets[pointer] = {}
             target = found_at(self._root, pointer)
@@ -264,8 +255,8 @@ class _Rewriter:
 
     def _definition(self, pointer: str) -> str | None:
         """The name of the definition that a pointer leads to; None if it leads nowhere."""
-        if pointer in self._named:
-            return self._named[pointer]
+        if pointer in self._names:
+            return self._names[pointer]
         target = found_at(self._root, pointer)
         if not isinstance(target, (dict, bool)):
             return None
@@ -274,9 +265,9 @@ class _Rewriter:
         while name in self._taken:
             number += 1
             name = f"{wanted}_{number}"
+        self._names[pointer] = name
         self._taken.add(name)
-        self._named[pointer] = name
-        self._waiting.append((name, target))
+        self._definitions.append((name, target))
         return name
 
     # The root
@@ -298,51 +289,48 @@ class _Rewriter:
 def _as_object(flat: Json, branches: list[Json]) -> Json:
     """The root: an object with the properties of all its branches, of which those are required
     that all of them require."""
-    made = {key: value for key, value in flat.items() if key not in _UNIONS}
-    made = {"type": "object", **made} | {"type": "object"}
+    keywords = {key: value for key, value in flat.items() if key not in _UNIONS}
+    root: Json = {"type": "object", **keywords} | {"type": "object"}
     if not branches:
-        return made
+        return root
     properties: dict[str, dict[bytes, Any]] = {}
     for holder in (flat, *branches):
         named = holder.get("properties")
         for name, value in named.items() if isinstance(named, dict) else ():
             properties.setdefault(name, {}).setdefault(dumps(value), value)
-    made["properties"] = {
+    root["properties"] = {
         name: {"anyOf": list(values.values())} if len(values) > 1 else next(iter(values.values()))
         for name, values in properties.items()
     }
-    always = dict.fromkeys(strings(branches[0].get("required")))
-    for branch in branches[1:]:
-        required = frozenset(strings(branch.get("required")))
-        always = {name: None for name in always if name in required}
-    if needed := [*dict.fromkeys([*strings(flat.get("required")), *always])]:
-        made["required"] = needed
-    return made
+    required = [strings(branch.get("required")) for branch in branches]
+    always = frozenset(required[0]).intersection(*required[1:])
+    names = [*strings(flat.get("required")), *(name for name in required[0] if name in always)]
+    if names:
+        root["required"] = [*dict.fromkeys(names)]
+    return root
 
 
-def _with_required(made: Json) -> Json:
-    """What is required is a property."""
-    known = made.get("properties", {})
-    missing = [name for name in made.get("required", ()) if name not in known]
-    if not missing or made["type"] != "object":
-        return made
-    others = made.get("additionalProperties")
+def _with_required(typed: Json) -> Json:
+    """With every required name as a property."""
+    known = typed.get("properties", {})
+    missing = [name for name in typed.get("required", ()) if name not in known]
+    if not missing:
+        return typed
+    others = typed.get("additionalProperties")
     value = others if isinstance(others, dict) else anything()
-    return {**made, "properties": {**known, **dict.fromkeys(missing, value)}}
+    return {**typed, "properties": {**known, **dict.fromkeys(missing, value)}}
 
 
 def _make_endable(definitions: dict[str, Json]) -> None:
     """Loosen the definitions that lead back to themselves whatever is chosen."""
     ending: set[str] = set()
-    passes = 0
-    while len(ending) < len(definitions):
-        passes += 1
+    for _ in range(_MAX_PASSES):
         more = [n for n, d in definitions.items() if n not in ending and _ends(d, ending)]
+        if not more:
+            break
         ending.update(more)
-        if not more or passes > _MAX_PASSES:
-            for name in definitions.keys() - ending:
-                definitions[name] = _loosened(definitions[name])
-                ending.add(name)
+    for name in definitions.keys() - ending:
+        definitions[name] = _loosened(definitions[name])
 
 
 def _ends(schema: Json, ending: set[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,34 +22,39 @@ _KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
 _TYPE_OF = {keyword: kind for kind, keywords in _KEYWORDS.items() for keyword in keywords}
-DEMANDING = {*_TYPE_OF, "type", "enum", "const"}
+_DEMANDS = {*_TYPE_OF, "type", "enum", "const"}
+_HOLDERS: Mapping[str, Any] = {
+    **dict.fromkeys(("anyOf", "oneOf", "required", "prefixItems"), list),
+    **dict.fromkeys(("properties", "patternProperties"), dict),
+    "items": (dict, bool, list),
+    "additionalProperties": (dict, bool),
+}
+_PYTHON_TYPES = {"string": str, "boolean": bool, "object": dict, "array": list, "null": type(None)}
 DEFINITIONS = ("$defs", "definitions")
 
 
-def both(one: Json, other: Json) -> Json:
-    """A schema for values of two.  Where they differ and cannot be joined, the second counts,
+def joined(first: Json, second: Json) -> Json:
+    """A schema for values of both.  Where they differ and cannot be joined, the second counts,
     which accepts more."""
-    if not one:
-        return other
-    made = {**one, **other}
-    for key in one.keys() & other.keys():
-        a, b = one[key], other[key]
+    joint = {**first, **second}
+    for key in first.keys() & second.keys():
+        a, b = first[key], second[key]
         if key in ("properties", "patternProperties") and isinstance(a, dict):
-            made[key] = {**a, **b} if isinstance(b, dict) else a
+            joint[key] = {**a, **b} if isinstance(b, dict) else a
         elif key == "required":
-            made[key] = list(dict.fromkeys([*strings(a), *strings(b)]))
+            joint[key] = list(dict.fromkeys([*strings(a), *strings(b)]))
         elif key == "type":
-            made[key] = _common(listed(a), listed(b)) or b
+            joint[key] = _common(listed(a), listed(b)) or b
         elif key == "enum" and isinstance(a, list) and isinstance(b, list):
-            of_one = {dumps(value) for value in a}
-            made[key] = [value for value in b if dumps(value) in of_one] or b
-    return made
+            of_first = {dumps(value) for value in a}
+            joint[key] = [value for value in b if dumps(value) in of_first] or b
+    return joint
 
 
-def _common(one: list[Any], other: list[Any]) -> list[Any]:
+def _common(first: list[Any], second: list[Any]) -> list[Any]:
     """The types of both; an integer is a number."""
-    narrow = [kind for kind in one if kind in other or (kind == "integer" and "number" in other)]
-    return narrow + [k for k in other if k == "integer" and k not in one and "number" in one]
+    common = [k for k in first if k in second or (k == "integer" and "number" in second)]
+    return common + [k for k in second if k == "integer" and k not in first and "number" in first]
 
 
 def types_of(node: Json) -> list[str]:
@@ -72,17 +77,8 @@ def _type_of(value: Any) -> str:
 
 
 def is_of(value: Any, kind: str) -> bool:
-    match kind:
-        case "null":
-            return value is None
-        case "boolean":
-            return isinstance(value, bool)
-        case "string":
-            return isinstance(value, str)
-        case "array":
-            return isinstance(value, list)
-        case "object":
-            return isinstance(value, dict)
+    if kind in _PYTHON_TYPES:
+        return isinstance(value, _PYTHON_TYPES[kind])
     if isinstance(value, float):
         return kind == "number" or value.is_integer()
     return isinstance(value, int) and not isinstance(value, bool)
@@ -90,16 +86,7 @@ def is_of(value: Any, kind: str) -> bool:
 
 def is_well_typed(keyword: str, value: Any) -> bool:
     """Whether a keyword that holds schemas, or names of properties, has a value of its type."""
-    match keyword:
-        case "anyOf" | "oneOf" | "required" | "prefixItems":
-            return isinstance(value, list)
-        case "properties" | "patternProperties":
-            return isinstance(value, dict)
-        case "items":
-            return isinstance(value, (dict, bool, list))
-        case "additionalProperties":
-            return isinstance(value, (dict, bool))
-    return True
+    return isinstance(value, _HOLDERS.get(keyword, object))
 
 
 def is_about(keyword: str, kind: str) -> bool:
@@ -107,10 +94,10 @@ def is_about(keyword: str, kind: str) -> bool:
     return keyword in ("enum", "const") or about == ("number" if kind == "integer" else kind)
 
 
-def parted(node: Json) -> tuple[Json, Json]:
+def annotations_and_demands(node: Json) -> tuple[Json, Json]:
     """What a schema says for the reader, and what it demands of values."""
-    demanded = {key: value for key, value in node.items() if key in DEMANDING}
-    return {key: value for key, value in node.items() if key not in DEMANDING}, demanded
+    demands = {key: value for key, value in node.items() if key in _DEMANDS}
+    return {key: value for key, value in node.items() if key not in _DEMANDS}, demands
 
 
 def anything() -> Json:
@@ -139,20 +126,16 @@ def escaped(name: str) -> str:
 
 
 def found_at(root: Json, pointer: str) -> Any:
-    """What a JSON pointer within the document leads to; None if nothing."""
+    """The value that a JSON pointer within the document leads to; None if there is none."""
     if not pointer.startswith("#"):
         return None
     value: Any = root
-    for step in _steps(pointer[1:]):
+    for step in unquote(pointer[1:]).removeprefix("/").split("/") if pointer != "#" else ():
+        key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
+            value = value.get(key)
+        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
         else:
             return None
     return value
-
-
-def _steps(path: str) -> Iterator[str]:
-    for step in unquote(path).split("/")[1:] if path.startswith("/") else [path] if path else ():
-        yield step.replace("~1", "/").replace("~0", "~")

@@ -1,5 +1,5 @@
 """Tools of a chat client whose names its host would refuse: they are sent with other names, which
-depend on the client's alone (`Family.tool_called`), and the reply has the client's again."""
+depend on the client's alone (`Family.sent_tool_name`), and the reply has the client's again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ToolNames:
         """The name that a tool is sent with."""
         if not name or not self._family.refuses.tool_names:
             return name
-        sent = self._family.tool_called(name)
+        sent = self._family.sent_tool_name(name)
         if sent != name and sent not in self._client_names:
             self._client_names[sent] = name
             self._notes.append(("renamed", f"tool {name} to {sent}"))

@@ -28,7 +28,7 @@ from ..responses.dialects import OPENAI
 from ..responses.event_writer import ItemStatus, Writer
 from ..responses.output_items import TEXT, StreamedPart
 from ..turn_context import Tool
-from .host_items import HostItems, HostText, call_or_type, is_call
+from .host_items import HostItems, HostText, call_or_type
 from .scanned_text import ScannedText
 
 _ANNOTATION = "response.output_text.annotation.added"
@@ -143,16 +143,13 @@ class ChangedResponse:
 
     def replace(self, index: int, event: Json) -> None:
         """Write what an event of an adopted item says; its scanned text comes by `write`."""
-        kind, item, delta = event["type"], event.get("item"), event.get("delta")
-        if kind == "response.refusal.delta" and isinstance(delta, str):
-            self._turn_to(index)
-            self._writer.prose("refusal", delta)
-        elif kind == _ANNOTATION and self._open == index and self._writer.in_text:
+        kind, item = event["type"], event.get("item")
+        if kind == _ANNOTATION and self._open == index and self._writer.in_text:
             self._writer.annotate(event.get("annotation") or {})
         elif kind in DELTAS or kind == _ANNOTATION:
             self._evidence.note("dropped", f"{kind} of a repaired item")
         elif self._open != index:
-            pass  # it has ended for the client when another one began
+            pass  # for the client it ended when another item began
         elif kind == "response.output_item.done":
             cut = isinstance(item, dict) and item.get("status") == "incomplete"
             self._close("incomplete" if cut else "completed")
@@ -210,10 +207,9 @@ class ChangedResponse:
         at = -1
         for entry, index in zip(entries, self._host.matching(entries), strict=True):
             if index is None:
-                found = (
-                    isinstance(entry, dict) and is_call(entry) and call_or_type(entry) in written
-                )
-                merged += [] if found else [(at, entry)]
+                kind = call_or_type(entry) if isinstance(entry, dict) else None
+                if not (isinstance(kind, tuple) and kind in written):
+                    merged.append((at, entry))
             elif index not in self._replacements:
                 at = self._client_index.get(index, index)
                 merged.append((at, entry))
@@ -277,8 +273,8 @@ class AdoptingWriter(Writer):
         self._prose["text" if part is TEXT else "reasoning"] = part
 
     def end_early(self, later: list[Json]) -> None:
-        """End the adopted item, after which others have begun; `later` are its parts after the
-        open one."""
+        """End the adopted item, which others follow already; `later` are its parts after the open
+        part."""
         opened, self.open_part = self.open_part, None
         if opened is not None:
             self._close_part(opened)

@@ -1,7 +1,8 @@
 """The items of a host's response, as far as its events have given them.
 
-Nearly every stream needs no repair; of such a stream this reads only as much as lets its bytes be
-forgotten.  Hosts leave fields out, or count in ways of their own:
+Nearly every frame needs no repair, and leaves unread; it is kept until it has to be read, to know
+what is open.  Nearly all of these are deltas of one text that differ in their text, number and
+padding: many such are read at a time.  Hosts leave fields out, or count in ways of their own:
 
 - llama.cpp sends neither output indexes nor content indexes: an item is known by its id;
 - vLLM counted the content index up with each delta of one text, until early 2026;
@@ -10,23 +11,30 @@ forgotten.  Hosts leave fields out, or count in ways of their own:
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any, NamedTuple
 
 from ...wire import responses
+from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
-from ...wire.responses import DELTAS, DONES
-from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
+from ...wire.responses import DELTAS, DONES, is_event
+from ...wire.sse import Frame
+from ..responses.output_items import REASONING, SUMMARY, TEXT, StreamedPart
 
 _REASONING_TEXT = replace(REASONING, text=responses.REASONING_TEXT)
-_PARTS = {part.text: part for part in (TEXT, REFUSAL, SUMMARY, REASONING, _REASONING_TEXT)}
-"""The texts of an item, by their events."""
+_PARTS = {part.text: part for part in (TEXT, SUMMARY, REASONING, _REASONING_TEXT)}
+"""The texts of an item that are repaired, by their events; a refusal is not."""
 
 MAX_ITEMS = 2**16
 """An output index beyond this is not valid."""
+MAX_UNREAD = 64 * 1024
+"""Bytes that are kept unread."""
+_NAME = b'"sequence_number":'
+_NUMBER = re.compile(re.escape(_NAME) + rb"[ ]?([0-9]+)[,}]")
 
 
 class PartKey(NamedTuple):
@@ -53,25 +61,30 @@ class HostText:
         return self.buffer.getvalue()
 
 
+def event_of(frame: Frame) -> Json | None:
+    """The event of a frame; None if the API has no such event."""
+    try:
+        event = loads(frame.data or b"null") if frame.whole else None
+    except NotJson:
+        return None
+    return event if isinstance(event, dict) and is_event(event) else None
+
+
 def id_of(item: Json) -> str:
     """The id by which events name an item; llama.cpp gives a call no other than its call's."""
     return string(item.get("id") or item.get("call_id"))
 
 
-def is_call(item: Json) -> bool:
-    return item.get("type") == "function_call" and isinstance(item.get("arguments"), str)
-
-
-def call_or_type(item: Json) -> object:
+def call_or_type(item: Json) -> tuple[str, bytes] | str | None:
     """What is the same in an item that is listed under another id: the called tool with its
     arguments, or the type."""
-    kind = item.get("type")
-    if not is_call(item):
+    kind, arguments = item.get("type"), item.get("arguments")
+    if kind != "function_call" or not isinstance(arguments, str):
         return kind if isinstance(kind, str) else None
     try:
-        return str(item.get("name")), dumps(loads(item["arguments"]))
+        return str(item.get("name")), dumps(loads(arguments))
     except NotJson:
-        return str(item.get("name")), item["arguments"]
+        return str(item.get("name")), arguments.encode("utf-8", "surrogatepass")
 
 
 class HostItems:
@@ -86,12 +99,15 @@ class HostItems:
         """Each as in the latest event that held it."""
         self.done: set[int] = set()
         self._ids: dict[str, int] = {}
-        self._texts: dict[PartKey, HostText] = {}
+        self.texts: dict[PartKey, HostText] = {}
         """The texts of items that are not done."""
-        self._parts: dict[PartKey, tuple[str, Json]] = {}
+        self.parts: dict[PartKey, tuple[str, Json]] = {}
         """The events that added parts of these items, and the parts."""
         self._latest: dict[tuple[int, str], PartKey] = {}
         """The open part of each list."""
+        self._unread: list[bytes] = []
+        self._unread_size = 0
+        self._templates: TemplateCache[HostText] = TemplateCache()
 
     # Questions
 
@@ -121,7 +137,7 @@ class HostItems:
         key = self._key(event, part.holder) if part is not None else None
         if part is None or key is None:
             return None
-        if key not in self._parts and key not in self._texts:
+        if key not in self.parts and key not in self.texts:
             key = self._latest.get(key[:2], key)
         return key, part
 
@@ -134,18 +150,6 @@ class HostItems:
         if output_index is None or type(index) is not int:
             return None
         return PartKey(output_index, holder, index)
-
-    def has_part(self, key: PartKey) -> bool:
-        """Whether an event has added it."""
-        return key in self._parts
-
-    def text(self, key: PartKey) -> str:
-        """What the deltas of a text have brought."""
-        return self._texts[key].text if key in self._texts else ""
-
-    def texts(self, output_index: int, holder: str) -> list[str]:
-        """The texts of a list that were streamed."""
-        return [self.text(key) for key in self._texts if key[:2] == (output_index, holder)]
 
     def matching(self, entries: Sequence[Any]) -> list[int | None]:
         """The output index of each entry of a snapshot's output; None: it was not streamed.
@@ -177,6 +181,34 @@ class HostItems:
 
     # Events
 
+    def keep(self, raw: bytes) -> bool:
+        """Keep one or more whole frames unread.  Returns whether they have to be read now."""
+        self._unread.append(raw)
+        self._unread_size += len(raw)
+        return self._unread_size > MAX_UNREAD
+
+    def read_kept(self) -> Iterator[tuple[HostText, str]]:
+        """Read the kept frames: the texts that they continue, and the deltas."""
+        unread = b"".join(self._unread)
+        self._unread, self._unread_size = [], 0
+        for delta, text, frames in self._templates.runs(unread):
+            if text is None:
+                yield from self._read_frame(Frame(frames))
+                continue
+            text.buffer.write(delta)
+            if number := _NUMBER.match(frames, max(0, frames.rfind(_NAME))):
+                self.number = int(number[1]) + 1
+            yield text, delta
+
+    def _read_frame(self, frame: Frame) -> Iterator[tuple[HostText, str]]:
+        event = event_of(frame)
+        text = self.read(event) if event is not None else None
+        if text is not None:
+            delta = _delta_of(event)
+            if self._templates.wanted:
+                self._templates.learn(frame, delta, 1, _delta_of, text)
+            yield text, delta
+
     def read(self, event: Json) -> HostText | None:
         """Read an event; returns the text that it continues, if it does."""
         number, kind = event.get("sequence_number"), event["type"]
@@ -192,7 +224,7 @@ class HostItems:
                 self._forget(index)
         elif isinstance(part, dict) and (key := self.part_of(event)) is not None:
             if kind.endswith(".added"):
-                self._parts[key] = kind, part
+                self.parts[key] = kind, part
                 self._latest[key[:2]] = key
             else:
                 self._latest.pop(key[:2], None)
@@ -201,8 +233,8 @@ class HostItems:
                 self._latest.pop(found[0][:2], None)
         elif kind == "response.output_text.annotation.added":
             key = self.part_of(event)
-            if key is not None and key in self._texts:
-                annotations = self._texts[key].value.setdefault("annotations", [])
+            if key is not None and key in self.texts:
+                annotations = self.texts[key].value.setdefault("annotations", [])
                 annotations.append(event.get("annotation"))
         elif self.response is None and isinstance(snapshot := event.get("response"), dict):
             self.response = snapshot
@@ -215,9 +247,9 @@ class HostItems:
 
     def _forget(self, index: int) -> None:
         """The texts of an item that is done are not needed any more."""
-        for key in [key for key in {*self._texts, *self._parts} if key.output_index == index]:
-            self._texts.pop(key, None)
-            self._parts.pop(key, None)
+        for key in [key for key in {*self.texts, *self.parts} if key.output_index == index]:
+            self.texts.pop(key, None)
+            self.parts.pop(key, None)
             self._latest.pop(key[:2], None)
 
     def _delta(self, event: Json) -> HostText | None:
@@ -225,14 +257,14 @@ class HostItems:
         if found is None or not isinstance(delta, str):
             return None
         key, part = found
-        if key not in self._texts:
-            self._texts[key] = self._begin(key, part, event)
-        text = self._texts[key]
+        if key not in self.texts:
+            self.texts[key] = self._begin(key, part, event)
+        text = self.texts[key]
         text.buffer.write(delta)
         return text
 
     def _begin(self, key: PartKey, part: StreamedPart, event: Json) -> HostText:
-        added, value = self._parts.get(key, ("", {}))
+        added, value = self.parts.get(key, ("", {}))
         done = added.removesuffix("added") + "done" if added else ""
         if key.output_index not in self.items:
             item: Json = {"type": part.item, "status": "in_progress"}
@@ -252,7 +284,7 @@ class HostItems:
         item = {"id": f"item_{index}", **self.items[index]}
         if text.part.item == "reasoning":
             item.setdefault("summary", [])
-        keys = sorted(key for key in {*self._texts, *self._parts} if key.output_index == index)
+        keys = sorted(key for key in {*self.texts, *self.parts} if key.output_index == index)
         for holder in {key.holder for key in keys}:
             item[holder] = [self._part(key) for key in keys if key.holder == holder]
         end = sum(key.holder == own and key <= text.key for key in keys)
@@ -260,7 +292,11 @@ class HostItems:
         return item, later
 
     def _part(self, key: PartKey) -> Json:
-        text = self._texts.get(key)
+        text = self.texts.get(key)
         if text is None:
-            return self._parts[key][1]
+            return self.parts[key][1]
         return text.value | {text.part.text.field: text.text}
+
+
+def _delta_of(event: Any) -> str:
+    return string(event.get("delta")) if isinstance(event, dict) else ""

@@ -23,13 +23,10 @@ Tools = DeclaredTools | RequestTools
 """Those of a chat request, or of a Responses request."""
 
 
-def is_responses_request(request: object) -> bool:
-    """Whether the body of a request is one of the Responses API, as far as it shows."""
-    return isinstance(request, dict) and "input" in request and "messages" not in request
-
-
-def reading_tools(request: object, *, native: bool) -> Slices[Tools]:
-    """`native`: whether the request is one of the Responses API."""
+def reading_tools(request: object, *, native: bool | None = None) -> Slices[Tools]:
+    """`native`: whether the request is one of the Responses API; None: as its body shows."""
+    if native is None:
+        native = isinstance(request, dict) and "input" in request and "messages" not in request
     return RequestTools.reading(request) if native else DeclaredTools.reading(request)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...repair.tool_index import ToolIndex
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects, string
+from ...wire.responses import STREAMED_CALLS
 from ...wire.slices import Slices
 from ..model_families import Family
 from ..reply.tool_lookup import ToolLookup
@@ -21,7 +23,6 @@ from ..turn_context import Tool
 
 _ANY_NAME = Family("any", "", tool_name=re.compile(".+", re.DOTALL))
 """A host that speaks the API itself shows the model a tool under its own name."""
-_CALLS = ("function_call", "custom_tool_call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,11 @@ class RequestTools:
             yield
         for item in objects(body.get("input")):
             call_id, name = item.get("call_id"), item.get("name")
-            if item.get("type") in _CALLS and isinstance(call_id, str) and isinstance(name, str):
+            if (
+                item.get("type") in STREAMED_CALLS
+                and isinstance(call_id, str)
+                and isinstance(name, str)
+            ):
                 # An id that two tools share means nothing.
                 called[call_id] = name if called.setdefault(call_id, name) == name else ""
             yield
@@ -59,21 +64,21 @@ class RequestTools:
             model=string(body.get("model")),
             forbidden=body.get("tool_choice") == "none",
             called={call_id: name for call_id, name in called.items() if name},
-            declared=index,
+            index=index,
         )
         return cls(declared, ToolLookup(toolbox.table), isinstance(request, dict))
 
 
 def _spellings(tools: Mapping[str, Tool], schemas: Mapping[str, object]) -> dict[str, object]:
     """The tools of namespaces by the other names that hosts give them."""
-    names = [tool.name for tool in tools.values()]
-    found: dict[str, object] = {}
+    names = Counter(tool.name for tool in tools.values())
+    spellings: dict[str, object] = {}
     for key, tool in tools.items():
         if tool.namespace is not None:
-            found[f"{tool.namespace}.{tool.name}"] = schemas[key]
-            if names.count(tool.name) == 1:
-                found[tool.name] = schemas[key]
-    return found
+            spellings[f"{tool.namespace}.{tool.name}"] = schemas[key]
+            if names[tool.name] == 1:
+                spellings[tool.name] = schemas[key]
+    return spellings
 
 
 def _tools(body: Json) -> Iterator[Any]:

@@ -21,7 +21,7 @@ class ScannedText:
     sent: int = 0
     """Up to where its frames have left."""
     pieces: list[ScanEvent] = field(default_factory=list)
-    """What the scanner has given since frames of it wait."""
+    """What the scanner gave since frames of it wait."""
 
     def add(self, pieces: list[ScanEvent]) -> bool:
         """Add what the scanner gives; returns whether that is anything but the text it was fed."""

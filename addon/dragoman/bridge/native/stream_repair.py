@@ -1,9 +1,9 @@
 """Repair of a stream in which a host speaks the Responses API itself: frames in, frames out.
 
-Until the first leak every frame leaves as it came, and nearly all of them unread: those in
-whose bytes no marker of the active formats can stand (`ActiveFormats.may_hold_marker`).  They
-are kept until they have to be read, to know what is open (`HostItems`).  A frame that may
-hold a part of a marker waits until that is decided, and all frames after it.
+Until the first leak every frame leaves as it came, and nearly all of them unread: `HostItems`
+keeps those in whose bytes no marker of the active formats can stand
+(`ActiveFormats.may_hold_marker`).  A frame that may hold a part of a marker waits until that is
+decided, and all frames after it.
 
 From the first leak on `AdoptingWriter` writes.  The item in which it is found is adopted: what
 was sent of it is closed, the call is an item of its own, and what follows in it is a new one.
@@ -25,16 +25,14 @@ from ...repair.call_rule import rules_for
 from ...repair.events import LeftAsText, ScanEvent
 from ...repair.pending import Policy, note_piece
 from ...repair.scanner import Scanner
-from ...wire import responses
 from ...wire.json_codec import Json, dumps, string
 from ...wire.responses import DELTAS, DONES, TERMINALS
 from ...wire.slices import drained
 from ...wire.sse import Frame, encode
 from .changed_response import ChangedResponse
-from .host_items import HostItems, HostText, PartKey
+from .host_items import HostItems, HostText, PartKey, event_of
 from .request_tools import RequestTools
 from .scanned_text import ScannedText
-from .unread_frames import UnreadFrames, event_of
 from .unstreamed import leaks, unstreamed
 
 MAX_WAITING = 16 * 1024
@@ -71,9 +69,10 @@ class ResponsesStreamRepair:
         self._now = now
         self._formats = policy.formats.active(tools.declared.model)
         self._host = HostItems()
-        self._unread = UnreadFrames()
+        self._model = ""
+        """What the reply calls its model."""
         self._model_known = False
-        """Whether the reply may have named its model."""
+        """Whether the reply would have named it by now."""
         self._text_begins = False
         """Whether a text begins, maybe with the header of a call of which the host has stripped the
         beginning."""
@@ -92,7 +91,7 @@ class ResponsesStreamRepair:
         """From the first repaired call on."""
         self._change_sent = False
         self._unsent_original: list[Frame] = []
-        """Before that: the frames that had not been sent when the first call was found."""
+        """Until then: the frames that had not been sent when the first call was found."""
 
     # The interface of `StreamRepair`
 
@@ -102,12 +101,12 @@ class ResponsesStreamRepair:
             return False
         if self._formats.look_back and b'.added"' in raw:
             return False
-        if self._unread.add(raw):
-            self._read_unread()
+        if self._host.keep(raw):
+            self._read_kept()
         return True
 
     def continues(self, _frames: bytes, begin: int, /) -> tuple[bytes, int]:
-        """None does: what an event says is in others, too."""
+        """No frame does: other events repeat what it says."""
         return b"", begin
 
     def has_taken_in(self, _frame: Frame, /) -> bool:
@@ -118,7 +117,7 @@ class ResponsesStreamRepair:
         """The frames that may leave now; `asked`: `ignores` was just False."""
         if not asked and self.ignores(frame.raw):
             return [frame]
-        self._read_unread()
+        self._read_kept()
         waiting = _WaitingFrame(frame, event_of(frame))
         self._waiting.append(waiting)
         if self._must_defer(waiting):
@@ -140,26 +139,20 @@ class ResponsesStreamRepair:
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held."""
-        self._read_unread()
+        self._read_kept()
         self._end_all(Scanner.close)
-        self._send_decided()
         return self._drain()
 
     def release(self) -> list[Frame]:
-        """The stream broke off: what is held is text; after a fault, before anything has
-        changed: all that has not left, as it came."""
+        """The stream broke off: what is held is text.  After a fault, before a change was sent:
+        all frames that have not left, as the host sent them."""
         if self._change_sent:
             self._end_all(Scanner.abandon)
-            self._send_decided()
             return self._drain()
-        unsent = self._unsent_original if self._changed is not None else self._unsent()
-        self._changed = None
-        self._out = []
-        self._waiting.clear()
-        return unsent
+        return self._unsent_original if self._changed is not None else self._unsent()
 
     def end_after_fault(self) -> list[Frame] | None:
-        """If anything has changed, the one terminal event: what comes does not fit any more."""
+        """If a change was sent, the one terminal event: no later event would fit."""
         if not self._change_sent or self._changed is None:
             return None
         self._changed.fail()
@@ -172,8 +165,8 @@ class ResponsesStreamRepair:
 
     # Reading a frame
 
-    def _read_unread(self) -> None:
-        for text, delta in self._unread.read(self._host):
+    def _read_kept(self) -> None:
+        for text, delta in self._host.read_kept():
             if (scanned := self._texts.get(text.key)) is not None:
                 scanned.scanner.passed(delta)
         if not self._waiting and self._changed is None:
@@ -248,15 +241,11 @@ class ResponsesStreamRepair:
         """Look for the formats of the model that the reply names, if it does before its text."""
         response = self._host.response
         if response is not None and not self._model_known:
+            self._model = string(response.get("model"))
             if not self._tools.requested:
                 self._tools = drained(RequestTools.reading(response))
             self._formats = self._policy.formats.active(self._tools.declared.model, self._model)
         self._model_known |= is_text or response is not None
-
-    @property
-    def _model(self) -> str:
-        """What the reply calls its model."""
-        return string((self._host.response or {}).get("model"))
 
     def _begins_text(self, event: Json) -> bool:
         if not (self._formats.look_back and self._tools.declared):
@@ -272,10 +261,8 @@ class ResponsesStreamRepair:
         declared = self._tools.declared
         return Scanner(declared, rules_for(declared, self._model), self._formats)
 
-    def _scanned(self, text: HostText, delta: str) -> ScannedText | None:
-        """The text that ends with this delta; None for a refusal, which is not scanned."""
-        if text.part.text is responses.REFUSAL:
-            return None
+    def _scanned(self, text: HostText, delta: str) -> ScannedText:
+        """The text that ends with this delta."""
         if text.key not in self._texts:
             scanner = self._scanner()
             if before := text.text[: -len(delta) or None]:
@@ -303,6 +290,7 @@ class ResponsesStreamRepair:
             for key in list(self._texts):
                 self._end_text(key, end)
             self._read_deferred()
+        self._send_decided()
 
     def _end_text(self, key: PartKey, end: End) -> None:
         scanned = self._texts.pop(key, None)

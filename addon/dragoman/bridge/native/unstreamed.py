@@ -6,6 +6,7 @@ all of them only with the terminal event.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from ...repair.chat_message import AT_ONCE
@@ -44,8 +45,9 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
     elif kind == "response.output_item.done" and isinstance(item, dict):
         yield from item_events(index, item, host)
     elif kind.endswith("_part.done") and isinstance(part, dict) and (key := host.part_of(event)):
-        events = _events_of(host.items.get(index, {}), key.holder, part)
-        yield from _rest(event, host, key, part, events)
+        thought = part.get("type") in ("reasoning_text", "summary_text")
+        item = host.items.get(index, {"type": "reasoning" if thought else "message"})
+        yield from _rest(event, host, key, part, _events_of(item, key.holder, part))
 
 
 def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
@@ -71,14 +73,14 @@ def item_events(output_index: int, item: Json, host: HostItems) -> Iterator[Json
         empty: Json = {holder: [] for holder, _, _ in parts} | {"status": "in_progress"}
         added = "response.output_item.added"
         yield {"type": added, "output_index": output_index, "item": item | empty}
-    streamed = {holder: len(host.texts(output_index, holder)) for holder in _PART_EVENTS}
+    streamed = Counter(key.holder for key in host.texts if key.output_index == output_index)
     for holder, index, part in parts:
         if index < streamed[holder]:
             continue
         of_part = where | {f"{holder}_index": index}
         events = _events_of(item, holder, part)
         text = part.get(events.field)
-        if not host.has_part(PartKey(output_index, holder, index)):
+        if PartKey(output_index, holder, index) not in host.parts:
             empty = {events.field: ""} if isinstance(text, str) else {}
             yield {"type": f"{_PART_EVENTS[holder]}.added", **of_part, "part": part | empty}
         if isinstance(text, str):
@@ -95,7 +97,7 @@ def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
             continue
         index = new if known is None else known
         new = max(new, index + 1)
-        if index not in host.done and not any(host.texts(index, each) for each in _PART_EVENTS):
+        if index not in host.done and all(key.output_index != index for key in host.texts):
             yield from item_events(index, entry, host)
             done = "response.output_item.done"
             yield {"type": done, "output_index": index, "item": entry}
@@ -105,15 +107,15 @@ def _rest(
     event: Json, host: HostItems, key: PartKey, part: Json, events: TextEvents
 ) -> Iterator[Json]:
     """The end of a text that was streamed only in part, or not at all."""
-    text, streamed = part.get(events.field), host.text(key)
     output_index, holder, index = key
+    text, streamed = part.get(events.field), host.texts[key].text if key in host.texts else ""
     if not isinstance(text, str) or not text.startswith(streamed):
         return
-    if text in ("", *host.texts(output_index, holder)):
+    if text in ("", *(each.text for each in host.texts.values() if each.key[:2] == key[:2])):
         return
     item_id = event.get("item_id")
     where = {"output_index": output_index, "item_id": item_id, f"{holder}_index": index}
-    if not streamed and not host.has_part(key):
+    if not streamed and key not in host.parts:
         added = f"{_PART_EVENTS[holder]}.added"
         yield {"type": added, **where, "part": part | {events.field: ""}}
     yield from _deltas(text[len(streamed) :], events, where)

@@ -37,10 +37,7 @@ text upstream."""
 
 
 def chat_messages(
-    request: RequestObject,
-    toolbox: Toolbox,
-    evidence: Evidence,
-    earlier: Sequence[Json] = (),
+    request: RequestObject, toolbox: Toolbox, evidence: Evidence, earlier: Sequence[Json] = ()
 ) -> Slices[list[Json]]:
     """The messages of a Responses request's ``instructions``, the items of an `earlier`
     conversation, and its ``input``, which may then be missing. Tools that items declare are added
@@ -60,7 +57,7 @@ def chat_messages(
         raise missing(request.at("input"))
     elif value is not None and not isinstance(value, list):
         raise wrong_type(value, "a string or an array", request.at("input"))
-    if messages := (yield from layout.close()):
+    if messages := (yield from layout.end_segment()):
         return messages
     raise Refused("'input' says nothing.", param="input")
 
@@ -126,7 +123,7 @@ class _Layout:
             case AssistantText("") | Reasoning(""):
                 return
         if self._segment.ends_before(piece):
-            yield from self._end_segment()
+            yield from self.end_segment()
         match piece:
             case AssistantText(text):
                 self._segment.texts.append(text)
@@ -136,11 +133,6 @@ class _Layout:
                 self._segment.thoughts.append(text)
             case ToolCall():
                 self._add_call(piece)
-
-    def close(self) -> Slices[list[Json]]:
-        """End the last segment; returns all messages."""
-        yield from self._end_segment()
-        return self._messages
 
     def _add_call(self, piece: ToolCall) -> None:
         segment = self._segment
@@ -182,7 +174,8 @@ class _Layout:
         parts: list[ContentPart] = [{"type": "text", "text": text} for text in texts]
         self._add_other("user", merged(parts + output.media))
 
-    def _end_segment(self) -> Slices[None]:
+    def end_segment(self) -> Slices[list[Json]]:
+        """All messages so far."""
         segment, self._segment = self._segment, _Segment()
         if segment.texts or segment.remarks or segment.calls:
             self._messages.append((yield from self._assistant_message(segment)))
@@ -190,6 +183,7 @@ class _Layout:
             self._evidence.note("dropped", "reasoning that led to nothing")
         yield from self._add_outputs(segment.calls)
         self._messages += segment.others
+        return self._messages
 
     def _assistant_message(self, segment: _Segment) -> Slices[Json]:
         """With calls and no text, content is "": some templates print a null as None."""

@@ -14,7 +14,7 @@ from ...notes import Evidence
 from ...wire.errors import Refused
 from ..conversation import ContentPart
 from .images import image_url, is_ciphertext, without_data
-from .validation import RequestObject, label, missing, wrong_type
+from .validation import RequestObject, label, missing, unsupported_value, wrong_type
 
 _TEXT_FIELDS = {
     **dict.fromkeys(("input_text", "output_text", "text"), "text"),
@@ -44,12 +44,7 @@ def user_content(value: object, path: str, evidence: Evidence) -> str | list[Con
 
 
 def text_content(
-    value: object,
-    path: str,
-    evidence: Evidence,
-    *,
-    joint: str,
-    media: list[ContentPart] | None = None,
+    value: object, path: str, evidence: Evidence, joint: str, media: list[ContentPart] | None = None
 ) -> str:
     """The text of a message that can hold nothing else.  `media` receives the parts that only a
     user message can hold; others, or without it all, are dropped and recorded."""
@@ -198,9 +193,5 @@ def _unreachable(what: str, part: RequestObject, *, by: str, inline: str) -> Ref
     """A part without its data: it names a place no chat upstream can look up, or none."""
     if part.get(by) is None:
         return missing(part.at(inline))
-    return Refused(
-        f"'{part.at(by)}': a Chat Completions upstream cannot fetch {what} by {by}. "
-        f"Send it inline, as a data URL in {inline}.",
-        param=part.at(by),
-        code="unsupported_value",
-    )
+    limit = f"a Chat Completions upstream cannot fetch {what} by {by}."
+    return unsupported_value(part.at(by), f"{limit} Send it inline, as a data URL in {inline}.")

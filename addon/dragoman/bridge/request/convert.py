@@ -23,9 +23,15 @@ from ..model_families import Family, family_of
 from ..turn_context import TurnContext
 from .chat_messages import chat_messages
 from .chat_shapes import forming
-from .tool_choice import read_choice
-from .toolbox import Toolbox
-from .validation import RequestObject, label, missing, previous_not_found, wrong_type
+from .toolbox import Toolbox, tool_fields
+from .validation import (
+    RequestObject,
+    label,
+    missing,
+    previous_not_found,
+    unsupported_value,
+    wrong_type,
+)
 
 MAX_TOOLS = 20_000
 """Tools of a request: those that the reply may call are searched at once; hosts take a few
@@ -78,7 +84,7 @@ def converting(
     if summary := _asks_for_summary(request):
         evidence.note("asked for a summary", "instead of the turn")
         messages.append({"role": "user", "content": SUMMARY_PROMPT})
-    fields = {} if summary else _tools(request, toolbox, evidence) | _text(request)
+    fields = {} if summary else tool_fields(request, toolbox, evidence) | _text(request)
     fields |= _limits_and_reasoning(request, effort, family, evidence) | _settings(request)
     chat = {"model": model, "messages": messages} | fields
     cured = yield from curing(chat, family)
@@ -175,19 +181,6 @@ def _type(item: object) -> object:
 # The fields beside the messages
 
 
-def _tools(request: RequestObject, toolbox: Toolbox, evidence: Evidence) -> Json:
-    """Tools, which of them to call, and how; nothing at all without tools, as hosts refuse an
-    empty array and a choice among nothing."""
-    choice = read_choice(request, toolbox, evidence)
-    parallel = request.boolean("parallel_tool_calls")
-    tools = toolbox.chat_tools(choice.allowed)
-    if not tools:
-        if choice.value not in (None, "auto", "none"):
-            evidence.note("dropped", "tool_choice without tools")
-        return {}
-    return _present(tools=tools, tool_choice=choice.value, parallel_tool_calls=parallel)
-
-
 def _text(request: RequestObject) -> Json:
     text = request.object("text")
     if text is None:
@@ -217,12 +210,8 @@ def _response_format(form: RequestObject) -> Json | None:
             )
             return {"type": "json_schema", "json_schema": fields}
         case _:
-            raise Refused(
-                f"'{form.at('type')}': a Chat Completions upstream has no text format "
-                f"'{label(kind)}'.",
-                param=form.at("type"),
-                code="unsupported_value",
-            )
+            reason = f"a Chat Completions upstream has no text format '{label(kind)}'."
+            raise unsupported_value(form.at("type"), reason)
 
 
 def _limits_and_reasoning(

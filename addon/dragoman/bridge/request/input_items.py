@@ -248,8 +248,8 @@ def _local_shell_call_output(reader: Reader, item: RequestObject) -> Conversatio
 
 
 def _apply_patch_call_output(_: Reader, item: RequestObject) -> ConversationItem:
-    report = {name: item.string(name) for name in ("status", "output")}
-    report = {name: value for name, value in report.items() if value is not None}
+    texts = {name: item.string(name) for name in ("status", "output")}
+    report = {name: text for name, text in texts.items() if text is not None}
     return ToolOutput(_call_id(item), dumps(report).decode())
 
 

@@ -17,7 +17,6 @@ from .content import notice, text_or_media
 from .images import image_url, is_image, json_without_data
 from .validation import RequestObject
 
-_OPENAI_IMAGES = ("input_image", "image_url")
 _AUDIO = ("audio", "input_audio")
 _MARKS = ('"image', '"input_image', '"data:image', '"audio"', '"input_audio"')
 """One of these is in the JSON text of all media; other strings need not be read."""
@@ -79,9 +78,8 @@ def _is_media(part: object) -> bool:
         return False
     if part.get("type") in _AUDIO:
         return any(part.get(name) for name in ("data", "audio_url", "input_audio"))
-    if part.get("type") in _OPENAI_IMAGES:
-        return isinstance(text_or_media(RequestObject(part)), dict)
-    return image_url(part) is not None
+    read = _part(part)
+    return isinstance(read, dict) and "image_url" in read
 
 
 def _read(parts: list[Any], evidence: Evidence) -> tuple[str, list[ContentPart]]:

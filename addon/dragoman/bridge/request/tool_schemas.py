@@ -20,6 +20,7 @@ Function = dict[str, Any]
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
 _INTEGER = {"type": "integer"}
+_STRING_MEMBERS = {"type": "object", "additionalProperties": _STRING}
 
 
 def _object(*required: str, **properties: Any) -> dict[str, Any]:
@@ -31,11 +32,7 @@ _LOCAL_SHELL: Function = {
     "parameters": _object(
         "command",
         command=_STRINGS | {"description": "The program and its arguments."},
-        env={
-            "type": "object",
-            "additionalProperties": _STRING,
-            "description": "Environment variables to set.",
-        },
+        env=_STRING_MEMBERS | {"description": "Environment variables to set."},
         timeout_ms=_INTEGER | {"description": "Timeout in milliseconds."},
         user=_STRING | {"description": "The user to run the command as."},
         working_directory=_STRING | {"description": "The directory to run it in."},

@@ -1,34 +1,35 @@
-"""The tools of a request: declared in the Responses API, sent as chat functions.
+"""The tools of a request: declared in the Responses API, sent as chat functions; and the choice of
+those that the model may or must call, which names only functions that are sent along.
 
-The name a tool has upstream depends on its own name and namespace alone, never on
-what else is declared.  So a call in the history has the same name in every turn,
-also after its tool was withdrawn, and the messages stay a prefix of the next turn's.
-The price is that two tools can meet in one name; that is refused, naming both.
+The upstream name of a tool depends on its own name and namespace alone, never on what else is
+declared.  So a call in the history has the same name in every turn, also after its tool was
+withdrawn, and the messages stay a prefix of the next turn's.  The price is that two tools can meet
+in one name; that is refused, naming both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 from ...notes import Evidence
 from ...wire.errors import Refused
+from ...wire.json_codec import Json
 from ..model_families import Family
 from ..turn_context import Tool, ToolKind
 from .tool_schemas import FUNCTIONS, Function, without_encrypted
-from .validation import RequestObject, label
+from .validation import RequestObject, label, unsupported_value, wrong_type
 
-KINDS: Final[Mapping[str, ToolKind]] = {kind: kind for kind in get_args(ToolKind)}
-NAMED: Final = ("function", "custom")
+_KINDS: dict[str, ToolKind] = {kind: kind for kind in get_args(ToolKind)}
+_NAMED = ("function", "custom")
 """Kinds whose tools have names; the others are named after their kind."""
-_DEFAULT_NAMESPACE: Final = "functions"
+_DEFAULT_NAMESPACE = "functions"
 """Codex treats a call in it and a call in no namespace as the same call."""
 
 
 def upstream_name(name: str, namespace: str | None, family: Family) -> str:
     """The function name of a tool upstream: ``<namespace>__<name>``, or `name` alone, as the
     model's family takes it."""
-    return family.tool_called(_joined(name, namespace))
+    return family.sent_tool_name(_joined(name, namespace))
 
 
 def _joined(name: str, namespace: str | None) -> str:
@@ -65,20 +66,36 @@ class Toolbox:
             if allowed is None or name in allowed
         ]
 
-    def find(self, kind: ToolKind, name: str, namespace: str | None) -> str | None:
-        """The upstream name of a declared tool; its namespace may be left out if only one
-        tool has the name."""
+    def named(self, choice: RequestObject) -> list[str]:
+        """The upstream names of the tools that a choice means; empty if they were dropped."""
+        type_ = choice.required_string("type")
+        kind = _KINDS.get(type_)
+        if kind is None and type_ != "namespace":
+            self._cannot_serve(type_, choice.at("type"))
+            return []
+        name, namespace = type_, None
+        if kind is None or kind in _NAMED:
+            name, namespace = choice.required_string("name"), choice.string("namespace")
+        if names := self._find(kind, name, namespace):
+            return names
+        message = f"'{choice.path}': tool '{label(name)}' is not among the tools."
+        raise Refused(message, param=choice.path)
+
+    def _find(self, kind: ToolKind | None, name: str, namespace: str | None) -> list[str]:
+        """The upstream name of a declared tool, whose namespace may be left out if only one tool
+        has the name; without a kind, those of all tools in the namespace `name`."""
+        tools = self._tools.items()
+        if kind is None:
+            return [upstream for upstream, tool in tools if tool.namespace == name]
         upstream = upstream_name(name, namespace, self.family)
         if upstream in self._tools and self._tools[upstream].kind == kind:
-            return upstream
-        tools = () if namespace else self._tools.items()
+            return [upstream]
         found = [upstream for upstream, tool in tools if (tool.kind, tool.name) == (kind, name)]
-        return found[0] if len(found) == 1 else None
+        return found if len(found) == 1 and not namespace else []
 
-    def members(self, namespace: str) -> list[str]:
-        return [name for name, tool in self._tools.items() if tool.namespace == namespace]
-
-    def declare(self, tools: list[tuple[str, Any]]) -> list[str]:
+    def declare(
+        self, tools: list[tuple[str, Any]], namespace: str | None = None, about: str | None = None
+    ) -> list[str]:
         """Add the tools of an array (as `RequestObject.array` gives it); returns the names they
         have upstream.
 
@@ -88,37 +105,28 @@ class Toolbox:
         names: list[str] = []
         for path, value in tools:
             tool = RequestObject.of(value, path)
-            kind = tool.required_string("type")
-            is_namespace = kind == "namespace"
-            names += self._declare_namespace(tool) if is_namespace else self._declare(tool, kind)
+            type_ = tool.required_string("type")
+            kind = _KINDS.get(type_)
+            is_misplaced = namespace is not None and kind not in _NAMED
+            if type_ == "namespace" and namespace is None:
+                names += self._declare_namespace(tool)
+            elif kind is None or is_misplaced or _runs_at_provider(kind, tool):
+                self._cannot_serve(type_, tool.at("type"))
+            else:
+                # The description of a namespace goes with its first tool, to be sent once.
+                names.append(self._declare(tool, kind, namespace, None if names else about))
         return names
 
     def _declare_namespace(self, holder: RequestObject) -> list[str]:
-        """The tools in a namespace; its own description goes with the first, to be sent once."""
-        namespace = holder.required_string("name")
-        about = holder.string("description")
-        names: list[str] = []
-        for path, value in holder.array("tools"):
-            tool = RequestObject.of(value, path)
-            kind = tool.required_string("type")
-            names += self._declare(tool, kind, namespace, "" if names else about)
-        if names and namespace != _DEFAULT_NAMESPACE:
-            self._evidence.note("flattened", f"namespace {label(namespace)}")
+        name, about = holder.required_string("name"), holder.string("description")
+        names = self.declare(holder.array("tools"), name, about)
+        if names and name != _DEFAULT_NAMESPACE:
+            self._evidence.note("flattened", f"namespace {label(name)}")
         return names
 
     def _declare(
-        self,
-        tool: RequestObject,
-        type_: str,
-        namespace: str | None = None,
-        about: str | None = None,
-    ) -> list[str]:
-        """`about`: the description of the namespace.  Returns the name, or none."""
-        kind = KINDS.get(type_)
-        is_misplaced = namespace is not None and kind not in NAMED
-        if kind is None or is_misplaced or _runs_at_provider(kind, tool):
-            self.cannot_serve(type_, tool.at("type"))
-            return []
+        self, tool: RequestObject, kind: ToolKind, namespace: str | None, about: str | None
+    ) -> str:
         function = FUNCTIONS[kind](tool)
         parameters = without_encrypted(function["parameters"])
         encrypted = parameters != function["parameters"]
@@ -127,22 +135,19 @@ class Toolbox:
             remark = f"(About all {namespace} tools: {about})"
             description = f"{function.pop('description', '')}\n\n{remark}".lstrip()
             function = {"description": description, **function}
-        name = tool.required_string("name") if kind in NAMED else kind
+        name = tool.required_string("name") if kind in _NAMED else kind
         if tool.boolean("defer_loading"):
             self._evidence.note("loaded at once", "tools with defer_loading")
         if encrypted:
             self._evidence.note("left out", f"encrypted in the schema of {label(name)}")
-        return [self._add(Tool(kind, name, namespace, encrypted), function, tool.path)]
+        return self._add(Tool(kind, name, namespace, encrypted), function, tool.path)
 
-    def cannot_serve(self, kind: str, path: str) -> None:
+    def _cannot_serve(self, kind: str, path: str) -> None:
         """A tool that runs at the provider, or is unknown: recorded, or refused."""
         if self._unsupported == "error":
-            raise Refused(
-                f"'{path}': a tool of type '{label(kind)}' cannot be served by an upstream that "
-                "only speaks Chat Completions.",
-                param=path,
-                code="unsupported_value",
-            )
+            tool = f"a tool of type '{label(kind)}'"
+            reason = f"{tool} cannot be served by an upstream that only speaks Chat Completions."
+            raise unsupported_value(path, reason)
         self._evidence.note("dropped", f"tool {label(kind)}")
 
     def _add(self, tool: Tool, function: Function, path: str) -> str:
@@ -178,3 +183,51 @@ def _runs_at_provider(kind: ToolKind, tool: RequestObject) -> bool:
 def _described(tool: Tool) -> str:
     place = f" in namespace '{label(tool.namespace)}'" if tool.namespace else ""
     return f"the {tool.kind} tool '{label(tool.name)}'{place}"
+
+
+def tool_fields(request: RequestObject, toolbox: Toolbox, evidence: Evidence) -> Json:
+    """Tools, which of them to call, and how; empty without tools, as hosts refuse an empty array
+    and a choice among nothing."""
+    choice, allowed = _choice(request, toolbox, evidence)
+    parallel = request.boolean("parallel_tool_calls")
+    tools = toolbox.chat_tools(allowed)
+    if not tools:
+        if choice not in (None, "auto", "none"):
+            evidence.note("dropped", "tool_choice without tools")
+        return {}
+    fields = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _choice(
+    request: RequestObject, toolbox: Toolbox, evidence: Evidence
+) -> tuple[str | Json | None, frozenset[str] | None]:
+    """``tool_choice`` for the upstream, and the upstream names of the tools to be sent, None for
+    all.  A choice of a tool that was dropped becomes ``auto``."""
+    value, path = request.get("tool_choice"), request.at("tool_choice")
+    if value is None or value in ("auto", "none", "required"):
+        return value, None
+    if isinstance(value, str):
+        raise _invalid(value, path)
+    if not isinstance(value, dict):
+        raise wrong_type(value, "a string or an object", path)
+    choice = RequestObject(value, path)
+    if choice.string("type") == "allowed_tools":
+        # OpenAI sends all tools and lets few be called; here only those few are sent, which every
+        # chat upstream understands.
+        mode = choice.string("mode") or "auto"
+        if mode not in ("auto", "required"):
+            raise _invalid(mode, choice.at("mode"))
+        tools = [RequestObject.of(each, path) for path, each in choice.array("tools")]
+        return mode, frozenset(name for tool in tools for name in toolbox.named(tool))
+    names = toolbox.named(choice)
+    if not names:
+        evidence.note("downgraded to auto", f"tool_choice {label(choice.get('type'))}")
+        return "auto", None
+    if len(names) > 1:
+        return "required", frozenset(names)
+    return {"type": "function", "function": {"name": names[0]}}, None
+
+
+def _invalid(value: str, path: str) -> Refused:
+    return Refused(f"Invalid value for '{path}': '{label(value)}'.", param=path)

@@ -49,6 +49,10 @@ def invalid_value(value: str, path: str, supported: str) -> Refused:
     return Refused(message, param=path, code="invalid_value")
 
 
+def unsupported_value(path: str, reason: str) -> Refused:
+    return Refused(f"'{path}': {reason}", param=path, code="unsupported_value")
+
+
 def missing(path: str) -> Refused:
     message = f"Missing required parameter: '{path}'."
     return Refused(message, param=path, code="missing_required_parameter")

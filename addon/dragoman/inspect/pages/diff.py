@@ -16,8 +16,8 @@ from ...wire.json_codec import NotJson, loads
 from ...wire.sse import is_event_stream
 from ..exchange import Exchange
 from ..parse.frames import NumberedFrame, head_and_tail
-from .frame_text import Margins, carried, line_text, text_line
 from .page import Line, Page, Style, count, joined, nothing, size
+from .upstream import Margins, carried, line_text, text_line
 
 MAX_COMPARED = 1_000
 """Frames, or lines, of each side that are compared after their common beginning: `difflib` takes
@@ -172,6 +172,6 @@ def _laid_out(body: bytes) -> list[str]:
     """JSON with one member a line, else as it is."""
     text = body.decode("utf-8", "replace")
     if len(body) <= MAX_JSON:
-        with suppress(NotJson, RecursionError, ValueError):
+        with suppress(NotJson):
             text = json.dumps(loads(body), indent=2, ensure_ascii=False)
     return text.split("\n")[:MAX_LINES]

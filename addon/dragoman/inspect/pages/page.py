@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -71,6 +71,12 @@ def heading(title: str, style: Style = "header") -> Line:
     return Line(f"── {title} ".ljust(WIDTH, "─"), style)
 
 
+def section(title: str, lines: Iterable[Line], style: Style = "header") -> Page:
+    """Lines under a heading, after an empty line; nothing without lines."""
+    page = list(lines)
+    return [Line(), heading(title, style), *page] if page else []
+
+
 def nothing(missing: int, whose: str) -> Line:
     """In place of a missing body."""
     if missing:
@@ -101,31 +107,24 @@ def _wrapped(line: str) -> list[str]:
 def pretty(text: str, limit: int = MAX_TEXT) -> Page:
     """A JSON text laid out; other or too large texts as they are."""
     if len(text) <= MAX_PRETTY:
-        with suppress(NotJson, RecursionError, ValueError):
-            return list(_laid_out(loads(text), limit))
+        with suppress(NotJson):
+            return pretty_value(loads(text), limit)
     return block(text, limit)
 
 
 def pretty_value(value: Any, limit: int) -> Page:
-    try:
-        return list(_laid_out(value, limit))
-    except (RecursionError, ValueError):
-        return [Line("  (nested too deeply to be shown)", "error")]
-
-
-def _laid_out(value: Any, limit: int) -> Iterator[Line]:
     """Indented JSON; string members with several lines (a script, a patch) as those lines, since
     nobody can read them escaped."""
     if not (isinstance(value, dict) and any(map(_is_long_text, value.values()))):
-        yield from block(json.dumps(value, indent=2, ensure_ascii=False), limit)
-        return
+        return block(json.dumps(value, indent=2, ensure_ascii=False), limit)
+    page: Page = []
     for name, member in value.items():
         key = json.dumps(name, ensure_ascii=False)
         if _is_long_text(member):
-            yield from block(f"{key}: |")
-            yield from block(member, limit, mark="    ")
+            page += block(f"{key}: |") + block(member, limit, mark="    ")
         else:
-            yield from block(f"{key}: {json.dumps(member, indent=2, ensure_ascii=False)}", limit)
+            page += block(f"{key}: {json.dumps(member, indent=2, ensure_ascii=False)}", limit)
+    return page
 
 
 def _is_long_text(value: Any) -> bool:

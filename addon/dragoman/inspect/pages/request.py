@@ -26,6 +26,7 @@ from .page import (
     pretty,
     pretty_value,
     prose,
+    section,
     size,
 )
 
@@ -46,93 +47,86 @@ def request_page(exchange: Exchange) -> Page:
     if sent is None:
         return _unread(exchange.upstream_request)
     if exchange.client_request == exchange.upstream_request:
-        refused = _client(exchange, sent) if bridged else []
-        return [*_headline(sent), *refused, *_asked(sent)]
-    asked = parse_request(exchange.client_request)
+        client = _client(exchange, sent) if bridged else []
+        return [*_headline(sent), *client, *_body(sent)]
+    received = parse_request(exchange.client_request)
     page = _headline(sent, ", converted" if bridged else ", cured")
     if bridged:
-        page += _client(exchange, asked)
+        page += _client(exchange, received)
     else:
         page += [Line(), heading("Cured"), *notes(exchange.request_notes)]
-        asked = asked and _what_differs(asked, sent)
-    if asked is not None:
-        page += [Line(), heading("Before: what the client sent", "highlight"), *_asked(asked)]
-    return [*page, Line(), heading("After: what the upstream received", "highlight"), *_asked(sent)]
+        received = received and _what_differs(received, sent)
+    if received is not None:
+        page += [Line(), heading("Before: what the client sent", "highlight"), *_body(received)]
+    return [*page, Line(), heading("After: what the upstream received", "highlight"), *_body(sent)]
 
 
-def _asked(sent: ParsedRequest) -> Page:
-    page = [*_entries(sent), *_tools(sent)]
-    if sent.settings:
-        page += [Line(), heading("Settings"), *pretty_value(sent.settings, MAX_MESSAGE)]
-    return page
+def _body(request: ParsedRequest) -> Page:
+    settings = pretty_value(request.settings, MAX_MESSAGE) if request.settings else []
+    return [*_entries(request.entries), *_tools(request.tools), *section("Settings", settings)]
 
 
-def _what_differs(asked: ParsedRequest, sent: ParsedRequest) -> ParsedRequest:
+def _what_differs(received: ParsedRequest, sent: ParsedRequest) -> ParsedRequest:
     """The parts of a request that are not in another."""
-    entries = set(sent.entries)
+    same = set(sent.entries)
     settings = {
         name: value
-        for name, value in asked.settings.items()
+        for name, value in received.settings.items()
         if name not in sent.settings or sent.settings[name] != value
     }
-    changed = [entry for entry in asked.entries if entry not in entries]
-    return replace(asked, entries=changed, tools=[], settings=settings)
+    changed = [entry for entry in received.entries if entry not in same]
+    return replace(received, entries=changed, tools=[], settings=settings)
 
 
-def _headline(sent: ParsedRequest, changed: str = "") -> Page:
+def _headline(request: ParsedRequest, changed: str = "") -> Page:
     lines = filled(
         WIDTH,
-        one_line(sent.model, 50) or "(no model)",
-        count(len(sent.entries), "message" if sent.shape == "chat" else "item"),
-        count(len(sent.tools), "tool"),
-        "streamed" if sent.stream else "not streamed",
-        f"{sent.shape} request{changed}",
+        one_line(request.model, 50) or "(no model)",
+        count(len(request.entries), "message" if request.shape == "chat" else "item"),
+        count(len(request.tools), "tool"),
+        "streamed" if request.stream else "not streamed",
+        f"{request.shape} request{changed}",
     )
     return [Line(line, "highlight") for line in lines]
 
 
-def _client(exchange: Exchange, asked: ParsedRequest | None) -> Page:
+def _client(exchange: Exchange, received: ParsedRequest | None) -> Page:
     """A Responses client's request in short, and what was not converted."""
     page = [Line(), heading("The client asked")]
-    if asked is None:
+    if received is None:
         page.append(Line("  (its request cannot be read)", "error"))
     else:
-        kinds = Counter(one_line(entry.role, 30) for entry in asked.entries)
+        kinds = Counter(one_line(entry.role, 30) for entry in received.entries)
         rows = [
             ("path", one_line(exchange.client_path.partition("?")[0])),
-            ("model", one_line(asked.model)),
+            ("model", one_line(received.model)),
             ("items", _list([f"{times} {kind}" for kind, times in kinds.most_common()])),
-            ("tools", _list(asked.tools)),
+            ("tools", _list(received.tools)),
             ("size", size(len(exchange.client_request))),
         ]
         page += [Line(f"  {name:<8}{text}") for name, text in rows if text]
-    if exchange.request_notes:
-        page += [Line(), heading("Converted"), *notes(exchange.request_notes)]
-    return page
+    return page + section("Converted", notes(exchange.request_notes))
 
 
 def _list(names: list[str]) -> str:
-    shown, width = 0, 0
-    for name in names:
-        width += len(one_line(name, 40)) + 2
-        if width > _LIST_WIDTH:
+    shown: list[str] = []
+    for name in (one_line(name, 40) for name in names):
+        if sum(len(each) + 2 for each in (*shown, name)) > _LIST_WIDTH:
             break
-        shown += 1
-    more = f" … and {len(names) - shown:,} more" if shown < len(names) else ""
-    return ", ".join(one_line(name, 40) for name in names[:shown]) + more
+        shown.append(name)
+    more = f" … and {len(names) - len(shown):,} more" if len(shown) < len(names) else ""
+    return ", ".join(shown) + more
 
 
-def _entries(sent: ParsedRequest) -> Page:
-    entries = sent.entries
-    hidden = len(entries) - MAX_FIRST - MAX_LAST
+def _entries(entries: list[Entry]) -> Page:
+    hidden = max(0, len(entries) - MAX_FIRST - MAX_LAST)
     page: Page = []
     for number, entry in enumerate(entries, 1):
-        if hidden > 0 and MAX_FIRST < number <= MAX_FIRST + hidden:
-            if number == MAX_FIRST + 1:
-                page += [Line(), Line(f"… {count(hidden, 'message')} are not shown here …", "key")]
-            continue
-        limit = MAX_LAST_MESSAGE if number == len(entries) else MAX_MESSAGE
-        page += [Line(), *_entry(entry, number, limit)]
+        if hidden and number == MAX_FIRST + 1:
+            page += [Line(), Line(f"… {count(hidden, 'message')} are not shown here …", "key")]
+        if not MAX_FIRST < number <= MAX_FIRST + hidden:
+            limit = MAX_LAST_MESSAGE if number == len(entries) else MAX_MESSAGE
+            page += [Line(), *_entry(entry, number, limit)]
     return page
 
 
@@ -151,18 +145,18 @@ def _entry(entry: Entry, number: int, limit: int) -> Page:
     return page
 
 
-def _tools(sent: ParsedRequest) -> Page:
-    if not sent.tools:
+def _tools(names: list[str]) -> Page:
+    if not names:
         return []
     lines = [""]
-    for name in sent.tools[:MAX_TOOLS]:
+    for name in names[:MAX_TOOLS]:
         phrase = f"  {printable(name, 60)}"
         if len(lines[-1]) + len(phrase) > WIDTH:
             lines.append("")
         lines[-1] += phrase
-    if len(sent.tools) > MAX_TOOLS:
-        lines.append(f"  … and {len(sent.tools) - MAX_TOOLS:,} more")
-    return [Line(), heading(f"Tools · {len(sent.tools):,}"), *map(Line, lines)]
+    if len(names) > MAX_TOOLS:
+        lines.append(f"  … and {len(names) - MAX_TOOLS:,} more")
+    return section(f"Tools · {len(names):,}", map(Line, lines))
 
 
 def _unread(body: bytes) -> Page:

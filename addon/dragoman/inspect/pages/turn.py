@@ -7,11 +7,12 @@ It shows the client's side.
 from __future__ import annotations
 
 from ...notes import Evidence
+from ...wire.json_codec import string
 from ...wire.slices import drained
 from ...wire.usage import Counts
 from ..exchange import Exchange, Timing
 from ..outcome import Outcome, outcome_of
-from ..parse.frames import moment
+from ..parse.frames import Side, moment
 from ..parse.reply import first_token, parse_reply
 from ..parse.request import parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
@@ -20,6 +21,7 @@ from .page import (
     WIDTH,
     Line,
     Page,
+    Style,
     block,
     count,
     figures,
@@ -32,6 +34,7 @@ from .page import (
     pretty,
     prose,
     seconds,
+    section,
     size,
 )
 
@@ -46,25 +49,25 @@ _NO_FINISH = "no finish reason"
 
 def turn_page(exchange: Exchange) -> Page:
     """As far as the reply has come."""
-    reading = parse_reply(exchange.client_reply)
-    page = [*_headline(exchange, reading), *_error(exchange, reading), *_done(exchange)]
-    for choice in reading.choices:
-        page += _choice(choice, alone=len(reading.choices) == 1)
-    if not reading.shape:
+    reply = parse_reply(exchange.client_reply)
+    page = [*_headline(exchange, reply), *_error(exchange, reply), *_done(exchange)]
+    for choice in reply.choices:
+        page += _choice(choice, alone=len(reply.choices) == 1)
+    if not reply.shape:
         page += _not_understood(exchange)
-    return page + _response(exchange, reading) + _costs(exchange, reading)
+    return page + _response(exchange, reply) + _costs(exchange, reply)
 
 
-def _headline(exchange: Exchange, reading: ParsedReply) -> Page:
+def _headline(exchange: Exchange, reply: ParsedReply) -> Page:
     outcome = _outcome(exchange)
-    finishes = sorted({choice.finish or _NO_FINISH for choice in reading.choices})
+    finishes = sorted({choice.finish or _NO_FINISH for choice in reply.choices})
     running = outcome.ending == "running"
     lines = filled(
         WIDTH,
         one_line(str(outcome), 60),
-        one_line(reading.model or model_asked(exchange.client_request), 50),
+        one_line(reply.model or model_asked(exchange.client_request), 50),
         f"HTTP {exchange.status}" if exchange.status >= 400 else "",
-        f"{len(reading.choices)} choices" if len(reading.choices) > 1 else "",
+        f"{len(reply.choices)} choices" if len(reply.choices) > 1 else "",
         ", ".join(one_line(f, 40) for f in finishes) if not running else "",
         seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
         "repaired" if exchange.calls else "",
@@ -78,36 +81,32 @@ def _outcome(exchange: Exchange) -> Outcome:
     if exchange.outcome is not None:
         return exchange.outcome
     sides = (exchange.upstream_reply, b""), (exchange.client_reply, b"")
+    summary = drained(summarizing_both(*sides))
     broken = "connection broken" if exchange.error else ""
-    seen = drained(summarizing_both(*sides))
-    return outcome_of(seen, Evidence(), status=exchange.status, broken=broken)
+    return outcome_of(summary, Evidence(), status=exchange.status, broken=broken)
 
 
 def _done(exchange: Exchange) -> Page:
     """What was done, to the reply first."""
-    names = [
-        one_line(str(name)) + (f" ×{times}" if times != 1 else "")
-        for name, times in exchange.calls.items()
-    ]
-    found = f"{count(len(names), 'tool')} called in leaked tokens: {', '.join(names)}"
-    done = [*([found] if names else []), *exchange.reply_notes]
+    done = list(exchange.reply_notes)
+    if exchange.calls:
+        calls = exchange.calls.items()
+        names = [one_line(str(name)) + (f" ×{n}" if n != 1 else "") for name, n in calls]
+        found = f"{count(len(names), 'tool')} called in leaked tokens: {', '.join(names)}"
+        done.insert(0, found)
     bridged = exchange.job == "bridge"
-    title = "Converted" if bridged else "Repaired"
-    page = [Line(), heading(title), *notes(done)] if done else []
-    if exchange.request_notes:
-        title = "Request converted" if bridged else "Request cured"
-        page += [Line(), heading(title), *notes(exchange.request_notes)]
-    return page
+    titles = ("Converted", "Request converted") if bridged else ("Repaired", "Request cured")
+    return section(titles[0], notes(done)) + section(titles[1], notes(exchange.request_notes))
 
 
-def _error(exchange: Exchange, reading: ParsedReply) -> Page:
-    error = reading.error
+def _error(exchange: Exchange, reply: ParsedReply) -> Page:
+    error = reply.error
     if error is None:
         return []
     code = error.code or str(error.status or "")
     kind = joined(one_line(code), one_line(error.type) if error.type != code else "")
     title = f"Error: {kind}" if kind else f"Error: HTTP {exchange.status}"
-    return [Line(), heading(title, "error"), *prose(error.message or "(no message)", "  ", 4000)]
+    return section(title, prose(error.message or "(no message)", "  ", 4000), "error")
 
 
 def _choice(choice: ParsedChoice, *, alone: bool) -> Page:
@@ -120,9 +119,9 @@ def _choice(choice: ParsedChoice, *, alone: bool) -> Page:
     for part in sorted(choice.parts[:MAX_CALLS], key=_is_long):
         if isinstance(part, ParsedCall):
             number += 1
-            page += [Line(), *_call(part, number)]
+            page += _call(part, number)
         elif part.text.strip():
-            page += [Line(), *_prose(part)]
+            page += _prose(part)
     if len(choice.parts) > MAX_CALLS:
         page.append(Line(f"… and {count(len(choice.parts) - MAX_CALLS, 'further part')} …", "key"))
     return page
@@ -133,14 +132,9 @@ def _is_long(part: Prose | ParsedCall) -> bool:
 
 
 def _prose(part: Prose) -> Page:
-    text = part.text.strip("\r\n")
-    match part.kind:
-        case "reasoning":
-            return [heading("Reasoning"), *prose(text, "  │ ")]
-        case "refusal":
-            return [heading("Refusal", "error"), *prose(text, "  ")]
-        case _:
-            return [heading("Text"), *prose(text, "  ")]
+    mark = "  │ " if part.kind == "reasoning" else "  "
+    style: Style = "error" if part.kind == "refusal" else "header"
+    return section(part.kind.title(), prose(part.text.strip("\r\n"), mark), style)
 
 
 def _call(call: ParsedCall, number: int) -> Page:
@@ -149,9 +143,9 @@ def _call(call: ParsedCall, number: int) -> Page:
     kind = f" ({one_line(call.kind)})" if call.kind not in ("function", call.name) else ""
     title = joined(f"Call {number}: {name}{space}{kind}", one_line(call.id, 40))
     if not call.arguments.strip():
-        return [heading(title), Line("  (no arguments yet)", "key")]
+        return section(title, [Line("  (no arguments yet)", "key")])
     lines = block(call.arguments) if call.kind == "custom" else pretty(call.arguments)
-    return [heading(title), *lines]
+    return section(title, lines)
 
 
 def _not_understood(exchange: Exchange) -> Page:
@@ -159,29 +153,30 @@ def _not_understood(exchange: Exchange) -> Page:
     if not body:
         return [Line(), nothing(exchange.client_missing, "the reply")]
     start = body[:4000].decode("utf-8", "replace")
-    return [Line(), heading("The reply is not of a form that is known here"), *block(start, 2000)]
+    return section("The reply is not of a form that is known here", block(start, 2000))
 
 
-def _response(exchange: Exchange, reading: ParsedReply) -> Page:
+def _response(exchange: Exchange, reply: ParsedReply) -> Page:
     """The ids of the response and of the one that it continues."""
-    asked = parse_request(exchange.client_request)
-    previous = asked.settings.get("previous_response_id") if asked else None
-    lines = figures("id", one_line(reading.id))
-    if isinstance(previous, str):
-        lines += figures("continues", one_line(previous))
-    return [Line(), heading("Response"), *lines] if lines else []
+    request = parse_request(exchange.client_request)
+    previous = string(request.settings.get("previous_response_id")) if request else ""
+    lines = [
+        *figures("id", one_line(reply.id)),
+        *figures("continues", one_line(previous)),
+    ]
+    return section("Response", lines)
 
 
-def _costs(exchange: Exchange, reading: ParsedReply) -> Page:
+def _costs(exchange: Exchange, reply: ParsedReply) -> Page:
     """Usage, times and sizes."""
     token = _first_token(exchange)
     lines = [
-        *figures("tokens", *_tokens(reading.usage, _speed(exchange.timing, token, reading.usage))),
+        *figures("tokens", *_tokens(reply.usage, _speed(exchange.timing, token, reply.usage))),
         *figures("time", *_times(exchange.timing, token)),
-        *figures("reply", *_amounts(exchange, reading)),
-        *figures("not shown", *_missing(exchange, reading)),
+        *figures("reply", *_amounts(exchange, reply)),
+        *figures("not shown", *_missing(exchange, reply)),
     ]
-    return [Line(), heading("Usage and timing"), *lines] if lines else []
+    return section("Usage and timing", lines)
 
 
 def _tokens(usage: Counts | None, speed: str) -> tuple[str, ...]:
@@ -216,32 +211,32 @@ def _times(timing: Timing | None, token: float | None) -> tuple[str, ...]:
 
 def _first_token(exchange: Exchange) -> float | None:
     """When the upstream's first token came: by its own bytes if they were kept."""
-    timing = exchange.timing
-    if timing is None:
+    if exchange.timing is None:
         return None
-    offset = first_token(exchange.upstream_reply)
-    if offset is not None:
-        return moment(timing, offset, "upstream")
-    offset = first_token(exchange.client_reply)
-    return moment(timing, offset, "client") if offset is not None else None
-
-
-def _amounts(exchange: Exchange, reading: ParsedReply) -> tuple[str, ...]:
-    came = len(exchange.upstream_reply) + exchange.upstream_missing
-    left = len(exchange.client_reply) + exchange.client_missing
-    same = exchange.upstream_reply == exchange.client_reply
-    return (
-        reading.shape,
-        count(reading.frames, "frame") if reading.frames else "",
-        f"{size(left)}, as the upstream sent them" if same and left else "",
-        f"{size(came)} from the upstream, {size(left)} to the client" if not same else "",
+    sides: tuple[tuple[Side, bytes], ...] = (
+        ("upstream", exchange.upstream_reply),
+        ("client", exchange.client_reply),
     )
+    for side, body in sides:
+        if (offset := first_token(body)) is not None:
+            return moment(exchange.timing, offset, side)
+    return None
 
 
-def _missing(exchange: Exchange, reading: ParsedReply) -> tuple[str, ...]:
+def _amounts(exchange: Exchange, reply: ParsedReply) -> tuple[str, ...]:
+    received = len(exchange.upstream_reply) + exchange.upstream_missing
+    sent = len(exchange.client_reply) + exchange.client_missing
+    if exchange.upstream_reply != exchange.client_reply:
+        sizes = f"{size(received)} from the upstream, {size(sent)} to the client"
+    else:
+        sizes = f"{size(sent)}, as the upstream sent them" if sent else ""
+    return (reply.shape, count(reply.frames, "frame") if reply.frames else "", sizes)
+
+
+def _missing(exchange: Exchange, reply: ParsedReply) -> tuple[str, ...]:
     kept = exchange.client_missing
     return (
-        f"{size(reading.skipped)} in the middle of the reply" if reading.skipped else "",
+        f"{size(reply.skipped)} in the middle of the reply" if reply.skipped else "",
         f"{size(kept)} that were not kept" if kept else "",
-        count(reading.unread, "frame") + " that cannot be read" if reading.unread else "",
+        count(reply.unread, "frame") + " that cannot be read" if reply.unread else "",
     )

@@ -1,19 +1,26 @@
 """The page of what the upstream sent: numbered frames with their times and a summary; a whole reply
-as its text."""
+as its text.  `diff` lays out frames in the same way.
+"""
 
 from __future__ import annotations
 
-import re
+import json
+from collections.abc import Iterator
 
+from ...wire import chat_delta
+from ...wire.chat_calls import elements, read_delta
+from ...wire.json_codec import Json, string
+from ...wire.responses import DELTAS
 from ...wire.sse import is_event_stream
 from ..exchange import Exchange
-from ..parse.frames import NumberedFrame, gap_in, head_and_tail
-from .frame_text import Margins, line_text
-from .page import Line, Page, count, joined, nothing, pretty, size
+from ..parse.frames import NumberedFrame, Side, gap_in, head_and_tail, moment
+from .page import Line, Page, clean, count, joined, nothing, one_line, pretty, size
 
 MAX_SHOWN = 8_000
 MAX_PAGE = 4 * 1024 * 1024
-_EOL = re.compile(rb"\r\n|\n|\r")
+MAX_LINE = 8_000
+SUMMARY = 34
+"""Characters of the summary: with number and time, it fits half of a window."""
 
 
 def upstream_page(exchange: Exchange) -> Page:
@@ -39,7 +46,7 @@ def upstream_page(exchange: Exchange) -> Page:
 
 def _frame(placed: NumberedFrame, margins: Margins) -> Page:
     margin = f" {margins.of(placed)}"
-    first, *others = [line_text(line) for line in _EOL.split(placed.frame.raw) if line] or [""]
+    first, *others = [line_text(line) for line in placed.frame.raw.splitlines() if line] or [""]
     return [Line(margin + first), *(Line(" " * len(margin) + line) for line in others)]
 
 
@@ -48,3 +55,68 @@ def _not_kept(body: bytes, missing: int) -> Page:
     if not missing or gap_in(body, missing)[0] <= len(body):
         return []
     return [Line(f"… {size(missing)} that came then were not kept …", "key")]
+
+
+class Margins:
+    """What stands before the text of a frame of one side: number, time of its last byte, and a
+    summary in the width of its column."""
+
+    def __init__(self, exchange: Exchange, side: Side) -> None:
+        if side == "upstream":
+            body, missing = exchange.upstream_reply, exchange.upstream_missing
+        else:
+            body, missing = exchange.client_reply, exchange.client_missing
+        self._timing, self._side = exchange.timing, side
+        self._gap_end, self._shift = gap_in(body, missing)
+
+    def of(self, placed: NumberedFrame) -> str:
+        end = placed.end + (self._shift if placed.end > self._gap_end else 0)
+        at = moment(self._timing, end, self._side)
+        time = f"{at:.3f} s" if at is not None else ""
+        value = placed.value
+        summary = one_line(", ".join(_summary(value)) if isinstance(value, dict) else "", SUMMARY)
+        return f"{placed.number:>5}{time:>10}  {summary:<{SUMMARY}}  "
+
+
+def _summary(value: Json) -> Iterator[str]:
+    if (kind := string(value.get("type"))) and not value.get("delta"):
+        yield kind.removeprefix("response.")
+    choices = chat_delta.choices(value)
+    for choice in choices:
+        calls = map(read_delta, elements(choice.delta))
+        yield from (f"call {call.name}" for call in calls if call and call.name)
+    if text := carried(value):
+        yield json.dumps(text[:SUMMARY], ensure_ascii=False)
+    for choice in choices:
+        if finish := string(choice.fields.get("finish_reason")):
+            yield f"finish {finish}"
+    if isinstance(value.get("usage"), dict):
+        yield "usage"
+
+
+def carried(value: object) -> str:
+    """The text of a chunk or an event: words, or arguments of calls."""
+    if not isinstance(value, dict):
+        return ""
+    if string(value.get("type")) in DELTAS:
+        return string(value.get("delta"))
+    return "".join(_carried_by_delta(choice.delta) for choice in chat_delta.choices(value))
+
+
+def _carried_by_delta(delta: Json) -> str:
+    words = "".join(text for _, text in chat_delta.texts(delta))
+    calls = map(read_delta, elements(delta))
+    return words + "".join(call.arguments for call in calls if call)
+
+
+def line_text(line: bytes, limit: int = MAX_LINE) -> str:
+    if len(line) <= 4 * limit:
+        return text_line(line.decode("utf-8", "replace"), limit)
+    shown = clean(line[: 4 * limit].decode("utf-8", "replace")[:limit])
+    return f"{shown} … and {len(line) - 4 * limit:,} more".replace("\n", "\\n")
+
+
+def text_line(text: str, limit: int) -> str:
+    """The start of a text in one line."""
+    more = f" … and {len(text) - limit:,} more" if len(text) > limit else ""
+    return clean(text[:limit]).replace("\n", "\\n") + more

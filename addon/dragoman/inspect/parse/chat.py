@@ -15,28 +15,25 @@ from .values import ParsedCall, ParsedChoice, Prose, ProseKind
 
 
 @dataclass(slots=True)
-class _ProseRun:
-    kind: ProseKind
-    fragments: list[str]
+class _Choice:
+    """A choice as far as it has come."""
 
-
-@dataclass(slots=True)
-class _ChoiceSoFar:
-    parts: list[_ProseRun | Call] = field(default_factory=list)
+    parts: list[tuple[ProseKind, list[str]] | Call] = field(default_factory=list)
+    """Texts with their kinds, in fragments, and calls."""
     calls: CallAssembler = field(default_factory=CallAssembler)
     custom: set[int] = field(default_factory=set)
-    """Places in `parts`."""
+    """The places of calls of custom tools in `parts`."""
     finish: str = ""
 
     def prose(self, kind: ProseKind, text: str) -> None:
         last = self.parts[-1] if self.parts else None
-        if isinstance(last, _ProseRun) and last.kind == kind:
-            last.fragments.append(text)
+        if isinstance(last, tuple) and last[0] == kind:
+            last[1].append(text)
         else:
-            self.parts.append(_ProseRun(kind, [text]))
+            self.parts.append((kind, [text]))
 
     def call(self, element: Json, *, whole: bool) -> bool:
-        """Returns whether the element says anything."""
+        """Returns whether the element carries anything."""
         delta = read_delta(element)
         if delta is None or delta.silent:
             return False
@@ -47,11 +44,11 @@ class _ChoiceSoFar:
             self.parts.append(call)
         return True
 
-    def choice(self, index: int) -> ParsedChoice:
+    def parsed(self, index: int) -> ParsedChoice:
         parts: list[Prose | ParsedCall] = []
         for at, part in enumerate(self.parts):
-            if isinstance(part, _ProseRun):
-                parts.append(Prose(part.kind, "".join(part.fragments)))
+            if isinstance(part, tuple):
+                parts.append(Prose(part[0], "".join(part[1])))
             else:
                 kind = "custom" if at in self.custom else "function"
                 parts.append(ParsedCall(part.name, part.id, part.arguments, kind))
@@ -62,7 +59,7 @@ class ChatReader:
     """Reads chunks, or a whole ``chat.completion``."""
 
     def __init__(self) -> None:
-        self._choices: dict[int, _ChoiceSoFar] = {}
+        self._choices: dict[int, _Choice] = {}
         self.model = self.id = ""
         self.usage: Counts | None = None
         self.ended = False
@@ -77,13 +74,14 @@ class ChatReader:
 
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:
-        return tuple(so_far.choice(index) for index, so_far in sorted(self._choices.items()))
+        return tuple(choice.parsed(index) for index, choice in sorted(self._choices.items()))
 
     def _choice(self, choice: chat_delta.ChoiceDelta) -> bool:
-        so_far = self._choices.setdefault(choice.index, _ChoiceSoFar())
-        so_far.finish = string(choice.fields.get("finish_reason")) or so_far.finish
-        texts, calls = chat_delta.texts(choice.delta), objects(elements(choice.delta))
+        known = self._choices.setdefault(choice.index, _Choice())
+        known.finish = string(choice.fields.get("finish_reason")) or known.finish
+        texts = chat_delta.texts(choice.delta)
         for kind, text in texts:
-            so_far.prose(kind, text)
-        called = [so_far.call(element, whole=choice.whole) for element in calls]
+            known.prose(kind, text)
+        calls = objects(elements(choice.delta))
+        called = [known.call(call, whole=choice.whole) for call in calls]
         return bool(texts) or any(called)

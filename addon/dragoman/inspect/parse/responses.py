@@ -7,6 +7,7 @@ kept by output index; a whole item counts before its deltas.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ...wire.errors import ErrorObject, read_error
 from ...wire.json_codec import Json, array, dumps, objects, string
@@ -120,13 +121,12 @@ def _finish(response: Json) -> str:
 
 
 def _parts(item: _Item) -> list[Prose | ParsedCall]:
-    latest = item.latest
-    kind = string(latest.get("type"))
+    kind = string(item.latest.get("type"))
     if kind.endswith("_call") or any(part == "call" for part, _ in item.texts):
         streamed = "".join(item.texts.get(("call", 0), ()))
-        return [_call(latest, kind, streamed)]
-    said = _message(latest) or _reasoning(latest) if item.whole else []
-    return [*said] or [
+        return [_call(item.latest, kind, streamed)]
+    whole = _message(item.latest) or _reasoning(item.latest) if item.whole else []
+    return [*whole] or [
         Prose(part, "".join(texts))
         for (part, _), texts in item.texts.items()
         if part != "call" and any(texts)
@@ -134,28 +134,23 @@ def _parts(item: _Item) -> list[Prose | ParsedCall]:
 
 
 def _message(item: Json) -> list[Prose]:
+    kinds: tuple[Literal["text", "refusal"], ...] = ("text", "refusal")
     content = item.get("content")
     if item.get("type") == "reasoning":
         return []
     if isinstance(content, str):
-        return [Prose("text", content)] if content else []
-    said: list[Prose] = []
-    for part in objects(content):
-        text, refusal = string(part.get("text")), string(part.get("refusal"))
-        said += [Prose("text", text)] if text else []
-        said += [Prose("refusal", refusal)] if refusal else []
-    return said
+        content = [{"text": content}]
+    found = [Prose(kind, string(part.get(kind))) for part in objects(content) for kind in kinds]
+    return [prose for prose in found if prose.text]
 
 
 def _reasoning(item: Json) -> list[Prose]:
     """The summary, and the reasoning itself if that is another text."""
-    texts: list[str] = []
-    for holder in (item.get("summary"), item.get("content")):
-        found = [string(part.get("text")) for part in objects(holder)]
-        text = "\n\n".join(filter(None, found))
-        if text and text not in texts:
-            texts.append(text)
-    return [Prose("reasoning", "\n\n".join(texts))] if texts else []
+    texts: dict[str, None] = {}
+    for parts in (objects(item.get("summary")), objects(item.get("content"))):
+        texts["\n\n".join(filter(None, (string(part.get("text")) for part in parts)))] = None
+    reasoning = "\n\n".join(filter(None, texts))
+    return [Prose("reasoning", reasoning)] if reasoning else []
 
 
 def _call(item: Json, kind: str, streamed: str) -> ParsedCall:
@@ -168,18 +163,13 @@ def _call(item: Json, kind: str, streamed: str) -> ParsedCall:
     else:
         shown = kind.removesuffix("_call")
         arguments = {name: item[name] for name in item if name not in _NO_ARGUMENTS}
-        only = tuple(arguments.values())
-        arguments = only[0] if len(only) == 1 else arguments
+        if len(arguments) == 1:
+            (arguments,) = arguments.values()
+    written = dumps(arguments).decode() if arguments and not isinstance(arguments, str) else ""
     return ParsedCall(
         string(fields.get("name")) or shown,
         string(item.get("call_id")) or string(item.get("id")),
-        _json_text(arguments) or streamed,
+        string(arguments) or written or streamed,
         shown,
         string(item.get("namespace")),
     )
-
-
-def _json_text(value: object) -> str:
-    if isinstance(value, str) or not value:
-        return string(value)
-    return dumps(value).decode()

@@ -119,16 +119,15 @@ class BridgeFlow:
         flow.comment = flow.comment or str(outcome)
 
     async def convert_again(
-        self, flow: http.HTTPFlow, asked: ClientRequest, settings: Settings, dialect: str
+        self, flow: http.HTTPFlow, client: ClientRequest, settings: Settings, dialect: str
     ) -> bool:
         """Have the reply to a replayed flow, whose request was converted when it first ran,
         converted again; False if that is impossible. `dialect`: of the replay's own header."""
         evidence = Evidence()
         evidence.note("bridged:", "it was when it ran first")
-        if dialect:
-            asked = replace(asked, dialect=dialect)
+        client = replace(client, dialect=dialect or client.dialect)
         try:
-            bridged = await replaying(flow, asked, settings, evidence)
+            bridged = await replaying(flow, client, settings, evidence)
         except (ClientLeft, NotJson, Refused) as error:
             logger.warning("%s: replayed as a chat client's: %s", name_of(flow), error)
             return False
@@ -139,8 +138,8 @@ class BridgeFlow:
         _bridged[flow] = bridged
         evidence, model = bridged.evidence, bridged.turn.model
         evidence.request_left()
-        asked = bridged.client_request
-        record = self._monitor.open(flow, "bridge", evidence, model=model, client_request=asked)
+        client = bridged.client_request
+        record = self._monitor.open(flow, "bridge", evidence, model=model, client_request=client)
         record.tools = bridged.tools
 
     def begin_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
@@ -184,7 +183,7 @@ class BridgeFlow:
         response.stream = stream
         if bridged.keeping is not None:
             _running.began(flow, bridged.keeping.asker, stream)
-        self._monitor.streams(flow, record)
+        self._monitor.streams(flow)
         set_event_stream(response)
         set_stream_framing(flow.request, response)
 
@@ -193,9 +192,7 @@ class BridgeFlow:
         stream = flow.response.stream if flow.response else None
         bridged = _bridged.get(flow)
         if bridged is not None and bridged.keeping is not None and isinstance(stream, BridgeStream):
-            cuts = await in_slices(stream.reply.writer.writing_cuts(), None)
-            kept = bridged.keeping.kept(stream.reply.response, cuts)
-            await self._keep(flow, bridged.keeping, kept)
+            await self._keep(flow, bridged.keeping, stream.reply, streamed=True)
             _running.ended(flow)  # before the client receives its end, and continues it
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
@@ -228,17 +225,16 @@ class BridgeFlow:
             answer = failed("Dragoman could not convert the upstream's reply.")
         _send(answer, response)
         if bridged.keeping is not None and reply.writer.ended and answer.status < 400:
-            writing = reply.writer.writing_cuts()
-            cuts = await in_slices(writing, None) if answer.stream else b""
-            kept = bridged.keeping.kept(reply.response, cuts)
-            await self._keep(flow, bridged.keeping, kept)
+            kept = await self._keep(flow, bridged.keeping, reply, streamed=answer.stream)
             if kept is not None:
                 await in_slices(emptied(kept.response["output"]), None)
         await in_slices(reply.freeing(), None)
 
     async def _keep(
-        self, flow: http.HTTPFlow, keeping: SaveContext, kept: StoredResponse | None
-    ) -> None:
+        self, flow: http.HTTPFlow, keeping: SaveContext, reply: ReplyConverter, *, streamed: bool
+    ) -> StoredResponse | None:
+        cuts = await in_slices(reply.writer.writing_cuts(), None) if streamed else b""
+        kept = keeping.kept(reply.response, cuts)
         try:
             if kept is not None:
                 await self.archive.keep(keeping.asker, kept)
@@ -248,6 +244,7 @@ class BridgeFlow:
             logger.error("%s: this response is not kept: %s", name_of(flow), error)
         except Exception:
             logger.exception("%s: this response is not kept", name_of(flow))
+        return kept
 
     def forget(self, flow: http.HTTPFlow) -> None:
         """The flow is no longer bridged, if it was."""

@@ -46,7 +46,7 @@ from ..routes import ResponsesRoute, is_replayed
 from ..run_slices import in_slices
 from ..stored.async_store import AsyncStore
 from ..stored.endpoints import Running
-from .repair_flow import asking
+from .repair_flow import reading_request
 
 OWN_HEADERS = "x-dragoman-"
 """How the names of our own headers begin, which are never sent upstream."""
@@ -101,16 +101,16 @@ class BridgedTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class _ClientRequest:
-    """A request with all that it refers to."""
+class _WholeRequest:
+    """A client's request with all that it refers to."""
 
-    plain: bytes
+    received: bytes
     """The body as the client sent it, decoded."""
     body: object
     """What is converted."""
     earlier: list[dict[str, Any]] | None = None
     """The items before its own input; None if responses are not kept."""
-    shown: Any = None
+    echoed: Any = None
     """The request as the response echoes it, if that is another."""
     keeping: SaveContext | None = None
     resumes: bytes = b""
@@ -123,13 +123,13 @@ async def _read_request(
     archive: AsyncStore,
     running: Running,
     evidence: Evidence,
-) -> _ClientRequest:
+) -> _WholeRequest:
     """Raises `Refused`, `StoreError` and `ClientLeft`."""
     request = flow.request
-    plain = await in_slices(_plain(request), flow)
-    body = await in_slices(_formed(plain, evidence), flow)
+    received = await in_slices(_decoding(request), flow)
+    body = await in_slices(_formed(received, evidence), flow)
     if not archive.opened or not isinstance(body, dict):
-        return _ClientRequest(plain, body)
+        return _WholeRequest(received, body)
     asker = asker_of(request)
     if not address.response_id:
         previous = previous_id(body)
@@ -139,21 +139,21 @@ async def _read_request(
         keeping = None
         if body.get("store") is not False and not is_replayed(flow):
             archive.warn_if_anonymous(request)
-            keeping = SaveContext(asker, plain, replace(earlier, items=[]))
+            keeping = SaveContext(asker, received, replace(earlier, items=[]))
         whole = await in_slices(with_references(body, earlier.references), flow)
-        return _ClientRequest(plain, whole, earlier.items, body, keeping)
+        return _WholeRequest(received, whole, earlier.items, body, keeping)
     *before, kept = await archive.chain(asker, address.response_id)
     outputs = await in_slices(submitted(body, kept), flow)
     stream = {"stream": body.get("stream") is True}
     earlier = Continuation([], kept.ancestors, kept.references, tuple(kept.inherited))
-    said = await in_slices(continuing([], before, {}), flow)
-    answered = await in_slices(kept.request_body(), flow) | stream
-    without_input = {name: value for name, value in answered.items() if name != "input"}
-    return _ClientRequest(
-        plain,
+    conversation = await in_slices(continuing([], before, {}), flow)
+    original = await in_slices(kept.request_body(), flow) | stream
+    without_input = {name: value for name, value in original.items() if name != "input"}
+    return _WholeRequest(
+        received,
         await in_slices(resuming(kept, outputs), flow) | stream,
-        said.items,
-        answered,
+        conversation.items,
+        original,
         SaveContext(asker, kept.request, earlier, kept, outputs),
         await in_slices(writing(without_input), flow),
     )
@@ -181,19 +181,19 @@ async def send_as_chat(
     # HTTP/1.1 would end such an address early: mitmproxy 11 takes it from HTTP/2 clients.
     if _NOT_IN_AN_ADDRESS.search(request.path):
         raise Refused("The request's address holds blanks or control characters.")
-    asked = await _read_request(flow, address, archive, running, evidence)
-    if asked.earlier:
-        evidence.note("continued with", f"{len(asked.earlier)} items from the store")
-    sent = await in_slices(_converted(asked, settings, evidence), flow)
+    whole = await _read_request(flow, address, archive, running, evidence)
+    if whole.earlier:
+        evidence.note("continued with", f"{len(whole.earlier)} items from the store")
+    chat = await in_slices(_converting(whole, settings, evidence), flow)
     chosen = _dialect(option, request)
-    client = ClientRequest(asked.plain, request.path, chosen.name, asked.resumes)
-    turn = BridgedTurn(sent.turn, chosen, sent.tools, settings, evidence, client, asked.keeping)
+    client = ClientRequest(whole.received, request.path, chosen.name, whole.resumes)
+    turn = BridgedTurn(chat.turn, chosen, chat.tools, settings, evidence, client, whole.keeping)
     # From here until the caller lists this turn nothing is awaited.
     if turn.resumed and any(other.resumed == turn.resumed for other in bridged.values()):
         raise Refused("The outputs for this response have been sent, and it runs.", status=409)
     query = request.path.partition("?")[1:]
     request.path = f"{address.base}/chat/completions{''.join(query)}"
-    set_json(request, sent.body)
+    set_json(request, chat.body)
     return turn
 
 
@@ -204,11 +204,11 @@ async def replaying(
     whoever has edited it; the reply is converted as `client` asked, and not kept.  Raises
     `Refused`, `NotJson`, `ClientLeft`."""
     body = without_stored(await in_slices(_formed(client.resumes or client.body, evidence), flow))
-    asked = _ClientRequest(client.body, body, [], body)
-    sent = await in_slices(_converted(asked, settings, evidence), flow)
-    tools = declared((await in_slices(asking(flow), flow)).tools)
+    whole = _WholeRequest(client.body, body, [], body)
+    chat = await in_slices(_converting(whole, settings, evidence), flow)
+    tools = declared((await in_slices(reading_request(flow.request), flow)).tools)
     chosen = _dialect(client.dialect, flow.request)
-    return BridgedTurn(sent.turn, chosen, tools, settings, evidence, client, None)
+    return BridgedTurn(chat.turn, chosen, tools, settings, evidence, client, None)
 
 
 def _dialect(option: str, request: http.Request) -> Dialect:
@@ -227,54 +227,54 @@ class _ChatRequest:
     tools: DeclaredTools
 
 
-def _converted(
-    asked: _ClientRequest, settings: Settings, evidence: Evidence
+def _converting(
+    request: _WholeRequest, settings: Settings, evidence: Evidence
 ) -> Slices[_ChatRequest]:
     """Raises `Refused` and `NotJson`."""
     conversion = yield from converting(
-        asked.body, unsupported=settings.unsupported, evidence=evidence, earlier=asked.earlier
+        request.body,
+        unsupported=settings.unsupported_tools,
+        evidence=evidence,
+        earlier=request.earlier,
     )
     turn, chat = conversion.turn, conversion.chat
-    if asked.shown is not None:
-        shown = {name: value for name, value in asked.shown.items() if name != "input"}
-        turn = replace(turn, request=shown)
+    if request.echoed is not None:
+        echoed = {name: value for name, value in request.echoed.items() if name != "input"}
+        turn = replace(turn, request=echoed)
     body = yield from writing(chat)
     tools = yield from DeclaredTools.reading(conversion.declaring)
     yield from emptied(chat["messages"])
-    yield from emptied(asked.earlier or [])
-    for request in (asked.body, asked.shown):
-        if isinstance(request, dict) and isinstance(items := request.get("input"), list):
+    yield from emptied(request.earlier or [])
+    for each in (request.body, request.echoed):
+        if isinstance(each, dict) and isinstance(items := each.get("input"), list):
             yield from emptied(items)
     return _ChatRequest(body, turn, tools)
 
 
-def _plain(request: http.Request) -> Slices[bytes]:
+def _decoding(request: http.Request) -> Slices[bytes]:
     """The request's body, decoded; raises `Refused`."""
-    body = []
+    pieces = []
     try:
         for piece in decoded(request, MAX_PLAIN):
-            body.append(piece)
+            pieces.append(piece)
             yield
     except UnknownEncodingError:
         encoding = encoding_of(request).strip().lower()[:40]
         raise Refused(f"Content-Encoding {encoding!r} cannot be read here.", status=415) from None
     except TooLargeError:
-        raise Refused(
-            f"The request body is too large: more than {MAX_PLAIN:,} bytes, decompressed.",
-            status=413,
-            code="request_too_large",
-        ) from None
+        message = f"The request body is too large: more than {MAX_PLAIN:,} bytes, decompressed."
+        raise Refused(message, status=413, code="request_too_large") from None
     except CutOffError:
         pass  # perhaps only a checksum is missing; what is not JSON is refused later
     except DecodingError as error:
         raise Refused(f"The compressed request body is unusable: {error}.") from None
-    return b"".join(body)
+    return b"".join(pieces)
 
 
-def _formed(plain: bytes, evidence: Evidence) -> Slices[Any]:
+def _formed(received: bytes, evidence: Evidence) -> Slices[Any]:
     """The request's JSON value in the form of the Responses API; raises `Refused`."""
     try:
-        value = yield from reading(plain, item_values=MAX_ITEM_VALUES)
+        value = yield from reading(received, item_values=MAX_ITEM_VALUES)
     except TooMuch as error:
         raise Refused(f"The request is too large. {error}", code="request_too_large") from None
     except NotJson:
@@ -282,6 +282,6 @@ def _formed(plain: bytes, evidence: Evidence) -> Slices[Any]:
     body = yield from forming(value, evidence)
     if body is not value and isinstance(body, dict):
         for name in ("input", "messages"):
-            if isinstance(left := value.get(name), list) and left is not body.get("input"):
-                yield from emptied(left)
+            if isinstance(items := value.get(name), list) and items is not body.get("input"):
+                yield from emptied(items)
     return body

@@ -47,15 +47,16 @@ _NAME = b'"model"'
 _MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,500})"')
 _SEARCHED = 1024 * 1024
 """Bytes that are searched by one call: a fraction of a millisecond."""
-_SAID = 8192
+_ERROR_START = 8192
 """Bytes of an error in which a refusal is looked for: gateways have it in a text of their own."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _StrictRequest:
     """A chat request for a model whose hosts refuse something."""
 
-    plain: bytes
+    body: bytes
+    """Without content encoding."""
     value: Json
     family: Family
     history: History | None
@@ -63,7 +64,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _KeptTurn:
     """What it takes to keep the reasoning of a reply."""
 
     asker: bytes
@@ -78,7 +79,7 @@ class CureFlow:
     def __init__(self, monitor: FlowMonitor, archive: AsyncStore) -> None:
         self._monitor = monitor
         self._archive = archive
-        self._sent: WeakKeyDictionary[http.HTTPFlow, _Sent] = WeakKeyDictionary()
+        self._kept_turns: WeakKeyDictionary[http.HTTPFlow, _KeptTurn] = WeakKeyDictionary()
         self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
 
     @staticmethod
@@ -96,9 +97,9 @@ class CureFlow:
                 await self._rename_calls(flow)
                 return
             repairs = settings.repair is None or settings.repair(flow)
-            asked = await in_slices(_asking(flow.request, renames=repairs), flow)
-            if asked is not None:
-                await self._cure(flow, asked)
+            request = await in_slices(_reading_strict(flow.request, renames=repairs), flow)
+            if request is not None:
+                await self._cure(flow, request)
         except ClientLeft:
             logger.info("%s: the client has left before its request was read", name_of(flow))
             if flow.killable:
@@ -108,41 +109,45 @@ class CureFlow:
         except Exception:
             logger.exception("%s: the request leaves as it came", name_of(flow))
 
-    async def _cure(self, flow: http.HTTPFlow, asked: _Asked) -> None:
-        request, known = asked.value, 0
-        if asked.history is not None and self._archive.opened:
-            request, known = await self._with_reasoning(flow, request, asked.history)
-        cured = await in_slices(curing(request, asked.family), flow)
+    async def _cure(self, flow: http.HTTPFlow, received: _StrictRequest) -> None:
+        request, remembered = received.value, 0
+        if received.history is not None and self._archive.opened:
+            request, remembered = await self._with_reasoning(flow, request, received.history)
+        cured = await in_slices(curing(request, received.family), flow)
         if cured.tool_names:
             self._tool_names[flow] = cured.tool_names
-        if cured.request is not asked.value:
-            body = await in_slices(writing(cured.request), flow)
-            set_json(flow.request, body)
-            record = recorder_of(flow) or self._monitor.of(flow, "watch")
-            record.sent_another(asked.plain)
-            if known:
-                record.evidence.note(f"{CURED} put back", "remembered reasoning", known)
-            for what, detail in cured.notes:
-                record.evidence.note(f"{CURED} {what}", detail)
-            record.evidence.request_left()
-        for each in (cured.request, request, asked.value):
+        if cured.request is not received.value:
+            notes = [("put back", "remembered reasoning", remembered)] if remembered else []
+            notes += [(what, detail, 1) for what, detail in cured.notes]
+            await self._send_changed(flow, cured.request, received.body, notes)
+        for each in (cured.request, request, received.value):
             await in_slices(emptied(each["messages"]), None)
 
     async def _rename_calls(self, flow: http.HTTPFlow) -> None:
         """A request to a host that speaks the Responses API itself: only its call ids."""
-        plain, value = await in_slices(_reading(flow.request), flow)
+        body, value = await in_slices(_reading(flow.request), flow)
         if not isinstance(value, dict):
             return
         request, renamed = await in_slices(renaming_calls(value), flow)
         if renamed:
-            set_json(flow.request, await in_slices(writing(request), flow))
-            record = recorder_of(flow) or self._monitor.of(flow, "watch")
-            record.sent_another(plain)
-            record.evidence.note(f"{CURED} renamed", "call ids", renamed)
-            record.evidence.request_left()
+            await self._send_changed(flow, request, body, [("renamed", "call ids", renamed)])
         for each in (request, value):
             if isinstance(items := each.get("input"), list):
                 await in_slices(emptied(items), None)
+
+    async def _send_changed(
+        self,
+        flow: http.HTTPFlow,
+        request: Json,
+        received: bytes,
+        notes: Sequence[tuple[str, str, int]],
+    ) -> None:
+        set_json(flow.request, await in_slices(writing(request), flow))
+        record = recorder_of(flow) or self._monitor.of(flow, "watch")
+        record.sent_another(received)
+        for what, detail, count in notes:
+            record.evidence.note(f"{CURED} {what}", detail, count)
+        record.evidence.request_left()
 
     async def _with_reasoning(
         self, flow: http.HTTPFlow, request: Json, history: History
@@ -159,7 +164,7 @@ class CureFlow:
             logger.warning("%s: its reasoning is not put back: %s", name_of(flow), error)
         known = [each for each in found if each]
         used = [name for each in known for name in each.names]
-        self._sent[flow] = _Sent(asker, history.namer, used, TurnReader())
+        self._kept_turns[flow] = _KeptTurn(asker, history.namer, used, TurnReader())
         if not known:
             return request, 0
         reasonings = [each.reasoning if each else "" for each in found]
@@ -170,8 +175,8 @@ class CureFlow:
 
     def reader(self, flow: http.HTTPFlow) -> TurnReader | None:
         """What reads the reply, if its reasoning is to be kept."""
-        sent, response = self._sent.get(flow), flow.response
-        return sent.reader if sent and response and response.status_code == 200 else None
+        turn, response = self._kept_turns.get(flow), flow.response
+        return turn.reader if turn and response and response.status_code == 200 else None
 
     def tool_names(self, flow: http.HTTPFlow) -> ToolNames | None:
         """The names of the client's tools, if some were sent with others."""
@@ -179,14 +184,14 @@ class CureFlow:
 
     async def keep(self, flow: http.HTTPFlow, *, last: bool = False) -> None:
         """Keep the turns that have ended; `last`: the whole reply has."""
-        sent = self._sent.get(flow)
-        if sent is None:
+        kept = self._kept_turns.get(flow)
+        if kept is None:
             return
         try:
-            for turn in sent.reader.take(last=last):
-                names = await in_slices(sent.namer.names(turn.called), None)
+            for turn in kept.reader.take(last=last):
+                names = await in_slices(kept.namer.names(turn.call_deltas), None)
                 await self._archive.keep_reasoning(
-                    sent.asker, names, turn.reasoning, used=sent.used
+                    kept.asker, names, turn.reasoning, used=kept.used
                 )
         except NotOpened as error:
             logger.debug("%s: its reasoning is not remembered: %s", name_of(flow), error)
@@ -200,11 +205,11 @@ class CureFlow:
         about a refusal."""
         if response.status_code == 400 and is_chat(flow.request):
             _advise(flow, response)
-        sent = self._sent.get(flow)
-        if sent is not None and not response.stream and response.status_code == 200:
+        kept = self._kept_turns.get(flow)
+        if kept is not None and not response.stream and response.status_code == 200:
             try:
                 body = await in_slices(reading_body(response), flow)
-                await in_slices(sent.reader.reading(body), flow)
+                await in_slices(kept.reader.reading(body), flow)
             except (ClientLeft, DecodingError):
                 pass
             except Exception:
@@ -214,42 +219,40 @@ class CureFlow:
 
     def forget(self, flow: http.HTTPFlow) -> None:
         self._tool_names.pop(flow, None)
-        self._sent.pop(flow, None)
+        self._kept_turns.pop(flow, None)
 
 
 def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
     """Log what a user can do, if the refusal is a known one."""
     try:
-        said = body_of(response, MAX_ERROR)[:_SAID].decode(errors="replace")
+        error = body_of(response, MAX_ERROR)[:_ERROR_START].decode(errors="replace")
     except DecodingError:
         return
-    if advice := advice_on(said):
+    if advice := advice_on(error):
         logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
 
 
 def _reading(request: http.Request) -> Slices[tuple[bytes, Any]]:
-    """The body of a request, and what it says if it may be for a model whose hosts refuse
-    something; raises `NotJson` and `DecodingError`."""
-    plain = yield from reading_body(request, MAX_REQUEST)
-    strict = yield from may_be_strict(plain)
-    return plain, ((yield from reading(plain)) if strict else None)
+    """The body of a request, and its value if it may be for a model whose hosts refuse something;
+    raises `NotJson` and `DecodingError`."""
+    body = yield from reading_body(request, MAX_REQUEST)
+    strict = yield from may_be_strict(body)
+    return body, ((yield from reading(body)) if strict else None)
 
 
-def _asking(request: http.Request, *, renames: bool) -> Slices[_Asked | None]:
-    """What is asked for, if it is for a model whose hosts refuse something; raises `NotJson`
-    and `DecodingError`.  `renames`: whether the reply can be given the client's names."""
-    plain, value = yield from _reading(request)
+def _reading_strict(request: http.Request, *, renames: bool) -> Slices[_StrictRequest | None]:
+    """The request, if it is for a model whose hosts refuse something; raises `NotJson` and
+    `DecodingError`.  `renames`: whether the reply can be given the client's names."""
+    body, value = yield from _reading(request)
     model = value.get("model") if isinstance(value, dict) else None
     family = family_of(model) if isinstance(model, str) else None
     if family is None or not family.is_strict or not isinstance(value.get("messages"), list):
         return None
-    unknown = family.refuses.missing_reasoning if family.thinks(value) else None
+    missing = family.refuses.missing_reasoning if family.thinks(value) else None
     renames = renames and family.refuses.tool_names
-    refuses = replace(family.refuses, missing_reasoning=unknown, tool_names=renames)
-    family = replace(family, refuses=refuses)
-    if unknown is None:
-        return _Asked(plain, value, family, None)
-    return _Asked(plain, value, family, (yield from reading_history(value["messages"])))
+    refuses = replace(family.refuses, missing_reasoning=missing, tool_names=renames)
+    history = (yield from reading_history(value["messages"])) if missing is not None else None
+    return _StrictRequest(body, value, replace(family, refuses=refuses), history)
 
 
 def may_be_strict(body: bytes) -> Slices[bool]:

@@ -41,9 +41,11 @@ _KINDS = ("application/json", EVENT_STREAM)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRequest:
-    readable: bool
-    stream: bool
+class ReadRequest:
+    """What the repair of a reply needs of its request."""
+
+    stream: bool | None
+    """Whether it asks for a stream; None if it is unreadable."""
     tools: Tools
 
 
@@ -54,36 +56,33 @@ class RepairFlow:
         """`breaks`: whether the reply to a client can be broken off."""
         self._monitor = monitor
         self._breaks = breaks
-        self._asked: WeakKeyDictionary[http.HTTPFlow, AskedRequest | None] = WeakKeyDictionary()
+        self._requests: WeakKeyDictionary[http.HTTPFlow, ReadRequest | None] = WeakKeyDictionary()
         """Each until its reply is repaired; None where a fault prevented reading it."""
 
     async def read(self, flow: http.HTTPFlow) -> None:
         """Read the request; before any method below."""
-        if flow in self._asked:
+        if flow in self._requests:
             return
         try:
-            self._asked[flow] = await in_slices(asking(flow), flow)
-        except ClientLeft:
-            self._asked[flow] = None
-        except Exception:
-            logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
-            self._asked[flow] = None
+            self._requests[flow] = await in_slices(reading_request(flow.request), flow)
+        except Exception as error:
+            self._requests[flow] = None
+            if not isinstance(error, ClientLeft):
+                logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
 
     def streams(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether the reply is to be repaired while it streams: where the request asked for a
         stream, and in an unknown API, where the reply is labelled as one."""
-        asked = self._asked[flow]
-        if asked and asked.readable and (is_chat(flow.request) or asked.stream):
-            return asked.stream
-        return media_type(response) == EVENT_STREAM
-
-    def collects(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Whether the reply is to be repaired when it has been received whole."""
-        return self.may_collect(flow, response) and not self.streams(flow, response)
+        request = self._requests[flow]
+        streams = request.stream if request else None
+        if streams is None or not (streams or is_chat(flow.request)):
+            return media_type(response) == EVENT_STREAM
+        return streams
 
     @staticmethod
     def may_collect(flow: http.HTTPFlow, response: http.Response) -> bool:
-        """The same as far as it is known before the request is read."""
+        """Whether the reply, unless it `streams`, is to be repaired when it has been received
+        whole."""
         return is_chat(flow.request) or media_type(response) == "application/json"
 
     def stream(
@@ -93,42 +92,49 @@ class RepairFlow:
         settings: Settings,
         turns: TurnReader | None,
         names: ToolNames | None,
-    ) -> bool:
-        """Have the reply repaired while it streams, if wanted; False if it has to pass as it comes.
+    ) -> None:
+        """Have the reply repaired while it streams, or pass as it comes if that is impossible.
         `turns`, `names`: see `RepairStream`."""
         try:
-            return self._stream(flow, response, settings, turns, names)
+            stream = self._repairing(flow, response, settings, turns, names)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
-            return False
+            stream = None
+        if stream is None:
+            self.pass_on(flow, response)
+            return
+        response.stream = stream
+        self._monitor.streams(flow)
+        set_stream_framing(flow.request, response)
 
-    def _stream(
+    def _repairing(
         self,
         flow: http.HTTPFlow,
         response: http.Response,
         settings: Settings,
         turns: TurnReader | None,
         names: ToolNames | None,
-    ) -> bool:
-        encoding, asked = encoding_of(response), self._asked[flow]
-        if asked is None:
-            return False
+    ) -> RepairStream | None:
+        encoding, request = encoding_of(response), self._requests[flow]
+        if request is None:
+            return None
         repairs = settings.repair is None or settings.repair(flow)
         record = self._monitor.of(flow, "repair" if repairs else "watch")
         if is_unreadable(encoding):
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
-            return False
-        self._asked[flow] = replace(asked, tools=DeclaredTools({}))  # it is needed no more
-        tools = asked.tools if names is None else names.with_aliases(asked.tools)
+            return None
+        self._requests[flow] = replace(request, tools=DeclaredTools({}))  # they are of no more use
+        tools = request.tools if names is None else names.with_aliases(request.tools)
         record.tools = declared(tools)
+        record.options = settings.in_words(repair=repairs, dialect="")
         breaks = self._breaks and not is_replayed(flow)
         stage, whole = _stages(tools, settings.policy, record.evidence, repairs=repairs)
-        response.stream = RepairStream(
+        return RepairStream(
             stage,
             decoder_for(encoding),
             name=name_of(flow),
             record=record,
-            heartbeat=settings.heartbeat if asked.stream else 0,
+            heartbeat=settings.heartbeat if request.stream else 0,
             labelled=media_type(response) == EVENT_STREAM,
             whole=whole,
             waits=breaks,
@@ -138,10 +144,6 @@ class RepairFlow:
             turns=turns,
             names=names,
         )
-        record.options = settings.in_words(repair=repairs, dialect="")
-        self._monitor.streams(flow, record)
-        set_stream_framing(flow.request, response)
-        return True
 
     def pass_on(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """Have an event stream pass, recorded if it is an LLM's."""
@@ -149,12 +151,12 @@ class RepairFlow:
         if record is not None and not callable(response.stream):
             decoder = decoder_for(encoding_of(response))
             response.stream = WatchedStream(record, decoder, name_of(flow))
-            self._monitor.streams(flow, record)
+            self._monitor.streams(flow)
         response.stream = response.stream or True
 
     def pass_unread(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """Have a reply pass that is too large to be read whole."""
-        self._asked.pop(flow, None)
+        self._requests.pop(flow, None)
         logger.warning("%s: not repaired: the body is too large", name_of(flow))
         record = recorder_of(flow)
         if record is not None:
@@ -169,19 +171,19 @@ class RepairFlow:
         names: ToolNames | None,
     ) -> None:
         """Repair a reply that was received whole."""
-        came = flow in self._asked  # from the upstream now, and not from a file or an addon
+        is_received = flow in self._requests  # now, and not made by an addon or read from a file
         await self.read(flow)
-        asked, kind = self._asked.pop(flow), media_type(response)
-        if asked is None or not (is_chat(flow.request) or kind in _KINDS):
+        request, kind = self._requests.pop(flow), media_type(response)
+        if request is None or not (is_chat(flow.request) or kind in _KINDS):
             return
         record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
-        tools = asked.tools if names is None else names.with_aliases(asked.tools)
+        tools = request.tools if names is None else names.with_aliases(request.tools)
         record.tools = declared(tools)
         policy, evidence = settings.policy, record.evidence
         try:
             body = await in_slices(reading_body(response), flow)
-            if came and is_chat(flow.request) and _is_cut(body, asked):
+            if is_received and is_chat(flow.request) and _is_cut(body, request):
                 logger.error("%s: %s", name_of(flow), EARLY)
                 record.reply.add_received(body)
                 record.upstream_status = response.status_code
@@ -221,17 +223,16 @@ def _as_it_came(body: bytes) -> Slices[bytes]:
     return body
 
 
-def _is_cut(body: bytes, asked: AskedRequest) -> bool:
+def _is_cut(body: bytes, request: ReadRequest) -> bool:
     """Whether a chat completion that came whole is a stream that was cut off; an empty body is,
     where a stream was asked for."""
     if is_event_stream(body):
         return not has_ended(body[-TAIL:])
-    return not body.strip() and asked.stream
+    return not body.strip() and bool(request.stream)
 
 
-def asking(flow: http.HTTPFlow) -> Slices[AskedRequest]:
-    """Read a request; what is unreadable declares nothing."""
-    request = flow.request
+def reading_request(request: http.Request) -> Slices[ReadRequest]:
+    """What is unreadable declares nothing."""
     try:
         plain = yield from reading_body(request, MAX_REQUEST)
         value = yield from reading(plain or b"null")
@@ -239,8 +240,8 @@ def asking(flow: http.HTTPFlow) -> Slices[AskedRequest]:
         value = None
     tools = yield from reading_tools(value, native=gives_response(request))
     if not isinstance(value, dict):
-        return AskedRequest(False, False, tools)
+        return ReadRequest(None, tools)
     for name in ("messages", "input"):
         if isinstance(members := value.get(name), list):
             yield from emptied(members)
-    return AskedRequest(True, bool(value.get("stream")), tools)
+    return ReadRequest(bool(value.get("stream")), tools)

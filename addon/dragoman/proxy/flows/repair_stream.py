@@ -72,9 +72,9 @@ class RepairStream(LiveStream):
             sent = self._pipeline.feed(plain)
         except Exception:
             sent = self._fall_back()
-        if self._turns is None and self._names is None:
-            return sent
-        return self._until_turn_end(self._named(sent))
+        if self._names is not None:
+            sent = self._named(sent)
+        return sent if self._turns is None else self._until_turn_end(sent)
 
     def _close(self) -> bytes:
         if self._decoder and not self._decoder.complete:

@@ -1,8 +1,8 @@
-"""The HTTP layer of a connection, whose streams are those of `http_stream`.
+"""A client's connection, and the HTTP layer on it, whose streams are those of `http_stream`.
 
-It also joins the chunks that one read of an upstream's socket brings of a reply.  mitmproxy makes
-an event of each chunk of HTTP/1, and hosts send each event of a stream as a chunk: joined they
-cost a fraction.
+The layer joins the chunks that one read of an upstream's socket brings of a reply.  mitmproxy
+makes an event of each chunk of HTTP/1, and hosts send each event of a stream as a chunk: joined
+they cost a fraction.
 
 As `http_stream`, this knows internals of mitmproxy.
 """
@@ -16,15 +16,28 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from mitmproxy import ctx, http
 from mitmproxy.connection import Client, Connection, ConnectionState
+from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HttpStream
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ResponseData, ResponseEndOfMessage
+from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from ..flows.live_stream import LiveStream
+from ..options import OptionsOverlay
 from .http_stream import Interpreter, Stream
+
+
+def connect_when_asked(client: Client) -> None:
+    """Have every request of a client that has just connected answered, also through a reverse proxy
+    to an upstream that cannot be reached.  By default (``connection_strategy=eager``) mitmproxy
+    connects when a client does; if that fails, it closes the client's connection."""
+    mode, handler = client.proxy_mode, _handler(client)
+    if isinstance(mode, ReverseMode) and mode.scheme in ("http", "https") and handler is not None:
+        context = handler.layer.context
+        context.options = cast(Options, OptionsOverlay(context.options, connection_strategy="lazy"))
 
 
 def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:

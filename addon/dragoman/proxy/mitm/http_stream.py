@@ -13,8 +13,8 @@ when all is over:
   would pass every hook, and bounds such a reply.
 
 This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are used
-here, in `http_layer` and `lazy_connect` alone; where one is missing these cannot be imported, and
-all else works without them.
+here and in `http_layer` alone; where one is missing these cannot be imported, and all else works
+without them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mitmproxy.proxy.layers.http._events import (
 
 from ..content_decoding import MAX_REPLY
 from ..flows.live_stream import LiveStream
-from .lazy_connect import OptionsOverlay
+from ..options import OptionsOverlay
 
 LONG = 0.01
 """Seconds of work on a piece of a reply after which other flows run."""
@@ -60,25 +60,15 @@ _CANCEL: Any = _CODES.CANCEL if _CODES else status_codes.CLIENT_CLOSED_REQUEST
 _BROKEN: Any = _CODES.GENERIC_SERVER_ERROR if _CODES else status_codes.BAD_GATEWAY
 _FROM_UPSTREAM = (ResponseHeaders, ResponseData, ResponseTrailers, ResponseEndOfMessage)
 _USED = {
-    HttpLayer: ("make_stream", "event_to_child", "get_connection"),
-    HttpStream: (
-        "check_body_size",
-        "start_response_stream",
-        "state_wait_for_response_headers",
-        "state_stream_response_body",
-        "state_consume_response_body",
-        "state_done",
-        "state_errored",
-        "handle_protocol_error",
-        "send_response",
-        "passthrough",
-        "_handle_event",
-    ),
+    HttpLayer: "make_stream event_to_child get_connection",
+    HttpStream: "_handle_event state_wait_for_response_headers state_stream_response_body "
+    "state_consume_response_body state_done state_errored check_body_size start_response_stream "
+    "send_response handle_protocol_error passthrough",
 }
 _MISSING = [
     f"{owner.__name__}.{name}"
     for owner, names in _USED.items()
-    for name in names
+    for name in names.split()
     if not hasattr(owner, name)
 ]
 if _MISSING:
@@ -147,7 +137,7 @@ class Stream(HttpStream):
         self._wakes_at = 0.0
         self._upstream_ended = False
         """Whether the upstream's part of this was ended here."""
-        self._stores = False
+        self._stores_body = False
         """Whether mitmproxy is to keep the body of a reply that is streamed."""
         self._over = False
         """Whether both sides have had all, and the flow is not held any more."""
@@ -218,42 +208,45 @@ class Stream(HttpStream):
         if event.command is not self._timer or not (live or self._unanswered):
             return
         self._wakes_at = 0.0
-        if live is not None and live.cancelled:
-            yield from self._end_upstream("The client has cancelled this response.")
-            yield from self.send_response(already_streamed=True)
+        if live is not None and (yield from self._end_live(live)):
             return
-        if live is not None:
-            yield from self._rest(live)
-        if live is not None and live.ends_at is not None and live.ends_at <= time.monotonic():
-            yield from self._send(live.conclude())
-            yield from self._end_upstream("The reply is complete.")
-            yield from self.send_response(already_streamed=True)
-            return
-        if self._left <= 0:
+        if self._patience_left <= 0:
             error = f"nothing came from the upstream for {self._patience:.0f} seconds"
             if (yield from self._send_error(error)):
                 yield from self._end_upstream(error)
             return
-        if live is not None and live.heartbeat_in is not None and live.heartbeat_in <= 0:
+        if live is not None and (due := live.heartbeat_in) is not None and due <= 0:
             yield from self._send(live.heartbeat())
         yield from self._wait()
 
-    def _end_upstream(self, why: str) -> layer.CommandGenerator[None]:
+    def _end_live(self, live: LiveStream) -> layer.CommandGenerator[bool]:
+        """End a reply that is cancelled or complete; False if it continues."""
+        if live.cancelled:
+            yield from self._end_upstream("The client has cancelled this response.")
+        else:
+            yield from self._send_waiting(live)
+            if live.ends_at is None or live.ends_at > time.monotonic():
+                return False
+            yield from self._send(live.conclude())
+            yield from self._end_upstream("The reply is complete.")
+        yield from self.send_response(already_streamed=True)
+        return True
+
+    def _end_upstream(self, reason: str) -> layer.CommandGenerator[None]:
         self._upstream_ended = True
-        gone = RequestProtocolError(self.stream_id, why, _CANCEL)
-        yield SendHttp(gone, self.context.server)
+        yield SendHttp(RequestProtocolError(self.stream_id, reason, _CANCEL), self.context.server)
 
     @property
-    def _left(self) -> float:
+    def _patience_left(self) -> float:
         return self._received_at + self._patience - time.monotonic()
 
     def _wait(self) -> layer.CommandGenerator[None]:
         """Set a timer. mitmproxy takes its event for activity, so its own idle timeout never fires;
         it is enforced here, where the client can be sent an error."""
-        live = self.live
-        due = live.heartbeat_in if live is not None else None
-        delay = min(self._left, self._patience / 2, LOOK_AGAIN if due is None else due)
-        now = time.monotonic()
+        live, now, delay = self.live, time.monotonic(), LOOK_AGAIN
+        if live is not None and live.heartbeat_in is not None:
+            delay = live.heartbeat_in
+        delay = min(delay, self._patience_left, self._patience / 2)
         if live is not None and live.ends_at is not None:
             delay = min(delay, live.ends_at - now)
         if self._timer is None or not now < self._wakes_at <= now + delay:
@@ -280,16 +273,16 @@ class Stream(HttpStream):
         self._find_live()
         if (live := self.live) is not None:
             # Asked once: mitmproxy copies the value of an option each time.  Version 11 has none.
-            self._stores = getattr(self.context.options, "store_streamed_bodies", False)
+            self._stores_body = getattr(self.context.options, "store_streamed_bodies", False)
             yield from self._send(live.opening())
-            yield from self._rest(live)
+            yield from self._send_waiting(live)
             yield from self._wait()
 
     def _piece(self, live: LiveStream, event: ResponseData) -> layer.CommandGenerator[None]:
         """The path of nearly every event: as the parent's, without its detours."""
         began = time.monotonic()
         for chunk in live(event.data):
-            if self._stores:
+            if self._stores_body:
                 self.response_body_buf += chunk
             yield SendHttp(ResponseData(self.stream_id, chunk), self.context.client)
         self._received_at = time.monotonic()
@@ -298,10 +291,9 @@ class Stream(HttpStream):
             yield from self._after_piece(live, is_long=is_long)
 
     def _after_piece(self, live: LiveStream, *, is_long: bool) -> layer.CommandGenerator[None]:
-        if live.has_slow_work or live.holds_end:
-            yield from self._rest(live)
-        elif is_long:
+        if is_long and not (live.has_slow_work or live.holds_end):
             yield DragomanPauseHook(self.flow)
+        yield from self._send_waiting(live)
         if live.broken:
             yield from self._end_upstream(live.broken)
             yield from self._break(live.broken)
@@ -309,33 +301,30 @@ class Stream(HttpStream):
         elif live.ends_at is not None:
             yield from self._wait()
 
-    def _rest(self, live: LiveStream) -> layer.CommandGenerator[None]:
-        """Send what is written in slices, and the end once it has been kept."""
-        while True:
+    def _send_waiting(self, live: LiveStream) -> layer.CommandGenerator[None]:
+        """Send what takes long to read or write, and the end once it has been kept."""
+        while live.has_slow_work or live.holds_end:
             if live.has_slow_work:
                 yield DragomanReadHook(self.flow)
                 yield from self._send(live.slow_output())
-            elif live.holds_end:
+            else:
                 yield DragomanKeepHook(self.flow)
                 yield from self._send(live.release_end())
-            else:
-                return
 
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
         """As its parent does, after the end of the reply, unless that is to break off."""
-        live = self.live if already_streamed else None
-        if live is not None:
-            yield from self._rest(live)
-        if live is not None and live.broken:
-            yield from self._break(live.broken)
-            return
+        if already_streamed and (live := self.live) is not None:
+            yield from self._send_waiting(live)
+            if live.broken:
+                yield from self._break(live.broken)
+                return
         yield from super().send_response(already_streamed)
 
-    def _break(self, why: str) -> layer.CommandGenerator[None]:
+    def _break(self, reason: str) -> layer.CommandGenerator[None]:
         """End the client's reply as if the upstream's connection had broken: HTTP/1 has no last
         chunk then, HTTP/2 a reset."""
-        event = ResponseProtocolError(self.stream_id, why, _BROKEN)
-        yield from super().handle_protocol_error(event)
+        error = ResponseProtocolError(self.stream_id, reason, _BROKEN)
+        yield from super().handle_protocol_error(error)
 
     def _send(self, data: bytes) -> layer.CommandGenerator[None]:
         if data:
@@ -347,15 +336,14 @@ class Stream(HttpStream):
         self, event: RequestProtocolError | ResponseProtocolError
     ) -> layer.CommandGenerator[None]:
         """As its parent does, unless the client can be sent an error of the upstream."""
-        sent = False
         if isinstance(event, ResponseProtocolError):
             if self.client_state == self.server_state == self.state_done:
                 return  # a second fault of a connection, while the first was being sent
             # mitmproxy's words for a reset by either side.
             error = event.message.replace("stream reset by client", "stream reset by server")
-            sent = yield from self._send_error(error)
-        if not sent:
-            yield from super().handle_protocol_error(event)
+            if (yield from self._send_error(error)):
+                return
+        yield from super().handle_protocol_error(event)
 
     def _send_error(self, error: str) -> layer.CommandGenerator[bool]:
         """Send the client the upstream's error; False if it cannot be sent."""
@@ -377,14 +365,14 @@ class Stream(HttpStream):
         """As its parent does, which starts to stream unless it sees no such option: what is read as
         a whole has a bound of ours."""
         options = self.context.options
-        whole = self._interpreter.needs_whole(self.flow, request)
-        if whole:
+        needs_whole = self._interpreter.needs_whole(self.flow, request)
+        if needs_whole:
             self.context.options = cast(Options, OptionsOverlay(options, stream_large_bodies=None))
         try:
             ended = yield from super().check_body_size(request)
         finally:
             self.context.options = options
-        if whole and not (request or ended) and len(self.response_body_buf) > MAX_REPLY:
+        if needs_whole and not (request or ended) and len(self.response_body_buf) > MAX_REPLY:
             yield from self._give_up_whole()
         return ended
 
@@ -394,20 +382,19 @@ class Stream(HttpStream):
         if self.server_state != self.state_consume_response_body:
             return False
         try:
-            size = expected_http_body_size(self.flow.request, self.flow.response)
+            size = expected_http_body_size(self.flow.request, self.flow.response) or 0
         except ValueError:
             return False
-        too_much = size is not None and size > MAX_REPLY
-        return too_much and self._interpreter.needs_whole(self.flow, False)
+        return size > MAX_REPLY and self._interpreter.needs_whole(self.flow, False)
 
     def _give_up_whole(self) -> layer.CommandGenerator[None]:
-        came = bytes(self.response_body_buf)
+        received = bytes(self.response_body_buf)
         self.response_body_buf.clear()
         self._interpreter.give_up_whole(self.flow)
         if self.flow.response and self.flow.response.stream:
             yield from self.start_response_stream()
-            if came:
-                yield from self.server_state(ResponseData(self.stream_id, came))
+            if received:
+                yield from self.server_state(ResponseData(self.stream_id, received))
         else:
             yield from self._end_upstream("The reply is too large.")
             yield from self.send_response()

@@ -26,7 +26,6 @@ from ...inspect.redact import Redaction, credentials
 from ...inspect.replay import compare
 from ...inspect.stats import Stats, aligned
 from ...wire.slices import Slices
-from ..chat_only_hosts import Hosts
 from ..run_slices import in_slices
 from .recorder import exchange_of, is_watched
 
@@ -43,7 +42,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def typed_command(name: str) -> Callable[[F], F]:
-    """mitmproxy's decorator, which says nothing about types."""
+    """mitmproxy's decorator of a command, which has no types."""
     return cast(Callable[[F], F], command.command(name))
 
 
@@ -106,21 +105,7 @@ class Commands:
     @typed_command("dragoman.stats")
     def stats(self) -> mitmproxy.types.Data:
         """Show counts, tokens and times over all flows so far."""
-        return _table(self._stats.totals().rows())
-
-
-class HostsCommand:
-    """Another addon."""
-
-    name = "dragoman-hosts-command"
-
-    def __init__(self, hosts: Hosts) -> None:
-        self._hosts = hosts
-
-    @typed_command("dragoman.hosts")
-    def hosts(self) -> mitmproxy.types.Data:
-        """List the hosts that are bridged, or found to speak Responses, as far as is known."""
-        return _table([["host", "speaks"], *map(list, self._hosts.listed())])
+        return as_table(self._stats.totals().rows())
 
 
 def _choosing_chain(flow: http.HTTPFlow) -> Slices[list[str]]:
@@ -188,7 +173,8 @@ def _write_fixture(folder: Path, files: dict[str, bytes]) -> None:
         raise
 
 
-def _table(rows: list[list[str]]) -> mitmproxy.types.Data:
+def as_table(rows: list[list[str]]) -> mitmproxy.types.Data:
+    """The result of a command, which the log has as well."""
     logger.info("%s", aligned(rows))
     return cast(mitmproxy.types.Data, rows)
 

@@ -16,8 +16,7 @@ from mitmproxy import http
 from mitmproxy.net.http.url import hostport
 
 from ...inspect.exchange import Job
-from ...inspect.headline import headline
-from ...inspect.outcome import RUNNING, outcome_of
+from ...inspect.outcome import RUNNING, headline, outcome_of
 from ...inspect.stats import EndedFlow, Stats, counted
 from ...inspect.summary import ReplySummary, model_asked, summarizing_both
 from ...inspect.turn_figures import counting_refused, figures_of
@@ -49,12 +48,9 @@ MAX_NAME = 300
 class FlowMonitor:
     def __init__(self) -> None:
         self.stats = Stats()
-        self._keep = 0
-        self._unread: Counter[str] = Counter()
-
-    def keep(self, limit: int) -> None:
+        self.keep = 0
         """Bytes to keep of each side of later flows."""
-        self._keep = limit
+        self._unreadable: Counter[str] = Counter()
 
     def open(
         self,
@@ -69,7 +65,7 @@ class FlowMonitor:
             flow,
             job,
             evidence=evidence,
-            keep=self._keep,
+            keep=self.keep,
             model=model,
             client_request=client_request,
         )
@@ -86,7 +82,10 @@ class FlowMonitor:
         record.job = job
         return record
 
-    def streams(self, flow: http.HTTPFlow, record: FlowRecorder) -> None:
+    def streams(self, flow: http.HTTPFlow) -> None:
+        """The reply to a flow, which has a record, is streamed from now on."""
+        if (record := recorder_of(flow)) is None:
+            return
         record.streamed = True
         if watched_by_somebody():
             weak = weakref.ref(flow)
@@ -103,30 +102,30 @@ class FlowMonitor:
         except Exception:
             logger.exception("%s: its growth could not be shown", name_of(flow))
 
-    async def look(self, flow: http.HTTPFlow) -> ReplySummary | None:
+    async def summary(self, flow: http.HTTPFlow) -> ReplySummary | None:
         """The summary of a flow that has ended; None if it is not watched."""
         record = recorder_of(flow)
         try:
-            return await in_slices(self._looking(flow, record), None) if record else None
+            return await in_slices(_summarizing(flow, record), None) if record else None
         except Exception:
             logger.exception("%s: its reply could not be looked at", name_of(flow))
             return None
 
-    def close(self, flow: http.HTTPFlow, seen: ReplySummary | None = None) -> None:
-        """`flow` has ended, well or not; `seen` is its summary if known."""
+    def close(self, flow: http.HTTPFlow, summary: ReplySummary | None = None) -> None:
+        """`flow` has ended, well or not; `summary` is its own if known."""
         record = recorder_of(flow)
         if record is None:
             return
         try:
             if record.reply.growth is not None:
                 record.reply.growth.stop()
-            seen = seen or drained(self._looking(flow, record))
-            record.model = record.model or seen.model or model_asked(readable(flow.request))
+            summary = summary or drained(_summarizing(flow, record))
+            record.model = record.model or summary.model or model_asked(readable(flow.request))
             status, broken = _status(flow), _broken(flow)
-            record.outcome = outcome_of(seen, record.evidence, status=status, broken=broken)
-            self._log(flow, record, self._sign(flow, record, seen))
-            self._warn_if_useless(flow, record, seen)
-            self.stats.add(_summary(flow, record, seen))
+            record.outcome = outcome_of(summary, record.evidence, status=status, broken=broken)
+            self._log(flow, record, self._sign(flow, record, summary))
+            self._warn_if_useless(flow, record, summary)
+            self.stats.add(_flow_summary(flow, record, summary))
             record.end(flow)
             if record.reply.growth is not None:
                 show(flow)
@@ -138,34 +137,23 @@ class FlowMonitor:
                 flow.response.stream = True
 
     @staticmethod
-    def _looking(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[ReplySummary]:
-        upstream, client = record.reply.ends()
-        if not record.streamed and flow.response is not None:
-            client = (readable(flow.response), b"")
-            upstream = upstream if upstream[0] else client
-        seen = yield from summarizing_both(upstream, client)
-        body, is_cut = upstream[0], bool(upstream[1])
-        work = counting_refused(b"" if is_cut else body, record.tools, record.evidence, seen)
-        return replace(seen, refused_calls=(yield from work))
-
-    @staticmethod
-    def _sign(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> str:
+    def _sign(flow: http.HTTPFlow, record: FlowRecorder, summary: ReplySummary) -> str:
         """Put the headline and the mark on the flow, unless the user has put others there."""
         line = headline(
             record.outcome,
             record.job,
-            seen,
+            summary,
             record.evidence,
             model=record.model,
-            first=record.reply.reached(seen.first_token),
+            first=record.reply.reached(summary.first_token),
             status=_status(flow),
         )
-        signature = [line, _mark(record)]
+        mark = _mark(record)
         if flow.comment == record.signed[0]:
-            flow.comment = signature[0]
+            flow.comment = line
         if flow.marked == record.signed[1]:
-            flow.marked = signature[1]
-        record.signed = flow.metadata[KEY]["signed"] = signature
+            flow.marked = mark
+        record.signed = flow.metadata[KEY]["signed"] = [line, mark]
         return line
 
     @staticmethod
@@ -177,19 +165,19 @@ class FlowMonitor:
             logger.info("%s: %s", name_of(flow), "; ".join(phrases))
 
     def _warn_if_useless(
-        self, flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary
+        self, flow: http.HTTPFlow, record: FlowRecorder, summary: ReplySummary
     ) -> None:
         response = flow.response
         if flow.error or response is None or not 200 <= response.status_code < 300:
             return
         host = host_of(flow.request)
-        if seen.parsed:
-            self._unread.pop(host, None)
+        if summary.parsed:
+            self._unreadable.pop(host, None)
         elif record.reply.upstream.missing:
             return  # what there was to read may not have been kept
-        elif host in self._unread or len(self._unread) < MAX_HOSTS:
-            self._unread[host] += 1
-            if self._unread[host] == SILENTLY_USELESS:
+        elif host in self._unreadable or len(self._unreadable) < MAX_HOSTS:
+            self._unreadable[host] += 1
+            if self._unreadable[host] == SILENTLY_USELESS:
                 logger.warning(
                     "%s: %d replies in a row held nothing that Dragoman can read (the last: %s). "
                     "Nothing is repaired or converted there. Is it an LLM's API of another kind?",
@@ -197,6 +185,17 @@ class FlowMonitor:
                     SILENTLY_USELESS,
                     printable(response.headers.get("content-type", "no content type")),
                 )
+
+
+def _summarizing(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[ReplySummary]:
+    upstream, client = record.reply.ends()
+    if not record.streamed and flow.response is not None:
+        client = (readable(flow.response), b"")
+        upstream = upstream if upstream[0] else client
+    summary = yield from summarizing_both(upstream, client)
+    body = b"" if upstream[1] else upstream[0]  # nothing of one that is cut
+    refused = yield from counting_refused(body, record.tools, record.evidence, summary)
+    return replace(summary, refused_calls=refused)
 
 
 def _status(flow: http.HTTPFlow) -> int:
@@ -223,10 +222,9 @@ def _mark(record: FlowRecorder) -> str:
     return INTERCEPTED if record.outcome is RUNNING else ""
 
 
-def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> EndedFlow:
+def _flow_summary(flow: http.HTTPFlow, record: FlowRecorder, summary: ReplySummary) -> EndedFlow:
     forms, notes = counted(record.evidence)
-    timing = record.timing
-    turn = figures_of(record.tools, record.evidence, seen, record.outcome)
+    turn = figures_of(record.tools, record.evidence, summary, record.outcome)
     return EndedFlow(
         job=record.job,
         host=host_of(flow.request),
@@ -235,12 +233,12 @@ def _summary(flow: http.HTTPFlow, record: FlowRecorder, seen: ReplySummary) -> E
         outcome=record.outcome,
         forms=forms,
         notes=notes,
-        input_tokens=seen.input_tokens,
-        output_tokens=seen.output_tokens,
-        first_token=record.reply.reached(seen.first_token),
-        longest_silence=timing.longest_silence if timing else None,
+        input_tokens=summary.input_tokens,
+        output_tokens=summary.output_tokens,
+        first_token=record.reply.reached(summary.first_token),
+        longest_silence=record.reply.ended[1] if record.streamed else None,
         duration=time.time() - record.began,
-        parsed=seen.parsed,
+        parsed=summary.parsed,
         turn=turn,
     )
 

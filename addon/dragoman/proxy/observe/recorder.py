@@ -18,7 +18,7 @@ from mitmproxy import http
 from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange, Job, Step, Timing
-from ...inspect.outcome import ENDINGS, RUNNING, Ending, Outcome
+from ...inspect.outcome import RUNNING, SIGNS, Outcome
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ..content_decoding import MAX_REQUEST, DecodingError
@@ -92,30 +92,27 @@ class FlowRecorder:
 
     def so_far(self, exchange: Exchange) -> Exchange:
         """`exchange` with the sides of the reply as they are now."""
+        fields, upstream, client = self._request_fields, self.reply.upstream, self.reply.client
         return replace(
             exchange,
             upstream_status=self.upstream_status or exchange.status,
-            client_request=self._request_fields.get("request", exchange.client_request),
-            client_path=self._client_request.path if self._client_request else "",
-            upstream_reply=self.reply.upstream.kept,
-            client_reply=self.reply.client.kept,
-            upstream_missing=self.reply.upstream.missing,
-            client_missing=self.reply.client.missing,
+            client_request=fields.get("request", exchange.client_request),
+            client_path=fields.get("path", ""),
+            upstream_reply=upstream.kept,
+            client_reply=client.kept,
+            upstream_missing=upstream.missing,
+            client_missing=client.missing,
             request_notes=tuple(self.evidence.request_lines()),
             reply_notes=tuple(self.evidence.reply_lines()),
             calls=dict(self.evidence.calls),
-            timing=self.timing,
+            timing=self.reply.timing if self.streamed else None,
             options=self.options,
         )
-
-    @property
-    def timing(self) -> Timing | None:
-        """None for a reply that is not streamed."""
-        return self.reply.timing if self.streamed else None
 
     def end(self, flow: http.HTTPFlow) -> None:
         """The flow has ended: what is kept becomes part of it."""
         _running.pop(flow, None)
+        upstream, client, steps = self.reply.upstream, self.reply.client, self.reply.steps
         flow.metadata[KEY] = {
             "job": self.job,
             "outcome": [self.outcome.ending, self.outcome.what],
@@ -126,27 +123,29 @@ class FlowRecorder:
             "calls": [[name, count] for name, count in self.evidence.calls.items()],
             "options": dict(self.options),
             "signed": self.signed,
-            "missing": [self.reply.upstream.missing, self.reply.client.missing],
-            "steps": struct.pack(f"<{len(self.reply.steps)}d", *self.reply.steps),
+            "missing": [upstream.missing, client.missing],
+            "steps": struct.pack(f"<{len(steps)}d", *steps),
             "ended": list(self.reply.ended) if self.streamed else None,
             "status": self.upstream_status,
             **self._request_fields,
-            "upstream": None if self._same else self.reply.upstream.kept,
+            "upstream": None if self._is_unchanged else upstream.kept,
         }
-        if (kept := self.reply.client.kept) and flow.response is not None:
+        if (kept := client.kept) and flow.response is not None:
             # Not `content`, whose setter would change headers that have been sent.
             flow.response.data.content = kept
 
     @property
     def _request_fields(self) -> dict[str, Any]:
-        asked = self._client_request
-        if asked is None:
+        """Of the flow's metadata."""
+        sent = self._client_request
+        if sent is None:
             return {} if self._uncured is None else {"request": self._uncured}
-        resumes = {"resumes": asked.resumes} if asked.resumes else {}
-        return {"request": asked.body, "path": asked.path, "dialect": asked.dialect, **resumes}
+        resumes = {"resumes": sent.resumes} if sent.resumes else {}
+        return {"request": sent.body, "path": sent.path, "dialect": sent.dialect, **resumes}
 
     @property
-    def _same(self) -> bool:
+    def _is_unchanged(self) -> bool:
+        """Whether the client received what came from the upstream."""
         upstream, client = self.reply.upstream, self.reply.client
         if not self.streamed:
             return not upstream.total and not self.answered_here
@@ -231,8 +230,8 @@ def _is_signature(value: object) -> TypeGuard[list[str]]:
 
 def _outcome(value: object) -> Outcome | None:
     match value:
-        case [str() as ending, str() as what] if ending in ENDINGS:
-            return Outcome(cast(Ending, ending), what)
+        case [str() as ending, str() as what] if ending in SIGNS:
+            return Outcome(ending, what)
     return None  # an earlier Dragoman kept none
 
 

@@ -30,8 +30,8 @@ class FlowRefresher:
         self._timer: asyncio.TimerHandle | None = None
         self._next = 0.0
 
-    def passed(self) -> None:
-        """Called for every piece of the body."""
+    def grew(self) -> None:
+        """To be called for every piece of the body."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             delay = max(0.0, self._next - loop.time())

@@ -106,7 +106,7 @@ class ReplyLog:
         if len(self._pieces) >= _BATCH or len(received) > _LARGE or len(sent) > _LARGE:
             self._take_in()
         if self.growth is not None:
-            self.growth.passed()
+            self.growth.grew()
 
     def add_received(self, data: bytes) -> None:
         """This came from the upstream; what is sent for it is added later."""
@@ -119,7 +119,7 @@ class ReplyLog:
         self._pieces.append((_NO_STEP, b"", data))
         self._take_in()
         if self.growth is not None:
-            self.growth.passed()
+            self.growth.grew()
 
     @property
     def upstream(self) -> Body:

@@ -18,14 +18,16 @@ from mitmproxy import exceptions, http
 
 from ...stored import turn_reasoning
 from ...stored.continuation import (
+    MAX_BYTES,
     Continuation,
+    Conversation,
+    Conversations,
     continuing,
     not_found,
     previous_id,
     referring,
     response_ids_of,
 )
-from ...stored.conversations import MAX_BYTES, Conversation, Conversations
 from ...stored.save_context import owner
 from ...stored.store import Limits, Parts, Store, StoreError
 from ...stored.stored_response import StoredResponse, Unreadable, parts_of
@@ -152,11 +154,11 @@ class AsyncStore:
         if previous:
             chain = [await self.one(asker, previous, previous=True)]
             conversation, items = await self._conversation_before(asker, chain[0], flow)
-        references = await in_slices(referring(body), flow)
-        ids = sorted({reference.response_id for reference in references})
+        item_ids = await in_slices(referring(body), flow)
+        ids = sorted(response_ids_of(item_ids))
         found = await self.get(asker, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
-        earlier = await in_slices(continuing(references, chain, others, items), flow)
+        earlier = await in_slices(continuing(item_ids, chain, others, items), flow)
         if conversation is not None:
             added = earlier.items[len(items) :]
             conversation = await in_slices(conversation.continued(added), flow)

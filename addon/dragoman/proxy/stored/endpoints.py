@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-import weakref
+from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
@@ -33,27 +33,21 @@ class Running:
     """The responses that are being streamed: each can be read as far as it is, and cancelled."""
 
     def __init__(self) -> None:
-        self._streams: dict[tuple[bytes, str], tuple[weakref.ref[http.HTTPFlow], BridgeStream]] = {}
-        """By owner and id."""
+        self._streams: WeakKeyDictionary[http.HTTPFlow, tuple[bytes, BridgeStream]]
+        self._streams = WeakKeyDictionary()
 
     def began(self, flow: http.HTTPFlow, asker: bytes, stream: BridgeStream) -> None:
-        self._streams[asker, str(stream.reply.response["id"])] = weakref.ref(flow), stream
+        self._streams[flow] = asker, stream
 
     def ended(self, flow: http.HTTPFlow) -> None:
-        for key, (ref, _) in list(self._streams.items()):
-            if ref() in (None, flow):
-                del self._streams[key]
+        self._streams.pop(flow, None)
 
-    def find(self, asker: bytes, response_id: str) -> BridgeStream | None:
+    def find(self, asker: bytes, response_id: str) -> tuple[http.HTTPFlow, BridgeStream] | None:
         """None if it does not run, or has another owner."""
-        return self._streams.get((asker, response_id), (None, None))[1]
-
-    def cancel(self, asker: bytes, response_id: str) -> None:
-        ref, stream = self._streams[asker, response_id]
-        stream.cancel()
-        flow = ref()
-        if wake is not None and flow is not None:
-            wake(flow, stream)
+        for flow, (owner, stream) in self._streams.items():
+            if owner == asker and stream.reply.response["id"] == response_id:
+                return flow, stream
+        return None
 
 
 class StoredEndpoints:
@@ -95,9 +89,12 @@ class StoredEndpoints:
         asker, response_id = asker_of(request), address.response_id
         streams = request.query.get("stream") == "true"
         plain = request.method == "GET" and not address.action and not streams
-        if (stream := self._running.find(asker, response_id)) is not None:
+        if (running := self._running.find(asker, response_id)) is not None:
+            stream = running[1]
             if address.action == "cancel":
-                self._running.cancel(asker, response_id)
+                stream.cancel()
+                if wake is not None:
+                    wake(*running)
             elif not plain:
                 raise in_progress(response_id)
             return _json(await in_slices(writing(stream.reply.response), flow))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ...stored.store import MAX_ADDRESSES, NO_PARTS, Limits, Parts
@@ -26,16 +27,12 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _Part:
-    blob: bytes
-    uses: int = 0
-
-
-@dataclass(slots=True)
 class _Owner:
     entries: dict[str, _Entry] = field(default_factory=dict)
     """Least recently used first."""
-    parts: dict[str, _Part] = field(default_factory=dict)
+    parts: dict[str, bytes] = field(default_factory=dict)
+    uses: Counter[str] = field(default_factory=Counter)
+    """How many entries have each of the parts."""
     size: int = 0
 
 
@@ -72,7 +69,12 @@ class Memory:
                 entries[kept_id] = replace(kept, used=now)
         self._remove(owner, response_id)
         self._remove_old(now)
-        self._add(owner, response_id, _Entry(now, blob, tuple(own)), own)
+        mine = self._owners.setdefault(owner, _Owner())
+        mine.entries[response_id] = _Entry(now, blob, tuple(own))
+        new = {digest: part for digest, part in own.items() if digest not in mine.parts}
+        mine.parts |= new
+        mine.uses.update(own.keys())
+        mine.size += _size(response_id, blob) + sum(map(_size, new, new.values()))
         self._evictions.add(self._evict(owner, response_id), now)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
@@ -81,8 +83,7 @@ class Memory:
         return [entry.blob if entry and entry.used > expiry else None for entry in found]
 
     def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
-        found = map(self._owner(owner).parts.get, digests)
-        return [part.blob if part else None for part in found]
+        return [self._owner(owner).parts.get(digest) for digest in digests]
 
     def count(self, owner: str, ids: Sequence[str], now: float) -> int:
         return sum(blob is not None for blob in self.get(owner, ids, now))
@@ -112,16 +113,6 @@ class Memory:
     def _owner(self, owner: str) -> _Owner:
         return self._owners.get(owner) or _Owner()
 
-    def _add(self, owner: str, response_id: str, entry: _Entry, parts: Mapping[str, bytes]) -> None:
-        mine = self._owners.setdefault(owner, _Owner())
-        mine.entries[response_id] = entry
-        mine.size += _size(response_id, entry.blob)
-        for digest, blob in parts.items():
-            if digest not in mine.parts:
-                mine.parts[digest] = _Part(blob)
-                mine.size += _size(digest, blob)
-            mine.parts[digest].uses += 1
-
     def _remove(self, owner: str, response_id: str) -> bool:
         """Whether it was there."""
         mine = self._owner(owner)
@@ -130,11 +121,10 @@ class Memory:
             return False
         mine.size -= _size(response_id, entry.blob)
         for digest in entry.parts:
-            part = mine.parts[digest]
-            part.uses -= 1
-            if not part.uses:
-                mine.size -= _size(digest, part.blob)
-                del mine.parts[digest]
+            mine.uses[digest] -= 1
+            if not mine.uses[digest]:
+                del mine.uses[digest]
+                mine.size -= _size(digest, mine.parts.pop(digest))
         if not mine.entries:
             del self._owners[owner]
         return True

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...stored.store import NO_PARTS, Limits, Parts, StoreError
@@ -79,10 +79,7 @@ class Redis:
 
     def secret(self) -> bytes:
         # Read each time: a Redis that lost everything has another one for all.
-        with self._errors():
-            pipeline = self._client.pipeline(transaction=False)
-            pipeline.set(SECRET, secrets.token_bytes(32), nx=True).get(SECRET)
-            _, secret = _execute(pipeline)
+        _, secret = self._run(("SET", SECRET, secrets.token_bytes(32), "NX"), ("GET", SECRET))
         if not isinstance(secret, bytes):
             raise StoreError(f"the Redis at {self._where} keeps nothing: is its memory full?")
         return secret
@@ -98,19 +95,16 @@ class Redis:
         parts: Parts = NO_PARTS,
     ) -> None:
         # Keys expire by the clock of Redis, the same for all who share it.
-        with self._errors():
-            pipeline = self._client.pipeline(transaction=False)
-            for kept_id in keeps:
-                pipeline.pexpire(_key(owner, kept_id), self._milliseconds)
-            for digest, part in parts.items():
-                key, uses = _part_keys(owner, digest)
-                if part is not None:
-                    pipeline.set(key, part, nx=True)
-                    pipeline.sadd(uses, _key(owner, response_id))
-                pipeline.pexpire(key, self._milliseconds).pexpire(uses, self._milliseconds)
-            # After its parts, so that a response that is there can be read.
-            pipeline.set(_key(owner, response_id), blob, px=self._milliseconds)
-            _execute(pipeline)
+        name, expiry = _key(owner, response_id), self._milliseconds
+        commands: list[tuple[Any, ...]]
+        commands = [("PEXPIRE", _key(owner, kept_id), expiry) for kept_id in keeps]
+        for digest, part in parts.items():
+            key, uses = _part_keys(owner, digest)
+            if part is not None:
+                commands += [("SET", key, part, "NX"), ("SADD", uses, name)]
+            commands += [("PEXPIRE", key, expiry), ("PEXPIRE", uses, expiry)]
+        # After its parts, so that a response that is there can be read.
+        self._run(*commands, ("SET", name, blob, "PX", expiry))
         self._log_evictions(now)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
@@ -121,48 +115,32 @@ class Redis:
         return self._values([_part_keys(owner, digest)[0] for digest in digests])
 
     def _values(self, keys: list[bytes]) -> list[bytes | None]:
-        if not keys:
-            return []
-        with self._errors():
-            found: list[bytes | None] = self._client.mget(keys)
+        found: list[bytes | None] = self._run(("MGET", *keys))[0] if keys else []
         return found
 
     def count(self, owner: str, ids: Sequence[str], now: float) -> int:
         del now
-        if not ids:
-            return 0
-        with self._errors():
-            found: int = self._client.exists(*(_key(owner, name) for name in ids))
-        return found
+        return sum(self._run(*(("EXISTS", _key(owner, name)) for name in ids)))
 
     def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
         name = _key(owner, response_id)
-        with self._errors():
-            deleted: int = self._client.delete(name)
-            for digest in parts:
-                self._client.eval(_DELETE_UNUSED, 2, *_part_keys(owner, digest), name)
+        unused = (("EVAL", _DELETE_UNUSED, 2, *_part_keys(owner, part), name) for part in parts)
+        deleted: int = self._run(("DEL", name), *unused)[0]
         return deleted > 0
 
     def remember(self, address: str, speaks: str, now: float) -> None:
         del now
         key = _ADDRESS + address
-        with self._errors():
-            if speaks:
-                self._client.set(key, speaks, px=self._milliseconds)
-            else:
-                self._client.delete(key)
+        self._run(("SET", key, speaks, "PX", self._milliseconds) if speaks else ("DEL", key))
 
     def remembered(self, address: str, now: float) -> str:
         del now
         key = _ADDRESS + address
-        with self._errors():
-            pipeline = self._client.pipeline(transaction=False)
-            pipeline.get(key).pexpire(key, self._milliseconds)
-            found, _ = _execute(pipeline)
+        found, _ = self._run(("GET", key), ("PEXPIRE", key, self._milliseconds))
         return found.decode() if isinstance(found, bytes) else ""
 
     def close(self) -> None:
-        with self._errors():
+        with contextlib.suppress(*self._faults):
             self._client.close()
 
     def _log_evictions(self, now: float) -> None:
@@ -170,32 +148,30 @@ class Redis:
         if abs(now - self._asked) < QUIET:
             return
         self._asked = now
-        with contextlib.suppress(*self._faults, TypeError):
-            evicted = int(self._client.info("stats").get("evicted_keys", 0))
+        with contextlib.suppress(StoreError, ValueError, TypeError):
+            evicted = int(self._run(("INFO", "stats"))[0].get("evicted_keys", 0))
             if self._evicted is not None:
                 self._evictions.add(max(0, evicted - self._evicted), now)
             self._evicted = evicted
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Any fault within becomes a `StoreError`, whose message is without the password."""
+    def _run(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """Send them at once; their replies. Raises `StoreError`, without the password."""
         try:
-            yield
+            pipeline = self._client.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command)
+            # Raised here: redis-py's own error would hold the command, blob and all.
+            replies: list[Any] = pipeline.execute(raise_on_error=False)
+            for reply in replies:
+                if isinstance(reply, Exception):
+                    raise reply
         except self._faults as error:
             # A server that does not know a command repeats what came with it.
             text = str(error).partition(", with args")[0][:200]
             if self._password:
                 text = text.replace(self._password, "***")
             raise StoreError(f"the Redis at {self._where}: {text}") from None
-
-
-def _execute(pipeline: Any) -> list[Any]:
-    """Raises the server's own error: redis-py's would hold the command, blob and all."""
-    replies: list[Any] = pipeline.execute(raise_on_error=False)
-    for reply in replies:
-        if isinstance(reply, Exception):
-            raise reply
-    return replies
+        return replies
 
 
 def _key(owner: str, response_id: str) -> bytes:

@@ -9,26 +9,90 @@ what is too old or too much; freed pages are used again, and if there are many, 
 some pages at each put.  Deleted data is overwritten (secure_delete), and `delete` empties the log
 into the file before it returns. (While another process reads, that is done when one of them next
 uses the file.)
+
+Additions to the schema are made in an old file as well, whose version stays: an earlier Dragoman
+can still use it, and triggers keep the added tables right.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import secrets
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...stored.store import MAX_ADDRESSES, NO_PARTS, Limits, Parts, StoreError
 from .evictions import EvictionLog
-from .sqlite_file import DAMAGED, SMALL, code, in_words, number, open_file, transaction
 
-BUSY = 2.0
-"""Seconds to wait for a process that writes."""
+APPLICATION = 0x44524147  # "DRAG"
+"""SQLite's `application_id`."""
+VERSION = 1
+HEADER = 100
+"""Bytes: SQLite overwrites a shorter file as if it were empty."""
+BUSY, READING = 2.0, 0.5
+"""Seconds to wait for a process that writes, and for one that reads."""
+LOG = 8 * 1024 * 1024
+"""Bytes of the log on disk after it has been moved into the file."""
+CACHE = 256
+"""Kilobytes of pages in memory: data is rarely read again."""
+SMALL = 200
+"""Bytes of a response at least."""
 PRUNED = 64
 """Responses a put may remove; a large put more, as needed for its room."""
-READING = 500
-"""Milliseconds to wait for a process that reads."""
 SPARE_PAGES, VACUUMED_PAGES = 1024, 64
+CLEARED_PAGES = 20_000
+"""Free pages cut off an old file: earlier versions did not overwrite deleted data."""
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+_SCHEMA = (
+    # The blobs are apart, as a change of `used` rewrites a row.
+    "CREATE TABLE responses (key INTEGER PRIMARY KEY, owner BLOB NOT NULL, id BLOB NOT NULL, "
+    "used REAL NOT NULL, UNIQUE (owner, id))",
+    "CREATE INDEX responses_used ON responses (used)",
+    "CREATE TABLE blobs (key INTEGER PRIMARY KEY, blob BLOB NOT NULL)",
+    "CREATE TRIGGER responses_deleted AFTER DELETE ON responses "
+    "BEGIN DELETE FROM blobs WHERE key = OLD.key; END",
+    "CREATE TABLE secret (secret BLOB NOT NULL)",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+_ADDED = (
+    # The bytes of each owner: one who fills the store loses responses of its own.
+    "CREATE TABLE owners (owner BLOB PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX owners_size ON owners (size)",
+    "CREATE INDEX responses_owner_used ON responses (owner, used)",
+    f"INSERT INTO owners SELECT owner, sum(length(blob) + {SMALL}) FROM responses "
+    "JOIN blobs USING (key) GROUP BY owner",
+    "CREATE TRIGGER blobs_counted AFTER INSERT ON blobs BEGIN "
+    "INSERT OR IGNORE INTO owners SELECT owner, 0 FROM responses WHERE key = NEW.key; "
+    f"UPDATE owners SET size = size + length(NEW.blob) + {SMALL} "
+    "WHERE owner = (SELECT owner FROM responses WHERE key = NEW.key); END",
+    "CREATE TRIGGER responses_counted BEFORE DELETE ON responses BEGIN "
+    f"UPDATE owners SET size = size - {SMALL} "
+    "- coalesce((SELECT length(blob) FROM blobs WHERE key = OLD.key), 0) WHERE owner = OLD.owner; "
+    "DELETE FROM owners WHERE owner = OLD.owner AND size <= 0; END",
+    # What several responses of an owner have in common, and which have it.
+    "CREATE TABLE parts (key INTEGER PRIMARY KEY, owner BLOB NOT NULL, digest BLOB NOT NULL, "
+    "blob BLOB NOT NULL, UNIQUE (owner, digest))",
+    "CREATE TABLE uses (response INTEGER, part INTEGER, PRIMARY KEY (response, part)) "
+    "WITHOUT ROWID",
+    "CREATE INDEX uses_part ON uses (part)",
+    "CREATE TRIGGER responses_unused AFTER DELETE ON responses "
+    "BEGIN DELETE FROM uses WHERE response = OLD.key; END",
+    "CREATE TRIGGER uses_deleted AFTER DELETE ON uses "
+    "WHEN NOT EXISTS (SELECT 1 FROM uses WHERE part = OLD.part) "
+    "BEGIN DELETE FROM parts WHERE key = OLD.part; END",
+    "CREATE TRIGGER parts_counted AFTER INSERT ON parts BEGIN "
+    "UPDATE owners SET size = size + length(NEW.blob) WHERE owner = NEW.owner; END",
+    "CREATE TRIGGER parts_deleted AFTER DELETE ON parts BEGIN "
+    "UPDATE owners SET size = size - length(OLD.blob) WHERE owner = OLD.owner; "
+    "DELETE FROM owners WHERE owner = OLD.owner AND size <= 0; END",
+)
+_ADDRESSES = """CREATE TABLE IF NOT EXISTS addresses
+(address TEXT PRIMARY KEY, speaks TEXT NOT NULL, used REAL NOT NULL)"""
 
 
 class Sqlite:
@@ -39,11 +103,10 @@ class Sqlite:
         self._path = path
         self._evictions = EvictionLog()
         self._log_has_deleted = False
-        """Whether the log may hold deleted data."""
         self._damaged = ""
         with self._errors():
-            self._db = open_file(path, BUSY)
-            self._page_size = number(self._db, "PRAGMA page_size")
+            self._db = _open(path, BUSY)
+            self._page_size = _number(self._db, "PRAGMA page_size")
             self._secret: bytes = self._db.execute("SELECT secret FROM secret").fetchone()[0]
 
     def secret(self) -> bytes:
@@ -82,18 +145,13 @@ class Sqlite:
                 [(key.lastrowid, mine, digest) for digest in own],
             )
         self._evictions.add(evicted, now)
-        if self._log_has_deleted:
-            self._empty_log(0)
 
     def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
         query = (
             "SELECT blob FROM responses JOIN blobs USING (key) "
             "WHERE owner = ? AND id = ? AND used > ?"
         )
-        blobs = self._select(query, owner, ids, self.limits.expiry(now))
-        if self._log_has_deleted:
-            self._empty_log(0)
-        return blobs
+        return self._select(query, owner, ids, self.limits.expiry(now))
 
     def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
         query = "SELECT blob FROM parts WHERE owner = ? AND digest = ?"
@@ -137,10 +195,10 @@ class Sqlite:
         query = "SELECT speaks FROM addresses WHERE address = ? AND used > ?"
         with self._transaction("BEGIN") as db:
             row = db.execute(query, (address, self.limits.expiry(now))).fetchone()
-        if row is None:
-            return ""
-        self.remember(address, row[0], now)
-        return str(row[0])
+        speaks = str(row[0]) if row else ""
+        if speaks:
+            self.remember(address, speaks, now)
+        return speaks
 
     def close(self) -> None:
         with contextlib.suppress(sqlite3.Error):
@@ -158,8 +216,8 @@ class Sqlite:
             if not self._db.execute(query, (self._fullest(owner, size),)).rowcount:
                 break
             evicted += 1
-        free = number(self._db, "PRAGMA freelist_count")
-        if free > max(SPARE_PAGES, number(self._db, "PRAGMA page_count") // 4):
+        pages, free = self._pages()
+        if free > max(SPARE_PAGES, pages // 4):
             for _ in range(VACUUMED_PAGES):  # Python 3.11 does one at a time, whatever is asked
                 self._db.execute("PRAGMA incremental_vacuum(1)").fetchall()
         return evicted
@@ -177,7 +235,7 @@ class Sqlite:
         """Who makes room for `size` bytes of `owner`: itself if it then has more than its share,
         else the largest."""
         mine = self._db.execute("SELECT size FROM owners WHERE owner = ?", (owner,)).fetchone()
-        owners = number(self._db, "SELECT count(*) FROM owners") + (mine is None)
+        owners = _number(self._db, "SELECT count(*) FROM owners") + (mine is None)
         if mine and mine[0] + size > self.limits.max_bytes / owners:
             return owner
         most = self._db.execute("SELECT owner FROM owners ORDER BY size DESC LIMIT 1").fetchone()
@@ -185,23 +243,29 @@ class Sqlite:
 
     def _used(self) -> int:
         """Bytes in use, known to SQLite without a search."""
-        pages = number(self._db, "PRAGMA page_count") - number(self._db, "PRAGMA freelist_count")
-        return pages * self._page_size
+        pages, free = self._pages()
+        return (pages - free) * self._page_size
 
-    def _empty_log(self, wait: int) -> None:
+    def _pages(self) -> tuple[int, int]:
+        """All pages of the file, and the free ones."""
+        return _number(self._db, "PRAGMA page_count"), _number(self._db, "PRAGMA freelist_count")
+
+    def _empty_log(self, wait: float) -> None:
         """Remove deleted data from the log, too: its place in the file is overwritten when the log
-        is moved there. That waits for a process that reads: for so many milliseconds now, else
-        until this store is next used."""
+        is moved there. That waits for a process that reads: for so many seconds now, else until
+        this store is next used."""
         with self._errors():
-            self._db.execute(f"PRAGMA busy_timeout = {wait}")
+            self._db.execute(f"PRAGMA busy_timeout = {round(wait * 1000)}")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             self._db.execute(f"PRAGMA busy_timeout = {round(BUSY * 1000)}")
         self._log_has_deleted = bool(busy)
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._errors(), transaction(self._db, begin):
+        with self._errors(), _transaction(self._db, begin):
             yield self._db
+        if self._log_has_deleted:
+            self._empty_log(0)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -211,12 +275,107 @@ class Sqlite:
         try:
             yield
         except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
-            words = in_words(self._path, error)
-            if code(error) in DAMAGED:
-                self._damaged = words
+            words = (
+                f"cannot use {self._path} ({error}); if that lasts, set dragoman_store to a file "
+                "that you may write to, to memory or to off."
+            )
+            if _code(error) in _DAMAGED:
+                words = self._damaged = (
+                    f"{self._path} is damaged or no SQLite file ({error}); move it away, and a "
+                    "new one is made, or set dragoman_store to another file."
+                )
             raise StoreError(words) from None
 
 
 def _bytes(text: str) -> bytes:
     """An id is any text a client sent, even with lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def _open(path: Path, busy: float) -> sqlite3.Connection:
+    """A connection to the file, which is made if it is missing; `busy`: seconds to wait for another
+    process that writes."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A file that exists is opened by SQLite alone: to close it would end the locks that this
+    # process has on it (https://sqlite.org/howtocorrupt.html, 2.2).
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    if 0 < path.stat().st_size < HEADER:
+        raise StoreError(f"{path} is no SQLite file; set dragoman_store to another one.")
+    deadline = time.monotonic() + busy
+    while True:
+        db = sqlite3.connect(path, timeout=busy, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(db, path)
+        except BaseException as error:
+            db.close()
+            # Of many that make the file at once, one in thousands gets this at once from
+            # "PRAGMA journal_mode", whatever the timeout is.
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return db
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    with _transaction(db, "BEGIN"):
+        new = not _version(db, path)
+    if new:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA cache_size = {-CACHE}")
+    db.execute("PRAGMA synchronous = NORMAL")
+    db.execute(f"PRAGMA journal_size_limit = {LOG}")
+    db.execute("PRAGMA secure_delete = ON")
+    with _transaction(db, "BEGIN IMMEDIATE"):  # of an old file, too: it may be read-only
+        if not _version(db, path):
+            for statement in _SCHEMA:
+                db.execute(statement)
+            db.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
+        db.execute(_ADDRESSES)
+        if not _number(db, "SELECT count(*) FROM sqlite_master WHERE name = 'owners'"):
+            for statement in _ADDED:
+                db.execute(statement)
+            for _ in range(min(CLEARED_PAGES, _number(db, "PRAGMA freelist_count"))):
+                db.execute("PRAGMA incremental_vacuum(1)").fetchall()
+
+
+def _version(db: sqlite3.Connection, path: Path) -> int:
+    """The version of the schema; 0 for an empty file. Raises `StoreError` for a foreign file. In a
+    transaction: another process may be making the schema."""
+    application = _number(db, "PRAGMA application_id")
+    version = _number(db, "PRAGMA user_version")
+    if application == APPLICATION and version == VERSION:
+        return version
+    if application == APPLICATION:
+        raise StoreError(
+            f"{path} was written by another version of Dragoman (its schema is {version}, not "
+            f"{VERSION}); use that one, or set dragoman_store to another file."
+        )
+    if application or version or _number(db, "SELECT count(*) FROM sqlite_master"):
+        raise StoreError(
+            f"{path} is a database of something else; set dragoman_store to another file."
+        )
+    return 0
+
+
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # SQLite has ended it by itself after some errors
+            db.execute("ROLLBACK")
+        raise
+
+
+def _number(db: sqlite3.Connection, query: str) -> int:
+    return int(db.execute(query).fetchone()[0])
+
+
+def _code(error: BaseException) -> int:
+    """SQLite's primary result code, or 0."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,6 +1,6 @@
-"""The leak formats that are known: the registry, and which of them are looked for.
+"""The registry of leak formats, and which of them are looked for.
 
-A new one is a file or a folder here that keeps the promises of `protocol`, and a row below.
+A new one is a file here that keeps the promises of `protocol`, and a row below.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .hermes import HERMES
 from .invoke import DSML, MINIMAX_M2
-from .kimi_k2.format import KIMI_K2
+from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
 from .minimax_m3 import MINIMAX_M3
 from .mistral import MISTRAL
@@ -38,20 +38,20 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
     MISTRAL: frozenset({"mistral"}),
 }
-"""Each format with the model families whose own it is (`model_family`)."""
+"""Each format with the model families that write it (`model_family`)."""
 FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
 NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 MARKERS = re.compile("|".join(each.markers for each in FORMATS))
 """Any marker of any format, for those who only show or cut texts."""
 BEGINNINGS = "|".join(re.escape(text) for each in FORMATS for text in each.beginnings)
-"""An expression of what markers begin with."""
+"""An expression for the beginnings of all markers."""
 
 _STARTS = re.compile(f"(?={BEGINNINGS})")
 _LONGEST = max(len(text) for each in FORMATS for text in each.beginnings)
 _WINDOW = 64 * 1024
 _ALWAYS = frozenset({"kimi"})
 """Families whose formats are looked for whatever the model: routers rename it."""
-_OWN = frozenset().union(*REGISTRY.values())
+_WITH_FORMAT = frozenset().union(*REGISTRY.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class FormatChoice:
 
     @property
     def words(self) -> str:
-        """It is `of` these."""
+        """The inverse of `of`."""
         if self.formats is None:
             return "auto"
         if self.formats == FORMATS:
@@ -87,14 +87,14 @@ class FormatChoice:
         """All that may be looked for, whatever the model."""
         return _active(FORMATS if self.formats is None else self.formats)
 
-    def active(self, asked: str, replied: str = "") -> ActiveFormats:
-        """The formats that are looked for if the request asks for this model, and the reply
-        names that: those of the families of either.  A model whose family has no format of
-        its own, and is no vendor's, may write any."""
+    def active(self, requested: str, replied: str = "") -> ActiveFormats:
+        """The formats that are looked for if the request and the reply name these models: those of
+        the families of either.  A model whose family has no format of its own, and is no
+        vendor's, may write any."""
         if self.formats is not None:
             return _active(self.formats)
-        families = families_of(asked)
-        if not families & (_OWN | VENDORS):
+        families = families_of(requested)
+        if not families & (_WITH_FORMAT | VENDORS):
             return ALL
         families |= families_of(replied) | _ALWAYS
         return _active(tuple(each for each, own in REGISTRY.items() if own & families))
@@ -109,7 +109,7 @@ def _active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
 
 
 ALL = _active(tuple(each for each in FORMATS if each is not HARMONY_STRIPPED))
-"""Those that are looked for where the model is not known."""
+"""The formats that are looked for if the model is not known."""
 
 
 def begins_with_marker(text: str) -> bool:
@@ -118,8 +118,8 @@ def begins_with_marker(text: str) -> bool:
 
 
 def at_markers(text: str, at_least: int = 1) -> Iterator[str]:
-    """A text in pieces of so many characters or more, each marker at the start of one; where there
-    is none, pieces that take a millisecond to search."""
+    """A text in pieces of `at_least` so many characters, each marker at the start of one; where
+    there is none, pieces that take a millisecond to search."""
     begin, at = 0, 1
     while at < len(text):
         found = _STARTS.search(text, at, at + _WINDOW + _LONGEST)

@@ -1,7 +1,7 @@
-"""The formats that are looked for in a reply (`FormatChoice.active`), as one.
+"""The formats that are looked for in a reply (`FormatChoice.active`), together.
 
-Nearly all text holds none of their markers, and that must be cheap to see: in the bytes of a
-frame, before it is read, and in a text.  The invariant: a doubt counts as a yes.
+Nearly all text has none of their markers, and to find that out must be cheap: in the bytes of a
+frame, before it is parsed, and in a text.  The invariant: a doubt counts as a yes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ActiveFormats:
         self._formats = tuple(formats)
         beginnings = {text for each in formats for text in each.beginnings}
         self.beginnings = {text[:size] for text in beginnings for size in range(1, len(text) + 1)}
-        """What markers begin with, and the starts of that."""
+        """The beginnings of markers, and their starts."""
         # An expression that begins with one literal is searched several times faster.
         self._in_json = _searches(_in_json(beginnings, _cut_tree))
         self._in_document = _searches(_in_json(beginnings, _uncut))
@@ -33,10 +33,9 @@ class ActiveFormats:
             for first, rest in _by_first(beginnings)
         ]
         self.begins = re.compile(_tree(beginnings)).search
-        """Finds what a marker begins with."""
+        """Finds a beginning."""
         self.begins_or_ends = re.compile(_tree(beginnings, r"\Z")).search
-        """Finds what a marker begins with, or the start of that at the end of the text, or its
-        end."""
+        """Finds a beginning, or the start of one at the end of the text, or this end."""
         self._beginning = {
             text: [
                 each
@@ -67,7 +66,7 @@ class ActiveFormats:
         return False
 
     def holding_marker(self, document: bytes) -> Slices[bool]:
-        """Whether JSON that came whole, in which no marker is cut, could hold one; in slices."""
+        """Whether a whole JSON text, in which no marker is cut, could hold one; in slices."""
         for begin in range(0, len(document), _SEARCHED):
             part = document[begin : begin + _SEARCHED + self._overlap]
             if any(first in part and search(part) for first, search in self._in_document):
@@ -83,14 +82,14 @@ class ActiveFormats:
         return False
 
     def find(self, text: str, start: int = 0) -> MarkerMatch | None:
-        """The first marker from `start` on; of two at one place the format's that is named
-        first."""
+        """The first marker from `start` on; of two at one place that of the first format."""
         began = self.begins(text, start)
         while began is not None:
+            at = began.start()
             for each in self._beginning[began[0]]:
-                if (marker := each.match(text, began.start())) is not None:
+                if (marker := each.match(text, at)) is not None:
                     return marker
-            began = self.begins(text, began.start() + 1)
+            began = self.begins(text, at + 1)
         return None
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:
@@ -108,14 +107,14 @@ class ActiveFormats:
 
 
 def _by_first(texts: AbstractSet[str]) -> list[tuple[str, set[str]]]:
-    """The first characters of texts, each with what follows on it."""
+    """The first characters of texts, each with what follows it."""
     firsts = sorted({text[0] for text in texts})
     return [(first, {text[1:] for text in texts if text[0] == first}) for first in firsts]
 
 
 def _tree(texts: AbstractSet[str], cut: str | None = None) -> str:
-    """An expression of any of these texts, the shortest where one begins with another; with
-    `cut`, of the start of one as well, where that expression follows."""
+    """An expression for any of these texts, the shortest where one begins with another; with
+    `cut`, also for the start of one, where that expression follows."""
     if "" in texts:
         return ""
     branches = [re.escape(first) + _tree(rest, cut) for first, rest in _by_first(texts)]
@@ -123,7 +122,7 @@ def _tree(texts: AbstractSet[str], cut: str | None = None) -> str:
 
 
 def _cut_tree(texts: AbstractSet[str]) -> str:
-    """An expression of any of these texts in JSON, or of a piece of one: after each character
+    """An expression for any of these texts in JSON, or for a piece of one: after each character
     the string may end, or an escape follow."""
     return _tree(texts, r'[\\"]')
 
@@ -140,9 +139,8 @@ def _uncut(texts: AbstractSet[str]) -> str:
 def _in_json(
     beginnings: AbstractSet[str], tree: Callable[[AbstractSet[str]], str]
 ) -> list[tuple[int, bytes]]:
-    """Expressions of where a marker that begins so may be in JSON, each with the byte that
-    it begins with; `tree` makes them of what follows the first character, which may be escaped
-    (Go does so with ``<``)."""
+    """Expressions that find these beginnings in JSON, each with its first byte; `tree` makes them
+    of what follows the first character, which may be escaped (Go does so with ``<``)."""
     firsts = [(first, tree(rest)) for first, rest in _by_first(beginnings)]
     found = [(first.encode()[0], (re.escape(first) + rest).encode()) for first, rest in firsts]
     escaped = "|".join(f"(?i:{ord(first):04x}){rest}" for first, rest in firsts)

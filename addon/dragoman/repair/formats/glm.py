@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import re
 
-from ..declared_tools import DeclaredTools
 from ..events import Arguments, Header
 from ..tool_fit import schema_for
 from .hermes import CLOSE, OPEN, OPENED, TAGS
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerPattern, begun, so_far, tag_at
-from .protocol import WORD, LeakParser, MarkerMatch
+from .marker_set import HeaderParser, MarkedFormat, MarkerPattern, begun, so_far, tag_at
+from .protocol import WORD
 from .tagged_arguments import TaggedArguments
 from .tags import TagKind, plain_syntax
 
@@ -29,51 +28,37 @@ _SYNTAX = plain_syntax(
     so_far(("arg_key>",), "[^<>\n]{1,128}", ("</arg_key>",), r"\s{0,100}", ("<arg_value>",)),
     {_VALUE_END: TagKind.ARGUMENT_END, OPEN: TagKind.CALL, CLOSE: TagKind.CALL_END},
 )
-_NAME = re.compile(rf"\s*(?P<name>{WORD})\s*")
+_HALF = "|".join(begun(tag[:-1]) for tag in (KEY, CLOSE, _VALUE_END))
 
 
-class GlmParser(LeakParser):
+class GlmParser(HeaderParser):
     """Reads on from the name of a tool."""
 
-    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
-        super().__init__(match, header, start, tools)
-        self._closes = False
-        """Whether the closing tag is still to be read after the arguments."""
+    header = MarkerPattern(
+        rf"\s*(?P<name>{WORD})\s*(?:>(?=\s*\{{))?"
+        rf"(?P<follows>\s*\{{|{CLOSE}|(?:{_VALUE_END}\s*)?{KEY}|{_VALUE_END})",
+        rf"\s*(?:{WORD}\s*(?:>\s*|{_HALF})?)?",
+    )
+
+    _closes = False
+    """Whether the closing tag is still to be read after the arguments."""
 
     @property
     def in_header(self) -> bool:
         return self._in_head and self._tools.may_begin(self.rest.strip())
 
-    def _read_header(self) -> bool:
-        found = _NAME.match(self._buffer, self._at)
-        if found is None:
-            return self._refuse() if self.rest.strip() else False
-        if found.end() - self._at >= HEADER_LIMIT:
-            return self._refuse()
-        if found.end() == len(self._buffer):
+    def _begin(self, found: re.Match[str]) -> bool:
+        header, at = Header(found["name"], found["name"]), found.start("follows")
+        is_json = found["follows"][-1] == "{"
+        self._closes = is_json or found["follows"] == _VALUE_END
+        if is_json:
+            return self._start_call(header, JsonArguments(TAGS), at)
+        if not self._closes:
+            arguments = TaggedArguments(_SYNTAX, schema_for(found["name"], self._tools))
+            return self._start_call(header, arguments, at)
+        if not self._ended and tag_at(self._buffer, found.end(), (KEY,)):
             return False
-        follows = tag_at(self._buffer, found.end(), (KEY, CLOSE, _VALUE_END, ">", "{"))
-        if follows is None:
-            return self._refuse()
-        tag, end = follows
-        begin = end if tag == ">" else found.end()
-        header = Header(found["name"], found[0].strip())
-        if tag == _VALUE_END:
-            follows = None if self._ended else tag_at(self._buffer, end, (KEY,))
-            if follows is None:
-                self._closes = True
-                return self._call_without_arguments(header, end)
-        elif tag == ">":
-            follows = tag_at(self._buffer, end, ("{",))
-            if follows is None:
-                return self._refuse()
-        if not follows[0]:
-            return False
-        if follows[0] == "{":
-            self._closes = True
-            return self._start_call(header, JsonArguments(TAGS), begin)
-        arguments = TaggedArguments(_SYNTAX, schema_for(found["name"], self._tools))
-        return self._start_call(header, arguments, begin)
+        return self._call_without_arguments(header, found.end())
 
     def _read_after(self) -> bool:
         follows = tag_at(self._buffer, self._at, (CLOSE,)) if self._closes else None

@@ -38,7 +38,7 @@ _UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 class Markers(Protocol):
-    """The markers of a format that may end arguments (`MarkerSet`, `TagSyntax`)."""
+    """The markers of a format that may end arguments (`MarkerSet`, `MarkerPattern`)."""
 
     @property
     def find(self) -> Callable[[str, int], re.Match[str] | None]:
@@ -52,7 +52,32 @@ class Markers(Protocol):
         """Whether a marker may begin in a text: a quick look, only a false value is certain."""
 
 
-class JsonArguments(CallArguments):
+class _JsonText(CallArguments):
+    """Arguments that are followed as JSON."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._json = JsonProgress()
+        self._controls = ControlCharacters()
+        self._gave = False
+        """Whether any arguments were given."""
+
+    @property
+    def complete(self) -> bool:
+        return self._json.complete
+
+    def _add(self, text: str) -> None:
+        self._events.append(Arguments(self._controls.escaped(text)))
+        self._gave = True
+
+    def _add_end(self, *, cut: bool) -> None:
+        self._json.end()
+        valid = self._json.complete or not (self._gave or cut)
+        self._events.append(CallEnd(valid=valid, cut=cut))
+        self.over = True
+
+
+class JsonArguments(_JsonText):
     """Arguments that are JSON text up to a marker."""
 
     def __init__(self, markers: Markers, strays: Mapping[str, str] | None = None) -> None:
@@ -60,37 +85,31 @@ class JsonArguments(CallArguments):
         super().__init__()
         self._markers = markers
         self._strays = strays or {}
-        self._json = JsonProgress()
-        self._controls = ControlCharacters()
         self._followed = 0
         """Up to where the JSON was followed."""
         self._quoted_at: int | None = None
         """Where the first marker begins that may be quoted: what follows it is held."""
         self._seen = False
         """Whether anything but white space has come."""
-        self._gave = False
-        """Whether any arguments were given."""
         self._structured = False
         """Whether they begin as an object or a list does."""
         self.ended_by = ""
         """The marker that ended the call, with which the `rest` begins; empty if it was text,
         or the end of the text."""
 
-    @property
-    def complete(self) -> bool:
-        return self._json.complete
-
     def takes(self, text: str) -> str | None:
-        if self._events or self._at < len(self._buffer):
+        if self._events or self._at < len(self._buffer) or not self._seen:
             return None
         markers, json = self._markers, self._json
         if markers.may_begin_in(text) and (markers.find(text, 0) or markers.unfinished(text)):
             return None
         if json.in_string and not json.escaped and '"' not in text and "\\" not in text:
             return text if text.isprintable() else self._controls.escaped(text)
+        if text.endswith(("}", "]")):  # which mostly completes it
+            return None
         json = json.copy()
         json.follow(text, 0, len(text))
-        if json.status is not Status.OPEN or not self._seen:
+        if json.status is not Status.OPEN:
             return None
         self._json, self._gave = json, True
         return self._controls.escaped(text)
@@ -106,10 +125,11 @@ class JsonArguments(CallArguments):
             return False
         if not self._seen and not self._skip_leading_blanks():
             return False
-        marker = self._markers.find(self._buffer, self._followed)
-        end = marker.start() if marker else len(self._buffer)
-        if marker is None:
-            end -= self._markers.unfinished(self._buffer[self._followed :])
+        marker, end = None, len(self._buffer)
+        if self._markers.may_begin_in(self._buffer):
+            marker = self._markers.find(self._buffer, self._followed)
+            unfinished = self._markers.unfinished
+            end = marker.start() if marker else end - unfinished(self._buffer[self._followed :])
         if not self._follow(end):
             return True
         if marker is None:
@@ -147,9 +167,12 @@ class JsonArguments(CallArguments):
     def _follow(self, end: int) -> bool:
         """Follow the text up to `end`; False if something was decided before that."""
         while self._followed < end:
-            if self._json.broken:
+            if self._json.status is Status.OPEN:
+                if not self._follow_value(end):
+                    return False
+            elif self._json.broken:
                 self._followed = end
-            elif self._json.complete:
+            else:
                 # White space after the value is formatting, unless more follows.
                 blanks = _BLANK.match(self._buffer, self._followed, end)
                 self._followed = blanks.end() if blanks else end
@@ -160,8 +183,6 @@ class JsonArguments(CallArguments):
                         self._json.status = Status.BROKEN
                         self._give_no_json()
                     return False
-            elif not self._follow_value(end):
-                return False
         return True
 
     def _follow_value(self, end: int) -> bool:
@@ -173,14 +194,17 @@ class JsonArguments(CallArguments):
                 self._give(self._followed)
                 return True
         self._followed = self._json.follow(self._buffer, self._followed, end)
+        if self._json.status is Status.OPEN:
+            return True
         if self._json.complete:
             self._quoted_at = None
             self._give(self._followed)
-        elif self._json.broken and self._quoted_at is not None:
+            return True
+        if self._quoted_at is not None:
             self._end_at_quoted()
-        elif self._json.broken:
+        else:
             self._give_no_json()
-        return not self._json.broken
+        return False
 
     def _known_end(self) -> int:
         """Up to where the buffer is arguments for certain."""
@@ -224,71 +248,49 @@ class JsonArguments(CallArguments):
 
     def _give(self, end: int) -> None:
         if end > self._at:
-            given = self._controls.escaped(self._buffer[self._at : end])
-            self._events.append(Arguments(given))
-            self._gave = True
+            self._add(self._buffer[self._at : end])
             self._at = end
 
     def _end(self, end: int, *, cut: bool) -> None:
         if not self._json.complete:
             self._give(end)
-        self._json.end()
-        valid = self._json.complete or not (self._gave or cut)
-        self._events.append(CallEnd(valid=valid, cut=cut))
+        self._add_end(cut=cut)
         self._at = end
-        self.over = True
 
 
-class StringArguments(CallArguments):
+class StringArguments(_JsonText):
     """Arguments that are JSON text in a JSON string, from after its opening quote.  An escaped
     surrogate stays as it is: it means the same in the inner text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._json = JsonProgress()
-        self._controls = ControlCharacters()
-        self._seen = False
-
-    @property
-    def complete(self) -> bool:
-        return self._json.complete
 
     def takes(self, text: str) -> str | None:
         if self.rest or self._events or (run := _RUN.match(text)) is None or run.end() < len(text):
             return None
-        return self._read(text)
+        self._gave = True
+        return self._controls.escaped(self._unescaped(text))
 
     def step(self) -> bool:
         rest = self.rest
         run = _RUN.match(rest)
         end = run.end() if run else 0
-        if end == 0 and rest and rest[0] == "\\" and not _UNFINISHED.match(rest):
+        if end == 0 and rest.startswith("\\") and not _UNFINISHED.match(rest):
             end = 1  # no escape
         if end:
-            self._events.append(Arguments(self._read(rest[:end])))
+            self._add(self._unescaped(rest[:end]))
             self._at += end
-            return True
-        if rest[:1] == '"':
+        elif rest.startswith('"'):
             self._at += 1
-            self._end(cut=False)
-            return True
-        return False
+            self._add_end(cut=False)
+        return bool(end) or self.over
 
     def finish(self, *, whole: bool = True) -> None:  # noqa: ARG002
         self._at = len(self._buffer)
-        self._end(cut=True)
+        self._add_end(cut=True)
 
-    def _read(self, written: str) -> str:
-        text = _STRING_ESCAPE.sub(_meaning, written) if "\\" in written else written
-        self._json.follow(text, 0, len(text))
-        self._seen = True
-        return self._controls.escaped(text)
-
-    def _end(self, *, cut: bool) -> None:
-        self._json.end()
-        valid = self._json.complete or not (self._seen or cut)
-        self._events.append(CallEnd(valid=valid, cut=cut))
-        self.over = True
+    def _unescaped(self, text: str) -> str:
+        """The inner text, which is followed."""
+        inner = _STRING_ESCAPE.sub(_meaning, text) if "\\" in text else text
+        self._json.follow(inner, 0, len(inner))
+        return inner
 
 
 def _meaning(escape: re.Match[str]) -> str:

@@ -14,11 +14,11 @@ from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..events import CallEnd, Dropped, Header, ParseEvent
 from .json_arguments import JsonArguments, StringArguments
-from .marker_set import HEADER_LIMIT, MarkerSet, tag_at
-from .protocol import WORD, CallArguments, LeakParser, MarkerMatch
+from .marker_set import HEADER_LIMIT, HeaderParser, MarkerPattern, MarkerSet, tag_at
+from .protocol import WORD, CallArguments, MarkerMatch
 
-_OBJECT = re.compile(r"\s*(?P<list>\[\s*)?\{\s*(?:(?P<double>\{)\s*)?(?=[^\s{])")
-_OBJECT_SO_FAR = re.compile(r"\s*(?:\[\s*)?(?:\{\s*){0,2}\Z")
+OBJECT = r"\s*(?P<list>\[\s*)?\{\s*(?:(?P<double>\{)\s*)?(?=[^\s{])"
+OBJECT_SO_FAR = r"\s*(?:\[\s*)?(?:\{\s*){0,2}"
 _MEMBER = re.compile(r'\s*,?\s*(?:(?P<end>\})|"(?P<key>[^"\\]{1,64})"\s*:\s*(?=\S))')
 _MEMBER_SO_FAR = re.compile(r'\s*,?\s*(?:"[^"\\]{0,64}(?:"\s*(?::\s*)?)?)?\Z')
 _NAME = re.compile(rf'"(?P<name>{WORD})"')
@@ -26,9 +26,10 @@ _NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
 
-class JsonCallsParser(LeakParser):
+class JsonCallsParser(HeaderParser):
     """Parses from where the first object, or their list, begins."""
 
+    header = MarkerPattern(OBJECT, OBJECT_SO_FAR)
     markers: MarkerSet
     """A call that is not whole ends at one of these."""
     closer = ""
@@ -50,12 +51,8 @@ class JsonCallsParser(LeakParser):
     def whole(self) -> bool:
         return super().whole and self._called
 
-    def _read_header(self) -> bool:
+    def _begin(self, found: re.Match[str]) -> bool:
         """A call begins where an object does."""
-        found = _OBJECT.match(self._buffer, self._at)
-        if found is None or found.end() - self._at >= HEADER_LIMIT:
-            waits = _OBJECT_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
-            return False if waits else self._refuse()
         self._in_list = self._in_list or found["list"] is not None
         self._doubled = found["double"] is not None
         self._header, self._called = None, False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from .protocol import LeakFormat, MarkerMatch, Parser
+from .protocol import LeakFormat, LeakParser, MarkerMatch, Parser
 
 HEADER_LIMIT = 256
 """Characters of a header, with the markers and the white space in it."""
@@ -38,8 +38,10 @@ class MarkerSet:
 
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text` may be the start of a marker."""
-        first = self.may_begin_in(text, max(0, len(text) - self._longest + 1))
-        for size in range(len(text) - first.start() if first else 0, 0, -1):
+        first = self.may_begin_in(text, len(text) - self._longest + 1)
+        if first is None:
+            return 0
+        for size in range(len(text) - first.start(), 0, -1):
             if text[-size:] in self._starts:
                 return size
         return 0
@@ -95,12 +97,31 @@ class MarkedFormat(LeakFormat):
         found = self._set.match(text, at)
         if found is None:
             return None
-        name = self._names.get(found[0]) or found[0].strip()
-        begins = self._begin is None or found[0] in self._begin
-        return MarkerMatch(self, name, found.start(), found.end(), begins)
+        marker = found[0]
+        name = self._names.get(marker) or marker.strip()
+        begins = self._begin is None or marker in self._begin
+        return MarkerMatch(self, name, at, at + len(marker), begins)
 
     def unfinished(self, text: str) -> int:
         return self._set.unfinished(text)
+
+
+class HeaderParser(LeakParser):
+    """Reads calls whose header an expression describes."""
+
+    header: MarkerPattern
+    """A header, up to what shows that a call was meant."""
+
+    def _read_header(self) -> bool:
+        found = self.header.match(self._buffer, self._at)
+        if found is not None and found.end() - self._at <= HEADER_LIMIT:
+            return self._begin(found)
+        waits = found is None and self.header.begun.fullmatch(self._buffer, self._at)
+        return not (waits and len(self.rest) <= HEADER_LIMIT) and self._refuse()
+
+    def _begin(self, found: re.Match[str]) -> bool:
+        """A call begins with this header; False if more text is needed."""
+        raise NotImplementedError
 
 
 def tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import re
 
-from ..declared_tools import DeclaredTools
 from ..events import Header
 from .json_arguments import JsonArguments
-from .json_calls import JsonCallsParser
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet, begun
-from .protocol import WORD, MarkerMatch
+from .json_calls import OBJECT, OBJECT_SO_FAR, JsonCallsParser
+from .marker_set import MarkedFormat, MarkerPattern, MarkerSet, begun
+from .protocol import WORD
 
 _BEGIN = "[TOOL_CALLS]"
 _MARKERS = MarkerSet((_BEGIN, "[/TOOL_CALLS]"))
-_HEADER = re.compile(rf"\s*(?P<name>{WORD})\s*(?:\[CALL_ID\]\s*(?P<id>{WORD})\s*)?(?:\[ARGS\]\s*)?")
-_HEADER_SO_FAR = re.compile(
-    rf"\s*{WORD}\s*(?:{begun('[CALL_ID]')}|\[CALL_ID\]\s*{WORD}\s*)?(?:{begun('[ARGS]')})?\s*"
-)
 _WORD_SO_FAR = re.compile(r"[^\s\[{]*")
 
 
@@ -29,32 +24,29 @@ class MistralParser(JsonCallsParser):
 
     end_is_marked = False
     markers = _MARKERS
+    header = MarkerPattern(
+        rf"{OBJECT}|\s*(?P<name>{WORD})\s*(?:\[CALL_ID\]\s*(?P<id>{WORD})\s*)?(?:\[ARGS\]\s*)?"
+        r"(?P<follows>\{)",
+        rf"{OBJECT_SO_FAR}|\s*{WORD}\s*(?:{begun('[CALL_ID]')}|\[CALL_ID\]\s*{WORD}\s*)?"
+        rf"(?:{begun('[ARGS]')})?\s*",
+    )
 
-    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
-        super().__init__(match, header, start, tools)
-        self._named_before = False
-        """Whether the name precedes the arguments, and is not in an object."""
+    _named_before = False
+    """Whether the name precedes the arguments, and is not in an object."""
 
     @property
     def in_header(self) -> bool:
         word = _WORD_SO_FAR.match(self.rest.lstrip())
         return self._in_head and (word is None or self._tools.may_begin(word[0]))
 
-    def _read_header(self) -> bool:
-        text = self.rest.lstrip()
-        if not text or text[0] in "[{":
-            return super()._read_header()
-        opened = self._buffer.find("{", self._at)
-        if (opened if opened >= 0 else len(self._buffer)) - self._at > HEADER_LIMIT:
-            return self._refuse()
-        if opened < 0:
-            return not _HEADER_SO_FAR.fullmatch(self._buffer, self._at) and self._refuse()
-        found = _HEADER.fullmatch(self._buffer, self._at, opened)
-        if found is None:
-            return self._refuse()
+    def _begin(self, found: re.Match[str]) -> bool:
+        if not found["name"]:
+            return super()._begin(found)
         self._named_before = True
-        header = Header(found["name"], found[0].strip(), found["id"] or "")
-        return self._start_call(header, JsonArguments(_MARKERS), opened)
+        at = found.start("follows")
+        literal = self._buffer[self._at : at].strip()
+        header = Header(found["name"], literal, found["id"] or "")
+        return self._start_call(header, JsonArguments(_MARKERS), at)
 
     def _read_after(self) -> bool:
         return self._leave(self._at) if self._named_before else super()._read_after()

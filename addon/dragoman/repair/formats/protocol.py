@@ -1,4 +1,4 @@
-"""What repair asks of a leak format, that is a way of writing tool calls as text.
+"""The base classes of a leak format, that is a way of writing tool calls as text.
 
 A `LeakFormat` finds its markers in text outside of calls, and says which of them begin a
 section or a call.  From such a marker on its `LeakParser` reads, until it is `over`.  A parser
@@ -23,14 +23,14 @@ WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 """The name of a tool in a header."""
 
 Held = tuple[str, list[str], int]
-"""A text that is held back: its first piece, and the number of pieces of a list, which may
-grow, that follow."""
+"""A text that is held back: its first piece, a list that has the others, and may grow, and the
+number of those that belong to it."""
 NOTHING_HELD: Held = "", [], 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MarkerMatch:
-    """A marker found in a text."""
+    """A marker found in a text, which nobody changes (`events` says why it is not frozen)."""
 
     format: LeakFormat
     name: str
@@ -42,12 +42,17 @@ class MarkerMatch:
     tool: str | None = None
     """The name in a marker that begins a call."""
     kind: Literal["content", "reasoning"] | None = None
-    """What the text after it is, up to the format's next marker."""
+    """The kind of the text after it, up to the format's next marker."""
 
     @property
     def begins_call(self) -> bool:
         """Whether a section or a call begins here."""
         return self.begins and self.kind is None
+
+    def moved(self, by: int) -> MarkerMatch:
+        """The same marker, where text was added before it, or removed."""
+        start, end = self.start + by, self.end + by
+        return MarkerMatch(self.format, self.name, start, end, self.begins, self.tool, self.kind)
 
 
 Parser = Callable[["MarkerMatch", str, int, DeclaredTools], "LeakParser"]
@@ -65,9 +70,9 @@ class LeakFormat:
     def __init__(
         self, name: str, beginnings: tuple[str, ...], markers: str, parser: Parser
     ) -> None:
-        """`name` is that in the evidence and the options.  `beginnings` is what its markers begin
-        with: a text without any of these, that does not end in the start of one, has no marker.
-        `markers` is a regular expression of all, for those who only show or cut texts."""
+        """`name` is used in the evidence and the options.  Each marker begins with one of the
+        `beginnings`.  `markers` is a regular expression of all, for those who only show or cut
+        texts."""
         self.name = name
         self.beginnings = beginnings
         self.markers = markers
@@ -88,8 +93,8 @@ class LeakFormat:
         return False
 
     def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
-        """The header of that kind at the end of `text`, which ends at the marker, with the
-        blanks after it; empty if there is none."""
+        """Such a header at the end of `text`, which ends at the marker, with the blanks after it;
+        empty if there is none."""
         return ""
 
     def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
@@ -99,12 +104,12 @@ class LeakFormat:
 
 
 class CallArguments:
-    """The arguments of one call, read from the text of its format."""
+    """Reads the arguments of one call from the text of its format."""
 
     def __init__(self) -> None:
         self._buffer = ""
         self._at = 0
-        """Before this position in the buffer everything has been given, or dropped."""
+        """Before this position in the buffer everything has become an event."""
         self._events: list[Arguments | NoJson | CallEnd | Dropped] = []
         self.over = False
         """Whether the `rest` is no part of them."""
@@ -130,7 +135,7 @@ class CallArguments:
 
     def push(self, text: str) -> None:
         """More of the text."""
-        self._buffer = self.rest + text
+        self._buffer = self._buffer[self._at :] + text
         self._at = 0
 
     def step(self) -> bool:
@@ -142,7 +147,7 @@ class CallArguments:
         raise NotImplementedError
 
     def take(self) -> Sequence[Arguments | NoJson | CallEnd | Dropped]:
-        """What was decided, once; a `CallEnd` is the last."""
+        """The new events; a `CallEnd` is the last."""
         events, self._events = self._events, []
         return events
 
@@ -150,14 +155,14 @@ class CallArguments:
 class LeakParser:
     """Reads one section, or one call without a section.
 
-    It is pulled: it takes nothing of the text beyond the event that `next` returns, so if the
-    scanner decides that this is no call after all, it can take back the `rest`.  The events
-    need not have the text that was read: arguments are JSON, however the format writes them, and
-    a header comes once its name is known.
+    It is pulled: it reads nothing beyond the event that `next` returns, so the scanner can take
+    back the `rest` if it decides that this is no call.  The events need not have the text that was
+    read: arguments are JSON, however the format writes them, and a header comes once its name is
+    known.
 
     A format implements two methods, which read as much of the buffer as one decision needs:
     `_read_header` where a call begins, and `_read_after` after one.  The arguments of an open
-    call are an object of their own, which then holds the text.
+    call are read by a `CallArguments`, which then has the buffer.
     """
 
     end_is_marked = True
@@ -225,11 +230,12 @@ class LeakParser:
         all of it at once: this is returned.  Else nothing is taken."""
         if self._arguments is None or self._events:
             return None
-        given = self._arguments.takes(text)
-        self._end += len(text) if given is not None else 0
-        return given
+        arguments = self._arguments.takes(text)
+        if arguments is not None:
+            self._end += len(text)
+        return arguments
 
-    # What comes and goes
+    # Text in, events out
 
     def push(self, text: str) -> None:
         """More of the text."""
@@ -242,13 +248,20 @@ class LeakParser:
 
     def next(self) -> ParseEvent | None:
         """The next event; None if more text is needed, or the section is over."""
-        while not (self._events or self._is_over):
-            if self._step() or self._events:
+        events = self._events
+        while not (events or self._is_over):
+            arguments = self._arguments
+            if arguments is None:
+                decided = self._reader(self)
+            else:
+                decided = arguments.step()
+                self._take_arguments(arguments)
+            if decided or events:
                 continue
             if not self._ended:
                 return None
             self._finish()
-        return self._events.popleft() if self._events else None
+        return events.popleft() if events else None
 
     def release(self) -> None:
         """The reply has broken off: `next` gives all that was decided."""
@@ -262,23 +275,16 @@ class LeakParser:
 
     @property
     def _read(self) -> Callable[[], bool]:
-        """Reads while no arguments are open.  What is kept is not bound to this parser: a cycle
-        would keep the declared tools until a collection."""
+        """The method that reads next, if no arguments are open.  It is kept unbound, as a cycle
+        would keep the declared tools in memory until a collection."""
         return MethodType(self._reader, self)
 
     @_read.setter
     def _read(self, read: Callable[[], bool]) -> None:
         self._reader = read.__func__  # type: ignore[attr-defined]
 
-    def _step(self) -> bool:
-        if self._arguments is None:
-            return self._reader(self)
-        decided = self._arguments.step()
-        self._take_arguments(self._arguments)
-        return decided
-
     def _finish(self) -> None:
-        """The text has ended, and what has come decides nothing more."""
+        """The text has ended: decide the rest."""
         if self._arguments is not None:
             self._arguments.finish(whole=self._whole)
             self._take_arguments(self._arguments)
@@ -306,7 +312,7 @@ class LeakParser:
     def _give(self, event: ParseEvent) -> None:
         self._events.append(event)
 
-    # What a format decides
+    # For the formats
 
     def _refuse(self) -> bool:
         """This is no header."""
@@ -324,7 +330,8 @@ class LeakParser:
     def _open(self, arguments: CallArguments, at: int) -> None:
         """These arguments begin at this place in the buffer."""
         self._arguments = arguments
-        arguments.push(self._buffer[at:])
+        if at < len(self._buffer):
+            arguments.push(self._buffer[at:])
         self._buffer, self._at = "", 0
 
     def _call_without_arguments(self, header: Header, at: int) -> bool:

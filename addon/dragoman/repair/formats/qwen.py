@@ -19,8 +19,8 @@ from ..events import Header
 from ..tool_fit import schema_for
 from .hermes import CLOSE, OPEN, OPENED
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerPattern, begun, so_far, tag_at
-from .protocol import WORD, LeakParser
+from .marker_set import HeaderParser, MarkedFormat, MarkerPattern, begun, so_far, tag_at
+from .protocol import WORD
 from .tagged_arguments import TaggedArguments
 from .tags import TagKind, plain_syntax
 
@@ -38,33 +38,31 @@ _SYNTAX = plain_syntax(
     },
     trim=True,
 )
-_NAME = re.compile(rf"\s*=?\s*[\"']?(?P<name>{WORD})[\"']?\s*>")
+_FOLLOWS = (_PARAMETER, _FUNCTION_END, CLOSE)
 _NAME_SO_FAR = re.compile(r"\s*=?\s*[\"']?(?P<name>[^\s<>\"']*)[\"']?\s*\Z")
 
 
-class QwenParser(LeakParser):
+class QwenParser(HeaderParser):
     """Reads on from the name of a function."""
+
+    header = MarkerPattern(
+        rf"(?P<literal>\s*=?\s*[\"']?(?P<name>{WORD})[\"']?\s*>)\s*"
+        rf"(?P<follows>\{{|{'|'.join(_FOLLOWS)})",
+        rf"\s*=?\s*[\"']?(?:[^\s<>\"']*[\"']?\s*"
+        rf"|{WORD}[\"']?\s*>\s*(?:{'|'.join(begun(tag[:-1]) for tag in _FOLLOWS)})?)",
+    )
 
     @property
     def in_header(self) -> bool:
         so_far = _NAME_SO_FAR.match(self._buffer, self._at)
         return self._in_head and (so_far is None or self._tools.may_begin(so_far["name"]))
 
-    def _read_header(self) -> bool:
-        found = _NAME.match(self._buffer, self._at)
-        if found is None or found.end() - self._at > HEADER_LIMIT:
-            waits = _NAME_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
-            return False if waits else self._refuse()
-        follows = tag_at(self._buffer, found.end(), (_PARAMETER, _FUNCTION_END, CLOSE, "{"))
-        if follows is None:
-            return self._refuse()
-        if not follows[0]:
-            return False
+    def _begin(self, found: re.Match[str]) -> bool:
         schema = schema_for(found["name"], self._tools)
-        header = Header(found["name"], found[0].strip())
-        is_json = follows[0] == "{"
+        header = Header(found["name"], found["literal"].strip())
+        is_json = found["follows"] == "{"
         arguments = JsonArguments(_SYNTAX.in_value) if is_json else TaggedArguments(_SYNTAX, schema)
-        return self._start_call(header, arguments, found.end())
+        return self._start_call(header, arguments, found.end("literal"))
 
     def _read_after(self) -> bool:
         follows = tag_at(self._buffer, self._at, (CLOSE, _FUNCTION, _FUNCTION_END))

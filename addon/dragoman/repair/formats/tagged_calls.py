@@ -19,7 +19,6 @@ from __future__ import annotations
 import enum
 import re
 from functools import partial
-from typing import Literal
 
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, CallEnd, Dropped, Header, NoHeader
@@ -158,9 +157,9 @@ class TaggedCalls(LeakParser):
 
     def _on_tag(self, tag: Tag) -> None:
         if self._place is _Place.SECTION:
-            self._in_section_on(tag)
+            self._on_tag_in_section(tag)
         elif self._place is _Place.HEADER:
-            self._in_header_on(tag)
+            self._on_tag_in_header(tag)
         elif self._place is _Place.ENDED and tag.kind is TagKind.OTHER_END:
             self._at = tag.end
             self._events.append(Dropped("channel marker after a section"))
@@ -172,7 +171,7 @@ class TaggedCalls(LeakParser):
             self._at = tag.end if tag.kind is TagKind.CALL_END else tag.start
             self._leave_call()
 
-    def _in_section_on(self, tag: Tag) -> None:
+    def _on_tag_in_section(self, tag: Tag) -> None:
         if tag.kind is TagKind.CALL:
             self._at = tag.end
             self._begin_call(tag.name or "")
@@ -192,7 +191,7 @@ class TaggedCalls(LeakParser):
         else:
             self._text_follows()
 
-    def _in_header_on(self, tag: Tag) -> None:
+    def _on_tag_in_header(self, tag: Tag) -> None:
         if tag.kind is TagKind.ARGUMENT:
             self._begin_arguments(tag.end, tag)
         elif tag.kind is TagKind.JSON:
@@ -253,7 +252,7 @@ class TaggedCalls(LeakParser):
     def _is_tool(self, name: str) -> bool:
         return not self._tools or tool_of(name, self._tools) is not None
 
-    def _begin_json(self, at: int) -> Literal[True]:
+    def _begin_json(self, at: int) -> bool:
         self._give_header()
         self._open(JsonArguments(self._syntax.in_value), at)
         return True

@@ -11,12 +11,12 @@ A header that is a name is never read as another one.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from ...declared_tools import DeclaredTools
-from ...events import Header
-from ...tool_fit import fitting
-from ..marker_set import HEADER_LIMIT
+from ..declared_tools import DeclaredTools
+from ..events import Header
+from ..tool_fit import fitting
+from .marker_set import HEADER_LIMIT
 
 _FUNCTIONS = "functions."
 _NATIVE = re.compile(r"functions\.(?P<name>[\w.\-]+)\s*:\s*\d+\Z")
@@ -28,6 +28,7 @@ _NAMELESS = re.compile(
 )
 _NO_NAMES = frozenset((_FUNCTIONS[:-1], "function"))
 _COLON = re.compile(r"\s*:\s*")
+_BLANK = re.compile(r"\s")
 _LETTER = re.compile(r"[A-Za-z0-9]")
 _AT_END = re.compile(r"[\w.\-()]+:\d+\s*\Z")
 _ID = re.compile(r"[A-Za-z0-9_.:\-]{2,128}\Z")
@@ -37,8 +38,7 @@ WORD_LIMIT = 128
 """Characters of the word itself: ids of hosts and clients have some forty at the most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(NamedTuple):
     """The name in a header (None: there is none) and the form it was in."""
 
     name: str | None
@@ -48,17 +48,15 @@ class Resolution:
     header has the index that Kimi writes."""
 
 
-def may_be_word(text: str) -> bool:
-    """Whether `text` is, or could grow into, what may precede a call's arguments: one
-    word, with blanks around it and around its ``:``."""
-    if len(text) > HEADER_LIMIT or _SO_FAR.match(text) is None:
-        return False
-    return len(_COLON.sub(":", text.strip())) <= WORD_LIMIT
-
-
 def word_of(text: str) -> str | None:
-    """`text` without blanks, if it is a header."""
-    return _COLON.sub(":", text.strip()) if may_be_word(text) else None
+    """`text` without blanks, if it is, or could grow into, what may precede a call's arguments:
+    one word, with blanks around it and around its ``:``."""
+    if len(text) > HEADER_LIMIT or _SO_FAR.match(text) is None:
+        return None
+    word = text.strip()
+    if ":" in word and _BLANK.search(word):
+        word = _COLON.sub(":", word)
+    return word if len(word) <= WORD_LIMIT else None
 
 
 def header_of(word: str, tools: DeclaredTools, *, arguments: bool) -> Header:
@@ -90,7 +88,8 @@ def may_be_header(text: str, tools: DeclaredTools) -> bool:
         return name in tools and (index.isdigit() or not index)
     if _FUNCTIONS.startswith(text):
         return bool(tools)
-    return tools.may_begin(text) or tools.may_begin(text.removeprefix(_FUNCTIONS))
+    name = text.removeprefix(_FUNCTIONS)
+    return tools.may_begin(text) or (name != text and tools.may_begin(name))
 
 
 def _is_call_id(word: str) -> bool:

@@ -1,1 +1,0 @@
-"""Kimi K2's special tokens."""
