@@ -108,7 +108,7 @@ class ReplyConverter:
         return self.drain()
 
     def take(self, frame: Frame) -> None:
-        """One frame of the upstream's stream; its events are there to be `drain`ed."""
+        """One frame of the upstream's stream; `drain` gives its events."""
         shortcut = self.shortcut
         if shortcut is not None and frame.whole and shortcut.take(frame.raw):
             return
@@ -185,7 +185,7 @@ class ReplyConverter:
     def closing(self, held: Sequence[Frame] = ()) -> Slices[None]:
         """As `close`, in slices."""
         self._body_ended = True
-        self._sequencer.hold()
+        self._sequencer.held = True
         for frame in held:
             if self._is_open():
                 self._read(frame)

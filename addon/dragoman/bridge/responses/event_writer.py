@@ -104,7 +104,6 @@ class Writer:
 
     @property
     def in_text(self) -> bool:
-        """Whether a text part is open."""
         return self.open_part is not None and self.open_part.part is TEXT
 
     def freeing(self) -> Slices[None]:
