@@ -24,6 +24,13 @@ _LAST = re.compile(r'"\s{0,64}(?:\}\s{0,64})?\Z')
 _RUN = re.compile(r'[^"\\]+')
 _PLAIN = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 _UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_ESCAPE = re.compile(
+    r"\\(?:[^u]|u(?![dD][89abAB])HHHH|u[dD][89abAB]HH\\u[dD][c-fC-F]HH"
+    r"|u[dD][89abAB]HH(?!(?:\\(?:u.{0,3})?)?\Z)|u(?=.{4})(?!HHHH))".replace("H", "[0-9a-fA-F]"),
+    re.DOTALL,
+)
+"""A complete escape sequence.  Half a surrogate pair waits for its other half: neither can be sent
+alone."""
 _HEAD_LIMIT = 200
 """Characters in which the head must be found; beyond, the arguments have another form."""
 
@@ -125,39 +132,13 @@ class CustomInputReader:
                 self._quotes = True
                 out.append('"')
                 at += 1
+            elif escape := _ESCAPE.match(text, at):
+                out.append(_unescaped(escape[0]))
+                at = escape.end()
             else:
-                size = _escape_size(text, at)
-                if size == 0:
-                    break
-                out.append(_unescaped(text[at : at + size]))
-                at += size
+                break
         self._held = text[at:]
         return "".join(out)
-
-
-def _escape_size(text: str, at: int) -> int:
-    """The length of the escape sequence at `at`; 0 if its end has not arrived.
-
-    Half a surrogate pair waits for its other half: neither can be sent alone.
-    """
-    rest = text[at : at + 12]
-    if len(rest) < 2:
-        return 0
-    if rest[1] != "u":
-        return 2
-    if len(rest) < 6:
-        return 0
-    unit = _UNICODE.match(rest)
-    if unit is None:
-        return 2
-    if 0xD800 <= int(unit.group(1), 16) < 0xDC00:
-        other = rest[6:]
-        if len(other) < 6 and "\\u".startswith(other[:2]):
-            return 0
-        low = _UNICODE.fullmatch(other)
-        if low and 0xDC00 <= int(low.group(1), 16) < 0xE000:
-            return 12
-    return 6
 
 
 def _unescaped(escape: str) -> str:
