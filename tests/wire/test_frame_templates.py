@@ -189,7 +189,7 @@ def at_once(stream: bytes, policy: Policy) -> bytes:
 
 
 def the_long_way(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[bytes]:
-    with mock.patch.object(TemplateCache, "match", lambda *_: None):
+    with mock.patch.object(TemplateCache, "learn", lambda *_: None):
         return through(stream, bridge=bridge, policy=policy)
 
 
@@ -262,6 +262,33 @@ def test_the_short_way_is_the_usual_one() -> None:
         with counting_matches() as fitted:
             through(sse(list(map(chunk, deltas))), bridge=True)
         assert sum(text is not None for text in fitted) > 90
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        '{"index": %d, "function": {"arguments": %s}}',
+        '{"index":%d,"id":null,"type":"function","function":{"name":null,"arguments":%s}}',
+        '{"function": {"arguments": %s}, "index": %d}',
+        '{"index": %d, "function": {"arguments": %s}, "index": 1}',
+        '{"index": %d, "function": {"arguments": %s, "index": 5}}',
+    ],
+)
+@given(st.lists(st.tuples(st.integers(0, 12), TEXTS), min_size=1, max_size=12))
+def test_the_arguments_of_one_call_after_another_lead_the_same_way(
+    shape: str, said: list[tuple[int, str]]
+) -> None:
+    heads = [
+        {"index": index, "id": f"c{index}", "function": {"name": "bash", "arguments": ""}}
+        for index in range(13)
+    ]
+    stream = sse([chunk({"tool_calls": heads})]).removesuffix(b"data: [DONE]\n\n")
+    for index, text in said:
+        values = (json.dumps(text), index) if shape.endswith("%d}") else (index, json.dumps(text))
+        call = shape % values
+        delta = b'{"index": 0, "delta": {"tool_calls": [%b]}}' % call.encode()
+        stream += b'data: {"choices": [%b]}\n\n' % delta
+    assert through(stream, bridge=True) == the_long_way(stream, bridge=True)
 
 
 @contextmanager

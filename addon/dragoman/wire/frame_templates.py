@@ -30,9 +30,14 @@ MAX_RUN = 64
 """Frames that are matched at once: one of them that is odd has them all matched again."""
 LF = ord("\n")
 _PROBE = "another text"
-_NUMBER = re.compile(rb"(?:0|[1-9][0-9]{0,15})(?=[,}])")
-_CALL_INDEX = re.compile(rb'(.*"index":[ ]?)' + _NUMBER.pattern + rb"(.*)", re.DOTALL)
-"""The last index before a text."""
+_CALL_INDEX = re.compile(
+    rb'(.*"tool_calls":[ ]?\[\{"index":[ ]?)(0|[1-9][0-9]{0,8})'
+    rb'(,(?:[ ]?"(?:id|type)":[ ]?(?:null|""|"function"),)*'
+    rb'[ ]?"function":[ ]?\{(?:"name":[ ]?(?:null|""),)?[ ]?"arguments":[ ]?)',
+    re.DOTALL,
+)
+"""Up to the arguments of a call; its groups 1 and 3 are around the call's index."""
+_INDEX = re.compile(rb"(?:0|[1-9][0-9]{0,8})(?=,)")
 
 Meaning = TypeVar("Meaning")
 
@@ -92,14 +97,15 @@ class FrameTemplate:
             ends.append(end)
         return _first_strings(b'"', literals), ends
 
-    def renumbered(self, raw: bytes) -> FrameTemplate | None:
-        """This template with the call's index of another frame, if that frame then matches."""
-        old = _CALL_INDEX.fullmatch(self.head)
-        new = _NUMBER.match(raw, old.end(1)) if old else None
-        if old is None or new is None or not raw.startswith(old[1]):
+    def of_another_call(self, raw: bytes, index: int) -> tuple[FrameTemplate, int] | None:
+        """Of a template with arguments of the call with this `index`: the template of another frame
+        that differs in the index, and that index.  By its place it is certainly the call's."""
+        head = _CALL_INDEX.fullmatch(self.head) if b'"index"' not in self.tail else None
+        found = _INDEX.match(raw, head.end(1)) if head else None
+        if head is None or found is None or int(head[2]) != index:
             return None
-        template = FrameTemplate(old[1] + new[0] + old[2], self.between, self.tail)
-        return None if template.text_in(raw) is None else template
+        template = FrameTemplate(head[1] + found[0] + head[3], self.between, self.tail)
+        return None if template.text_in(raw) is None else (template, int(found[0]))
 
     def around(self, literal: bytes) -> bytes:
         if self.between is None:
@@ -318,10 +324,10 @@ class KnownTemplate(Generic[Meaning]):
 class TemplateCache(Generic[Meaning]):
     """The templates of one stream."""
 
-    __slots__ = ("_known", "_misses", "_varies")
+    __slots__ = ("_misses", "_varies", "known")
 
     def __init__(self) -> None:
-        self._known: list[KnownTemplate[Meaning]] = []
+        self.known: list[KnownTemplate[Meaning]] = []
         """The last match is first."""
         self._misses = 0
         self._varies = False
@@ -331,11 +337,11 @@ class TemplateCache(Generic[Meaning]):
         """The text of a frame that matches, and its template; None if none matches."""
         if not frame.whole or len(frame.raw) > MAX_FITTING:
             return None
-        for place, known in enumerate(self._known):
+        for place, known in enumerate(self.known):
             if text := known.pattern.text_in(frame.raw):
                 self._misses = 0
                 if place:
-                    self._known.insert(0, self._known.pop(place))
+                    self.known.insert(0, self.known.pop(place))
                 return text, known
         return None
 
@@ -348,13 +354,13 @@ class TemplateCache(Generic[Meaning]):
         at = 0
         while at < len(frames):
             begin = at
-            for place, known in enumerate(self._known):
+            for place, known in enumerate(self.known):
                 texts, ends = known.pattern.texts_in(frames, begin)
                 if texts:
                     at = ends[len(texts)]
                     if len(texts) > 1:  # else learning it cost more than it saved
                         self._misses = 0
-                    self._known.insert(0, self._known.pop(place))
+                    self.known.insert(0, self.known.pop(place))
                     yield "".join(texts), known.meaning, frames[begin:at]
                     break
             else:
@@ -365,7 +371,7 @@ class TemplateCache(Generic[Meaning]):
     @property
     def latest(self) -> KnownTemplate[Meaning] | None:
         """That which matched last."""
-        return self._known[0] if self._known else None
+        return self.known[0] if self.known else None
 
     def matched(self) -> None:
         """The caller has found frames that match the latest template."""
@@ -381,20 +387,16 @@ class TemplateCache(Generic[Meaning]):
     ) -> KnownTemplate[Meaning] | None:
         """The template of a frame that was read; None if it cannot have one."""
         self._misses += 1
-        pattern = self._renumbered(frame.raw) or learn(frame, text, times, reads)
+        pattern = learn(frame, text, times, reads)
         if pattern is None:
             return None
         self._varies |= self._misses > MAX_KNOWN
-        learned = LooseTemplate.of(frame, pattern) if self._varies else pattern
-        self._known.insert(0, KnownTemplate(learned, meaning))
-        del self._known[MAX_KNOWN:]
-        return self._known[0]
+        return self.add(LooseTemplate.of(frame, pattern) if self._varies else pattern, meaning)
 
-    def _renumbered(self, raw: bytes) -> FrameTemplate | None:
-        """A template that differs from a known one in the index of its call."""
-        for known in self._known:
-            if isinstance(known.pattern, FrameTemplate) and (
-                renumbered := known.pattern.renumbered(raw)
-            ):
-                return renumbered
-        return None
+    def add(
+        self, pattern: FrameTemplate | LooseTemplate, meaning: Meaning
+    ) -> KnownTemplate[Meaning]:
+        """A template that is certain."""
+        self.known.insert(0, KnownTemplate(pattern, meaning))
+        del self.known[MAX_KNOWN:]
+        return self.known[0]
