@@ -161,6 +161,7 @@ class RepairStream(LiveStream):
             logger.exception("%s: its reasoning is not remembered", self._name)
             self._turns = None
             return sent
+        end = 0 if self._held else end  # a decoded piece after the one with the end
         if end == len(sent) or not self._waits:
             return sent
         self._held += sent[end:]
