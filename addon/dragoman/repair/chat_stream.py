@@ -267,7 +267,7 @@ class ChatStreamRepair:
                 resting = resting and channel.resting
                 quiet = quiet and resting and channel.scanner.idle
         self._prefilter.resting, self._prefilter.quiet = resting, quiet
-        known = None if quiet or self._gave_up else self._templates.latest
+        known = None if resting or self._gave_up else self._templates.latest
         self._continued = known if known and self._may_continue(known.meaning) else None
         self._ahead = 1
 
