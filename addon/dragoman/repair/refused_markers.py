@@ -128,16 +128,16 @@ class UnreadFrames:
             return None
         self._refused = refused
         self.frames.append((frame, len(text) - len(self._text)))
-        left = gone = 0
+        count = length = 0
         for _, size in self.frames:
-            if gone + size > certain:
+            if length + size > certain:
                 break
-            gone += size
-            left += 1
-        out = [each for each, _ in self.frames[:left]]
-        del self.frames[:left]
-        self._text, self._certain = text[gone:], certain - gone
-        return out
+            length += size
+            count += 1
+        certain_frames = [each for each, _ in self.frames[:count]]
+        del self.frames[:count]
+        self._text, self._certain = text[length:], certain - length
+        return certain_frames
 
     def add_held(self, texts: list[tuple[Frame, str]], refused: RefusedMarkers) -> None:
         """These frames were read, and wait for what comes after them."""

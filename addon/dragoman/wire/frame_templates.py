@@ -146,10 +146,10 @@ class LooseTemplate:
         names: list[bytes] = []
 
         def loose(part: bytes) -> bytes:
-            pieces, values = _taken_apart(member, part, names)
+            pieces, values = _split_at_members(member, part, names)
             expression = re.escape(pieces[0])
             for value, piece in zip(values, pieces[1:], strict=True):
-                expression += b"(" + _like(value) + b")" + re.escape(piece)
+                expression += b"(" + _replacement_of(value) + b")" + re.escape(piece)
             return expression
 
         head = loose(pattern.head)
@@ -200,9 +200,9 @@ class LooseFrame:
         member = _members([name.decode() for name in names])
         assert member is not None and template.between is None
         found: list[bytes] = []
-        head, _ = _taken_apart(member, template.head, found)
+        head, _ = _split_at_members(member, template.head, found)
         found.append(b"text")
-        tail, _ = _taken_apart(member, template.tail, found)
+        tail, _ = _split_at_members(member, template.tail, found)
         whole = template.head + template.tail
         once = all(whole.count(b'"%b"' % name) == 1 for name in names)
         if not once or sorted(found) != sorted((*names, b"text")):
@@ -217,7 +217,7 @@ class LooseFrame:
 
 
 def _string(literal: bytes) -> str | None:
-    """The text of a JSON string; None if it is none."""
+    """The text of a JSON string; None for anything else."""
     try:
         string = literal.decode()
         text, end = scanstring(string, 1)
@@ -227,8 +227,8 @@ def _string(literal: bytes) -> str | None:
 
 
 def _first_strings(quote: bytes, literals: list[bytes]) -> list[str]:
-    """The texts of JSON strings, which lack this `quote`: of all, or if one of them is none, of the
-    first."""
+    """The texts of JSON strings, which lack this `quote`: of all, or if one of them is invalid, of
+    the first."""
     if len(literals) > 1:
         array = b"".join((b"[", quote, (quote + b"," + quote).join(literals), quote, b"]"))
         try:
@@ -249,7 +249,7 @@ def _members(names: list[str]) -> re.Pattern[bytes] | None:
     return re.compile(expression) if names else None
 
 
-def _taken_apart(
+def _split_at_members(
     member: re.Pattern[bytes], part: bytes, names: list[bytes]
 ) -> tuple[list[bytes], list[bytes]]:
     """The pieces of a part of a frame around the values of members, and these values; the members'
@@ -263,7 +263,7 @@ def _taken_apart(
     return [*pieces, part[begin:]], values
 
 
-def _like(value: bytes) -> bytes:
+def _replacement_of(value: bytes) -> bytes:
     """Matches what may replace this value: for counts, other counts."""
     if not value.startswith(b"{"):
         return _SCALAR
@@ -292,25 +292,23 @@ def learn(frame: Frame, text: str, times: int, reads: Callable[[Any], str]) -> F
     pattern = FrameTemplate(head, pieces[1] if times == 2 else None, tail)
     probed = Frame(pattern.around(quoted(_PROBE)))
     try:
-        was, now = loads(frame.data or b""), loads(probed.data or b"")
+        original, changed = loads(frame.data or b""), loads(probed.data or b"")
     except NotJson:
         return None
-    fits = _replaced(was, text, now) == times and reads(now) == _PROBE
+    fits = _replaced(original, text, changed) == times and reads(changed) == _PROBE
     return pattern if fits and len(head) > len(b"data:") else None
 
 
-def _replaced(was: Any, text: str, now: Any) -> int:
+def _replaced(value: Any, text: str, changed: Any) -> int:
     """How many values are `text` in one and the probe in the other; negative if there is another
     difference."""
-    if was == now:  # read from the same bytes, as what else is there
+    if value == changed:  # read from the same bytes, as is all else that is equal
         return 0
-    if isinstance(was, dict) and isinstance(now, dict) and list(was) == list(now):
-        return sum(_replaced(value, text, now[name]) for name, value in was.items())
-    if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        return sum(_replaced(one, text, other) for one, other in zip(was, now, strict=True))
-    if was == text and now == _PROBE:
-        return 1
-    return -1000
+    if isinstance(value, dict) and isinstance(changed, dict) and list(value) == list(changed):
+        return sum(_replaced(member, text, changed[name]) for name, member in value.items())
+    if isinstance(value, list) and isinstance(changed, list) and len(value) == len(changed):
+        return sum(_replaced(one, text, other) for one, other in zip(value, changed, strict=True))
+    return 1 if value == text and changed == _PROBE else -1000
 
 
 @dataclass(slots=True)
