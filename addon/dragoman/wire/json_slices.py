@@ -31,7 +31,6 @@ WRITTEN_VALUES = 1000
 LONG_STRING = 64 * 1024
 """Characters of a string that are written by one call: some tenths of a millisecond."""
 _COUNTED = 1024 * 1024
-_BLANKS = " \t\n\r"
 _NEXT = re.compile(r"[ \t\n\r]*([,\]}:]?)[ \t\n\r]*").match
 _decode = json.JSONDecoder().raw_decode
 
@@ -48,7 +47,7 @@ def reading(text: bytes, *, item_values: int | None = None) -> Slices[Any]:
         return loads(text)
     yield from _counting(text)
     try:
-        string = text.decode(json.detect_encoding(text), "surrogatepass").strip(_BLANKS)
+        string = text.decode(json.detect_encoding(text), "surrogatepass").strip(" \t\n\r")
         value, end = yield from _Reader(string, item_values).value(0, 0)
     except NotJson:
         raise

@@ -112,12 +112,9 @@ class _History:
         if output is None:
             self._notes.append(("answered with a stand-in", f"a call of {call.name}"))
             return {"role": "tool", "tool_call_id": call.sent_id, "content": NO_OUTPUT}
-        changed: Json = {}
-        if output.get("tool_call_id") != call.sent_id:
-            changed["tool_call_id"] = call.sent_id
-        if (name := string(output.get("name"))) != (sent := self._tool_names.sent(name)):
-            changed["name"] = sent
-        return output | changed if changed else output
+        output = with_member(output, "tool_call_id", call.sent_id)
+        name = string(output.get("name"))
+        return with_member(output, "name", self._tool_names.sent(name)) if name else output
 
     def _add_other(self, message: Any) -> None:
         self._started = True
@@ -165,19 +162,16 @@ class _History:
         function = tool_call.get("function") if isinstance(tool_call, dict) else None
         if not isinstance(function, dict):
             return tool_call, None
-        client_id, name = string(tool_call.get("id")), string(function.get("name"))
-        changed: Json = {}
-        if (sent_name := self._tool_names.sent(name)) != name:
-            changed["name"] = name = sent_name
+        client_id = string(tool_call.get("id"))
+        name = self._tool_names.sent(string(function.get("name")))
+        if name:
+            function = with_member(function, "name", name)
         arguments = yield from _object_text(function.get("arguments"))
         if arguments is not None:
             self._notes.append(("wrapped", f"invalid arguments of {name}"))
-            changed["arguments"] = arguments
-        if changed:
-            tool_call = tool_call | {"function": function | changed}
+            function = with_member(function, "arguments", arguments)
         sent_id = self._sent_id(client_id, name, used)
-        if sent_id != tool_call.get("id"):
-            tool_call = tool_call | {"id": sent_id}
+        tool_call = with_member(with_member(tool_call, "function", function), "id", sent_id)
         return tool_call, _Call(name, client_id, sent_id)
 
     def _sent_id(self, client_id: str, name: str, used: set[str]) -> str:
@@ -252,6 +246,13 @@ class _History:
 
 _OTHER_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 """The content of an assistant's message beside its text."""
+
+
+def with_member(holder: Json, name: str, value: Any) -> Json:
+    """`holder` with this member; the same object if it has it."""
+    old = holder.get(name)
+    same = value is old or (isinstance(value, str) and value == old)
+    return holder if same else {**holder, name: value}
 
 
 def _is_null(message: Json) -> bool:

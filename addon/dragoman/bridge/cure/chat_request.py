@@ -15,7 +15,7 @@ from typing import Any
 from ...wire.json_codec import Json
 from ...wire.slices import Slices
 from ..model_families import Family
-from .chat_history import accepted_messages
+from .chat_history import accepted_messages, with_member
 from .moonshot_schema import TooLarge, moonshot_schema
 from .tool_names import ToolNames
 
@@ -43,11 +43,11 @@ def curing(request: Json, family: Family) -> Slices[Cured]:
     cured = request
     if isinstance(messages := request.get("messages"), list):
         messages = yield from accepted_messages(messages, family, names, notes)
-        cured = _with(cured, "messages", messages)
-    cured = _with(cured, "tools", (yield from _tools(request, family, names, notes)))
+        cured = with_member(cured, "messages", messages)
+    cured = with_member(cured, "tools", (yield from _tools(request, family, names, notes)))
     if family.refuses.schemas:
-        cured = _with(cured, "response_format", _response_format(request, notes))
-    cured = _with(cured, "tool_choice", _tool_choice(request, family, names, notes))
+        cured = with_member(cured, "response_format", _response_format(request, notes))
+    cured = with_member(cured, "tool_choice", _tool_choice(request, family, names, notes))
     thinks = family.thinks(request)
     for name in SAMPLING:
         if not family.accepts(name, request.get(name), thinks=thinks):
@@ -60,7 +60,7 @@ def _tools(request: Json, family: Family, names: ToolNames, notes: Notes) -> Sli
     def accepted(function: Json) -> Json:
         if family.refuses.schemas:
             schema, where = function.get("parameters"), f"tool {function.get('name')}"
-            function = _with(function, "parameters", _schema(schema, where, notes))
+            function = with_member(function, "parameters", _schema(schema, where, notes))
         return _named(function, names)
 
     tools = request.get("tools")
@@ -75,7 +75,8 @@ def _tools(request: Json, family: Family, names: ToolNames, notes: Notes) -> Sli
 
 def _response_format(request: Json, notes: Notes) -> Any:
     def accepted(holder: Json) -> Json:
-        return _with(holder, "schema", _schema(holder.get("schema"), "response_format", notes))
+        schema = _schema(holder.get("schema"), "response_format", notes)
+        return with_member(holder, "schema", schema)
 
     return _with_inner(request.get("response_format"), "json_schema", accepted)
 
@@ -96,7 +97,7 @@ def _tool_choice(request: Json, family: Family, names: ToolNames, notes: Notes) 
 def _named(function: Json, names: ToolNames) -> Json:
     """A function with the name that is sent."""
     name = function.get("name")
-    return _with(function, "name", names.sent(name) if isinstance(name, str) else name)
+    return with_member(function, "name", names.sent(name) if isinstance(name, str) else name)
 
 
 def _schema(schema: Any, where: str, notes: Notes) -> Any:
@@ -116,12 +117,7 @@ def _schema(schema: Any, where: str, notes: Notes) -> Any:
     return accepted
 
 
-def _with(holder: Json, name: str, value: Any) -> Json:
-    """`holder` with this member; the same object if it has it."""
-    return holder if value is holder.get(name) else {**holder, name: value}
-
-
 def _with_inner(holder: Any, name: str, change: Callable[[Json], Json]) -> Any:
     """`holder` with its object `name` changed; the same object if there is nothing to change."""
     inner = holder.get(name) if isinstance(holder, dict) else None
-    return _with(holder, name, change(inner)) if isinstance(inner, dict) else holder
+    return with_member(holder, name, change(inner)) if isinstance(inner, dict) else holder

@@ -60,13 +60,13 @@ class RequestTools:
         index = ToolIndex(schemas)
         yield from index.indexing()
         declared = DeclaredTools(
-            {**_spellings(toolbox.table, schemas), **schemas},
+            {**_spellings(toolbox.tools, schemas), **schemas},
             model=string(body.get("model")),
             forbidden=body.get("tool_choice") == "none",
             called={call_id: name for call_id, name in called.items() if name},
             index=index,
         )
-        return cls(declared, ToolLookup(toolbox.table), isinstance(request, dict))
+        return cls(declared, ToolLookup(toolbox.tools), isinstance(request, dict))
 
 
 def _spellings(tools: Mapping[str, Tool], schemas: Mapping[str, object]) -> dict[str, object]:

@@ -24,7 +24,6 @@ _PARTS: Mapping[str, str] = {
     **dict.fromkeys(("output_text", "refusal"), "assistant"),
 }
 """The role of a content part in the place of an item."""
-_NESTED = ("function", "custom")
 
 
 def forming(body: object, evidence: Evidence | None = None) -> Slices[Any]:
@@ -190,11 +189,8 @@ class _Shapes:
 
 def _is_nested(value: Any) -> bool:
     """Whether the fields are in an inner object named after the type."""
-    return (
-        isinstance(value, dict)
-        and value.get("type") in _NESTED
-        and isinstance(value.get(value["type"]), dict)
-    )
+    kind = value.get("type") if isinstance(value, dict) else None
+    return kind in ("function", "custom") and isinstance(value.get(kind), dict)
 
 
 def _unnested(value: Json, name: str) -> Json:

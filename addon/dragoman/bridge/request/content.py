@@ -12,9 +12,10 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.errors import Refused
+from ...wire.json_codec import objects
 from ..conversation import ContentPart
 from .images import image_url, is_ciphertext, without_data
-from .validation import RequestObject, label, missing, unsupported_value, wrong_type
+from .validation import RequestObject, label, missing, present, unsupported, wrong_type
 
 _TEXT_FIELDS = {
     **dict.fromkeys(("input_text", "output_text", "text"), "text"),
@@ -57,7 +58,7 @@ def text_content(
             media.append(read)
             continue
         if text is None:
-            text = _text_of_unknown(part, evidence, " of a text-only message") or None
+            text = _text_of_unknown(part, evidence, " of a text-only message")
         if text is not None:
             texts.append(text)
     return joint.join(texts)
@@ -70,9 +71,7 @@ def readable_text(value: object, *, joint: str) -> str:
     """
     if isinstance(value, str):
         return value
-    if not isinstance(value, list):
-        return ""
-    read = [text_or_media(RequestObject(part)) for part in value if isinstance(part, dict)]
+    read = [text_or_media(RequestObject(part)) for part in objects(value)]
     return joint.join(text for text in read if isinstance(text, str))
 
 
@@ -137,14 +136,14 @@ def _text_or_notice(part: RequestObject, evidence: Evidence) -> str | None:
     return _text(part) if line is None else line
 
 
-def _text_of_unknown(part: RequestObject, evidence: Evidence, where: str = "") -> str:
-    """The text in a part of a kind that has no place here; empty for a part that is dropped."""
+def _text_of_unknown(part: RequestObject, evidence: Evidence, where: str = "") -> str | None:
+    """The text in a part of a kind that has no place here; None for a part that is dropped."""
     kind = f"part {label(part.get('type'))}"
     if text := text_of(part.values):
         evidence.note("sent as text", kind)
-    else:
-        evidence.note("dropped", kind + where)
-    return text
+        return text
+    evidence.note("dropped", kind + where)
+    return None
 
 
 def _media(part: RequestObject) -> ContentPart | None:
@@ -182,8 +181,8 @@ def _image(part: RequestObject) -> dict[str, str]:
 
 
 def _file(part: RequestObject) -> dict[str, str]:
-    fields = {name: part.string(name) for name in ("filename", "file_data", "file_id")}
-    file = {name: value for name, value in fields.items() if value is not None}
+    names = ("filename", "file_data", "file_id")
+    file = present(**{name: part.string(name) for name in names})
     if "file_data" not in file and "file_id" not in file:
         raise _unreachable("a file", part, by="file_url", inline="file_data")
     return file
@@ -194,4 +193,4 @@ def _unreachable(what: str, part: RequestObject, *, by: str, inline: str) -> Ref
     if part.get(by) is None:
         return missing(part.at(inline))
     limit = f"a Chat Completions upstream cannot fetch {what} by {by}."
-    return unsupported_value(part.at(by), f"{limit} Send it inline, as a data URL in {inline}.")
+    return unsupported(part.at(by), f"{limit} Send it inline, as a data URL in {inline}.")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire.errors import Refused
-from ...wire.json_codec import Json, array
+from ...wire.json_codec import Json, array, objects
 from ...wire.responses import refers
 from ...wire.slices import Slices
 from ...wire.usage import estimating
@@ -28,8 +28,9 @@ from .validation import (
     RequestObject,
     label,
     missing,
+    present,
     previous_not_found,
-    unsupported_value,
+    unsupported,
     wrong_type,
 )
 
@@ -94,7 +95,7 @@ def converting(
     size = yield from estimating(cured.request)
     echoed = {name: value for name, value in request.values.items() if name != "input"}
     thinks = effort != "none" and (effort is not None or request.get("reasoning") is not None)
-    turn = TurnContext(echoed, model, "stream" in chat, toolbox.table, thinks, size, summary)
+    turn = TurnContext(echoed, model, "stream" in chat, toolbox.tools, thinks, size, summary)
     return Conversion(cured.request, turn)
 
 
@@ -144,41 +145,30 @@ def _unservable(name: str, reason: str) -> Refused:
     return Refused(message, param=name, code="unsupported_parameter")
 
 
-# Input items about the turn.  Codex appends them: ``compaction_trigger`` as the last item asks for
-# a summary from which to continue; ``configuration_update`` sets the effort.
-
-
 def _asks_for_summary(request: RequestObject) -> bool:
-    """Whether the turn is to be a summary.  A trigger before the last item has had its summary."""
-    items = array(request.get("input"))
-    return bool(items) and _type(items[-1]) == "compaction_trigger"
+    """Whether Codex wants a summary from which to continue: its trigger is the last item."""
+    last = objects(array(request.get("input"))[-1:])
+    return bool(last) and last[0].get("type") == "compaction_trigger"
 
 
 def _effort(request: RequestObject, earlier: Sequence[Json]) -> Slices[str | None]:
-    """The latest reasoning effort that the client asks for.  Codex sends numbers, too."""
+    """The latest reasoning effort that the client asks for.  Codex sets it by items, too, and
+    sends numbers."""
     for item in chain(reversed(array(request.get("input"))), reversed(earlier)):
         yield
-        if _type(item) == "configuration_update":
+        if isinstance(item, dict) and item.get("type") == "configuration_update":
             reasoning = item.get("reasoning")
-            value = reasoning.get("effort") if isinstance(reasoning, dict) else None
-            if _is_effort(value):
-                return str(value)
+            effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
+            if type(effort) in _EFFORT_TYPES:
+                return str(effort)
     asked = request.object("reasoning")
-    value = None if asked is None else asked.get("effort")
-    if value is None or _is_effort(value):
-        return None if value is None else str(value)
-    raise wrong_type(value, "a string", "reasoning.effort")
+    effort = None if asked is None else asked.get("effort")
+    if effort is not None and type(effort) not in _EFFORT_TYPES:
+        raise wrong_type(effort, "a string", "reasoning.effort")
+    return None if effort is None else str(effort)
 
 
-def _is_effort(value: object) -> bool:
-    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
-
-
-def _type(item: object) -> object:
-    return item.get("type") if isinstance(item, dict) else None
-
-
-# The fields beside the messages
+_EFFORT_TYPES = (str, int, float)
 
 
 def _text(request: RequestObject) -> Json:
@@ -187,7 +177,7 @@ def _text(request: RequestObject) -> Json:
         return {}
     form = text.object("format")
     response_format = None if form is None else _response_format(form)
-    return _present(response_format=response_format, verbosity=text.string("verbosity"))
+    return present(response_format=response_format, verbosity=text.string("verbosity"))
 
 
 def _response_format(form: RequestObject) -> Json | None:
@@ -202,7 +192,7 @@ def _response_format(form: RequestObject) -> Json | None:
             schema = form.plain_object("schema")
             if schema is None:
                 raise missing(form.at("schema"))
-            fields = _present(
+            fields = present(
                 name=form.required_string("name"),
                 description=form.string("description"),
                 schema=schema,
@@ -211,13 +201,13 @@ def _response_format(form: RequestObject) -> Json | None:
             return {"type": "json_schema", "json_schema": fields}
         case _:
             reason = f"a Chat Completions upstream has no text format '{label(kind)}'."
-            raise unsupported_value(form.at("type"), reason)
+            raise unsupported(form.at("type"), reason)
 
 
 def _limits_and_reasoning(
     request: RequestObject, effort: str | None, family: Family, evidence: Evidence
 ) -> Json:
-    fields = _present(**{family.token_limit: request.integer("max_output_tokens")})
+    fields = present(**{family.token_limit: request.integer("max_output_tokens")})
     if effort == "none" and family.thinking_off is not None:
         return {**fields, **family.thinking_off}
     if effort is not None:
@@ -229,7 +219,7 @@ def _limits_and_reasoning(
 
 def _settings(request: RequestObject) -> Json:
     """The fields with the same name and meaning on both sides, logprobs, and whether to stream."""
-    settings = _present(**{name: read(request, name) for name, read in _SAME.items()})
+    settings = present(**{name: read(request, name) for name, read in _SAME.items()})
     wanted = "message.output_text.logprobs" in request.strings("include")
     top = request.integer("top_logprobs")
     if top or wanted:
@@ -277,8 +267,3 @@ def _record_ignored(request: RequestObject, evidence: Evidence) -> None:
     for name, value in request.values.items():
         if name not in _READ and value is not None:
             evidence.note("dropped", f"field {label(name)}")
-
-
-def _present(**fields: Any) -> Json:
-    """The fields with a value."""
-    return {name: value for name, value in fields.items() if value is not None}

@@ -31,7 +31,7 @@ from .content import merged, readable_text, text_content, text_of, user_content
 from .images import LEFT_OUT, json_without_data, without_data, without_media
 from .tool_outputs import output_content
 from .toolbox import Toolbox, upstream_name
-from .validation import RequestObject, invalid_value, label, missing
+from .validation import RequestObject, invalid_value, label, missing, present
 
 HOSTED: Mapping[str, tuple[str, ...]] = {
     "web_search_call": ("action", "query", "queries", "results"),
@@ -99,9 +99,6 @@ def _untyped(item: RequestObject) -> str:
     if "id" in item.values:
         return "item_reference"
     raise missing(item.at("type"))
-
-
-# Messages
 
 
 def _message(reader: Reader, item: RequestObject) -> _Read:
@@ -176,9 +173,6 @@ def _compaction(reader: Reader, item: RequestObject) -> ConversationItem:
     return InputMessage("user", _LOST_CONTEXT)
 
 
-# Calls and their outputs
-
-
 def _call_id(item: RequestObject) -> str:
     return item.string("call_id") or ""
 
@@ -248,8 +242,7 @@ def _local_shell_call_output(reader: Reader, item: RequestObject) -> Conversatio
 
 
 def _apply_patch_call_output(_: Reader, item: RequestObject) -> ConversationItem:
-    texts = {name: item.string(name) for name in ("status", "output")}
-    report = {name: text for name, text in texts.items() if text is not None}
+    report = present(status=item.string("status"), output=item.string("output"))
     return ToolOutput(_call_id(item), dumps(report).decode())
 
 
@@ -259,9 +252,6 @@ def _tool_search_output(reader: Reader, item: RequestObject) -> ConversationItem
     if item.string("execution") == "server":
         return None
     return ToolOutput(_call_id(item), dumps({"loaded_tools": names}).decode())
-
-
-# Other items
 
 
 def _additional_tools(reader: Reader, item: RequestObject) -> None:
@@ -281,7 +271,7 @@ def _item_reference(_: Reader, item: RequestObject) -> ConversationItem:
 
 
 def _of_the_turn(_: Reader, __: RequestObject) -> None:
-    """About the turn, not part of the conversation: see `convert`."""
+    """About the turn, not part of the conversation: see `convert._effort`."""
 
 
 def _as_text(reader: Reader, item: RequestObject) -> ConversationItem | None:

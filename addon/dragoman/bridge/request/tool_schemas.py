@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...wire.json_codec import Json
 from ..turn_context import ToolKind
-from .validation import RequestObject
-
-Function = dict[str, Any]
+from .validation import RequestObject, present
 
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
@@ -23,11 +22,11 @@ _INTEGER = {"type": "integer"}
 _STRING_MEMBERS = {"type": "object", "additionalProperties": _STRING}
 
 
-def _object(*required: str, **properties: Any) -> dict[str, Any]:
+def _object(*required: str, **properties: Any) -> Json:
     return {"type": "object", "properties": properties, "required": [*required]}
 
 
-_LOCAL_SHELL: Function = {
+_LOCAL_SHELL: Json = {
     "description": "Runs a command on the user's machine and returns its output.",
     "parameters": _object(
         "command",
@@ -38,7 +37,7 @@ _LOCAL_SHELL: Function = {
         working_directory=_STRING | {"description": "The directory to run it in."},
     ),
 }
-_SHELL: Function = {
+_SHELL: Json = {
     "description": "Runs shell commands, concurrently, and returns the output of each.",
     "parameters": _object(
         "commands",
@@ -48,7 +47,7 @@ _SHELL: Function = {
         | {"description": "How many characters of each output to return at most."},
     ),
 }
-_APPLY_PATCH: Function = {
+_APPLY_PATCH: Json = {
     "description": "Creates, updates or deletes one file with a diff in V4A format.",
     "parameters": _object(
         "type",
@@ -59,24 +58,23 @@ _APPLY_PATCH: Function = {
     ),
 }
 _SEARCH = _object("query", query=_STRING | {"description": "What the wanted tool should do."})
-_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+_NO_PARAMETERS: Json = {"type": "object", "properties": {}}
 
 
-def _function(tool: RequestObject) -> Function:
+def _function(tool: RequestObject) -> Json:
     """``strict`` is kept; a missing schema is one without properties.
 
     The root of a schema is an object, whatever else it says: Moonshot and OpenAI
     refuse another one, and arguments are never anything else.
     """
-    function = {
-        "description": tool.string("description") or None,
-        "parameters": _parameters(tool, _NO_PARAMETERS),
-        "strict": tool.boolean("strict"),
-    }
-    return {name: value for name, value in function.items() if value is not None}
+    return present(
+        description=tool.string("description") or None,
+        parameters=_parameters(tool, _NO_PARAMETERS),
+        strict=tool.boolean("strict"),
+    )
 
 
-def _custom(tool: RequestObject) -> Function:
+def _custom(tool: RequestObject) -> Json:
     """One string ``input``; a chat upstream cannot enforce a grammar, so the description has it."""
     parts = [tool.string("description"), "Pass the raw input of this tool as the string `input`."]
     form = tool.object("format")
@@ -88,12 +86,12 @@ def _custom(tool: RequestObject) -> Function:
     return {"description": description, "parameters": _object("input", input=_STRING)}
 
 
-def _tool_search(tool: RequestObject) -> Function:
+def _tool_search(tool: RequestObject) -> Json:
     description = tool.string("description") or "Searches for further tools and loads them."
     return {"description": description, "parameters": _parameters(tool, _SEARCH)}
 
 
-def _parameters(tool: RequestObject, default: dict[str, Any]) -> dict[str, Any]:
+def _parameters(tool: RequestObject, default: Json) -> Json:
     schema = tool.plain_object("parameters")
     if not schema:
         return default
@@ -117,7 +115,7 @@ def without_encrypted(schema: Any) -> Any:
 
 _VALUES = ("default", "enum", "const", "examples")
 
-FUNCTIONS: Mapping[ToolKind, Callable[[RequestObject], Function]] = {
+FUNCTIONS: Mapping[ToolKind, Callable[[RequestObject], Json]] = {
     "function": _function,
     "custom": _custom,
     "local_shell": lambda _: _LOCAL_SHELL,

@@ -16,8 +16,8 @@ from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ..model_families import Family
 from ..turn_context import Tool, ToolKind
-from .tool_schemas import FUNCTIONS, Function, without_encrypted
-from .validation import RequestObject, label, unsupported_value, wrong_type
+from .tool_schemas import FUNCTIONS, without_encrypted
+from .validation import RequestObject, label, present, unsupported, wrong_type
 
 _KINDS: dict[str, ToolKind] = {kind: kind for kind in get_args(ToolKind)}
 _NAMED = ("function", "custom")
@@ -51,14 +51,11 @@ class Toolbox:
         self.family = family
         self._unsupported = unsupported
         self._evidence = evidence
-        self._tools: dict[str, Tool] = {}
-        self._functions: dict[str, Function] = {}
+        self.tools: dict[str, Tool] = {}
+        """By the names that they have upstream."""
+        self._functions: dict[str, Json] = {}
 
-    @property
-    def table(self) -> dict[str, Tool]:
-        return dict(self._tools)
-
-    def chat_tools(self, allowed: frozenset[str] | None = None) -> list[dict[str, Any]]:
+    def chat_tools(self, allowed: frozenset[str] | None = None) -> list[Json]:
         """The ``tools`` of the chat request; with `allowed`, only those named in it."""
         return [
             {"type": "function", "function": {"name": name, **function}}
@@ -84,11 +81,11 @@ class Toolbox:
     def _find(self, kind: ToolKind | None, name: str, namespace: str | None) -> list[str]:
         """The upstream name of a declared tool, whose namespace may be left out if only one tool
         has the name; without a kind, those of all tools in the namespace `name`."""
-        tools = self._tools.items()
+        tools = self.tools.items()
         if kind is None:
             return [upstream for upstream, tool in tools if tool.namespace == name]
         upstream = upstream_name(name, namespace, self.family)
-        if upstream in self._tools and self._tools[upstream].kind == kind:
+        if upstream in self.tools and self.tools[upstream].kind == kind:
             return [upstream]
         found = [upstream for upstream, tool in tools if (tool.kind, tool.name) == (kind, name)]
         return found if len(found) == 1 and not namespace else []
@@ -147,12 +144,12 @@ class Toolbox:
         if self._unsupported == "error":
             tool = f"a tool of type '{label(kind)}'"
             reason = f"{tool} cannot be served by an upstream that only speaks Chat Completions."
-            raise unsupported_value(path, reason)
+            raise unsupported(path, reason)
         self._evidence.note("dropped", f"tool {label(kind)}")
 
-    def _add(self, tool: Tool, function: Function, path: str) -> str:
+    def _add(self, tool: Tool, function: Json, path: str) -> str:
         name = upstream_name(tool.name, tool.namespace, self.family)
-        other = self._tools.setdefault(name, tool)
+        other = self.tools.setdefault(name, tool)
         if other != tool:
             raise Refused(
                 f"'{path}': {_described(tool)} and {_described(other)} would both be called "
@@ -195,8 +192,7 @@ def tool_fields(request: RequestObject, toolbox: Toolbox, evidence: Evidence) ->
         if choice not in (None, "auto", "none"):
             evidence.note("dropped", "tool_choice without tools")
         return {}
-    fields = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}
-    return {name: value for name, value in fields.items() if value is not None}
+    return present(tools=tools, tool_choice=choice, parallel_tool_calls=parallel)
 
 
 def _choice(

@@ -49,7 +49,7 @@ def invalid_value(value: str, path: str, supported: str) -> Refused:
     return Refused(message, param=path, code="invalid_value")
 
 
-def unsupported_value(path: str, reason: str) -> Refused:
+def unsupported(path: str, reason: str) -> Refused:
     return Refused(f"'{path}': {reason}", param=path, code="unsupported_value")
 
 
@@ -66,6 +66,11 @@ def previous_not_found(response_id: str) -> Refused:
         param="previous_response_id",
         code="previous_response_not_found",
     )
+
+
+def present(**fields: Any) -> dict[str, Any]:
+    """The fields with a value."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +126,17 @@ class RequestObject:
         return None if value is None else RequestObject.of(value, self.at(name))
 
     def array(self, name: str) -> list[tuple[str, Any]]:
-        """The elements, each with its path; none if the field is absent."""
+        """The elements, each with its path; empty if the field is absent."""
         path = self.at(name)
         elements = enumerate(self._typed(name, list) or ())
         return [(f"{path}[{index}]", element) for index, element in elements]
 
     def strings(self, name: str) -> list[str]:
-        """The elements of an array of strings; none if the field is absent."""
-        elements = self.array(name)
-        for path, value in elements:
+        """The elements of an array of strings; empty if the field is absent."""
+        for path, value in self.array(name):
             if not isinstance(value, str):
                 raise wrong_type(value, "a string", path)
-        return [value for _, value in elements]
+        return self._typed(name, list) or []
 
     def choice(self, name: str, *allowed: str) -> str | None:
         value = self.string(name)
