@@ -88,7 +88,7 @@ class TagSyntax:
     in_text: MarkerPattern | None = None
     """Outside of calls, if not all are meant there."""
     text_kinds: Mapping[str, Literal["reasoning", "content"]] = field(default_factory=dict)
-    """The names of tags after which a text is of this kind, up to the next such tag."""
+    """The names of other tags after which a text is of this kind, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")
     """The start of a closing tag."""
     plain: bool = False
