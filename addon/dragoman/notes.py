@@ -34,7 +34,7 @@ class Evidence:
     """Tool calls that repair made of text, by tool name."""
     forms: Counter[tuple[str, str]] = field(default_factory=Counter)
     """These calls by their format, and how their name was found."""
-    refused: int = 0
+    refused_calls: int = 0
     """Those whose arguments are not JSON, or refused by their tool's schema."""
     notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often something was done: (what was done, to what)."""

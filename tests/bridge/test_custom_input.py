@@ -17,7 +17,7 @@ anything = st.text(st.characters(codec=None), max_size=30)
 def read(fragments: list[str]) -> tuple[str, str]:
     reader = CustomInputReader()
     text = "".join(map(reader.feed, fragments))
-    return text + reader.close(), reader.odd
+    return text + reader.close(), reader.anomaly
 
 
 def cut(text: str, places: list[int]) -> list[str]:
@@ -54,7 +54,7 @@ def test_text_is_given_out_as_it_arrives() -> None:
     assert [reader.feed(fragment) for fragment in fragments] == [
         *("", "a", "b", "\nc", "😀", "", "é", "")
     ]
-    assert (reader.close(), reader.odd) == ("", "")
+    assert (reader.close(), reader.anomaly) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from dragoman.bridge.native.host_items import HostItems
 
 from .hosts import HOSTS
 from .test_reply_repair import repaired as repaired_whole
@@ -57,3 +60,11 @@ def test_nothing_raises(seeds: range) -> None:
         for event in events:
             if isinstance(event, dict) and event.get("type") == "response.completed":
                 repaired_whole(json.dumps(event.get("response")).encode())
+
+
+def test_many_items_without_an_index_cost_little_each() -> None:
+    host = HostItems()
+    before = time.process_time()
+    for _ in range(20_000):
+        host.read({"type": "response.output_item.added", "item": {"type": "message"}})
+    assert time.process_time() - before < 1

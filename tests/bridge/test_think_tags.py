@@ -80,7 +80,10 @@ def test_what_stands_before_a_closing_tag_alone_was_reasoning_if_that_was_asked_
     tag: str, asked: bool
 ) -> None:
     splitter = ThinkSplitter()
-    pieces = splitter.whole(f"So it is.\n{tag}\n\nYes.", asked=asked)
+    pieces = splitter.whole(f"So it is.\n{tag}\n\nYes.", asked_for=asked)
     assert pieces == [("reasoning" if asked else "text", "So it is."), ("text", "Yes.")]
     for text in (f"`{tag}`", f"The tag {tag} ends it.", f"<think>{tag}"):
-        assert "".join(t for _, t in ThinkSplitter().whole(f"a {text}", asked=asked)) == f"a {text}"
+        assert (
+            "".join(t for _, t in ThinkSplitter().whole(f"a {text}", asked_for=asked))
+            == f"a {text}"
+        )

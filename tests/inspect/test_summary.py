@@ -39,7 +39,7 @@ def test_a_chat_stream() -> None:
     assert seen.parsed
     assert seen.calls == ("bash", "read_file")
     assert (seen.input_tokens, seen.output_tokens) == (7, 131)
-    assert not seen.failed
+    assert not seen.error_code
 
 
 def test_the_first_token_is_where_text_begins() -> None:
@@ -53,7 +53,7 @@ def test_the_first_token_is_where_text_begins() -> None:
 def test_text_that_looks_like_json_is_not_mistaken_for_it() -> None:
     quoted = json.dumps({"name": "evil", "usage": {"completion_tokens": 9}, "error": {"code": "x"}})
     seen = summarize(stream({"content": quoted}))
-    assert (seen.calls, seen.output_tokens, seen.failed) == ((), 131, "")
+    assert (seen.calls, seen.output_tokens, seen.error_code) == ((), 131, "")
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_text_that_looks_like_json_is_not_mistaken_for_it() -> None:
 )
 def test_an_error_is_a_reply_that_failed(error: bytes) -> None:
     seen = summarize(error)
-    assert (seen.parsed, seen.failed) == (True, "overloaded")
+    assert (seen.parsed, seen.error_code) == (True, "overloaded")
 
 
 def test_a_chunk_that_reports_an_error_beside_its_choices_failed() -> None:
     broken = {**chunk({"content": ""}, "error"), "error": {"code": 502, "type": "overloaded"}}
-    assert summarize(sse([chunk({"content": "Hi"}), broken])).failed == "overloaded"
+    assert summarize(sse([chunk({"content": "Hi"}), broken])).error_code == "overloaded"
     broken = chunk({"content": ""}, "error")
     broken["choices"][0]["error"] = {"code": 502, "message": "Provider disconnected."}
-    assert summarize(sse([chunk({"content": "Hi"}), broken])).failed == "error 502"
+    assert summarize(sse([chunk({"content": "Hi"}), broken])).error_code == "error 502"
 
 
 def test_a_responses_stream() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import weakref
 
 from mitmproxy.test import tflow
 
 from dragoman.notes import Evidence
+from dragoman.proxy.content_decoding import decoder_for
 from dragoman.proxy.flows.repair_stream import RepairStream
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
+from dragoman.stored.turn_reader import TurnReader
 from dragoman.wire.slices import emptied
 from tests.repair.streams import chunk, sse
 from tests.repair.turns import REQUEST
@@ -47,3 +50,28 @@ def test_an_ended_stream_lets_go_of_the_declared_tools_without_a_collection() ->
         assert known() is None
     finally:
         gc.enable()
+
+
+def test_what_is_decoded_after_the_end_of_a_turn_waits_with_it() -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "bash", "arguments": "{}"}}
+    deltas = [{"reasoning": "So."}, {"tool_calls": [call]}]
+    last = sse([chunk({}, "tool_calls")])
+    begin, end = last.split(b"data: [DONE]")
+    body = sse(list(map(chunk, deltas)), done=False) + begin, b"data: [DONE]" + end
+    record = FlowRecorder(tflow.tflow(resp=True), "repair", evidence=Evidence(), keep=1000)
+    stream = RepairStream(
+        ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), record.evidence, 1),
+        decoder_for("gzip"),
+        name="a flow",
+        record=record,
+        heartbeat=0,
+        labelled=True,
+        whole=lambda _: emptied([]),  # type: ignore[arg-type,return-value]
+        waits=True,
+        has_end=True,
+        breaks=True,
+        turns=TurnReader(),
+    )
+    sent = b"".join(stream(b"".join(map(gzip.compress, body))))
+    assert stream.holds_end
+    assert sent + stream.release_end() == b"".join(body)

@@ -14,7 +14,7 @@ from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.kimi_k2 import MARKERS
 from dragoman.repair.pending import Policy
-from dragoman.repair.pending_frames import MAX_BEHIND
+from dragoman.repair.pending_frames import MAX_AFTER_UNDECIDED
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.slices import drained
 from dragoman.wire.sse import FrameSplitter
@@ -150,7 +150,7 @@ def test_an_undecided_choice_holds_up_another_for_a_while_only() -> None:
     stream = sse([chunk({"content": "a <"}), *[other] * 1000], done=False)
     stage = ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), NOW)
     sent = [out for frame in FrameSplitter().feed(stream) for out in stage.feed(frame)]
-    assert len(sent) >= 1000 - 2 * MAX_BEHIND
+    assert len(sent) >= 1000 - 2 * MAX_AFTER_UNDECIDED
 
 
 def test_details_without_text_are_kept_once() -> None:

@@ -67,10 +67,10 @@ def test_arguments_that_only_continue_are_the_same_in_one_piece() -> None:
         repair = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW)
         pipeline = RepairPipeline(repair, evidence)
         sent = b"".join(map(pipeline.feed, pieces)) + pipeline.close()
-        outcomes.append((sent, evidence.lines(), evidence.refused))
+        outcomes.append((sent, evidence.lines(), evidence.refused_calls))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0].count(b'"arguments":"a b"') == 9
-    assert evidence.refused == 0
+    assert evidence.refused_calls == 0
 
 
 @pytest.mark.parametrize("size", [100, 1000, 1_000_000])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
-from dragoman.repair.chunk_templates import text_of
+from dragoman.repair.chunk_templates import lone_text
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
@@ -73,7 +73,7 @@ def frame_of(fields: tuple[str, ...], text: str, **dumps: Any) -> Frame:
 def test_a_frame_that_differs_in_its_text_alone_fits(
     fields: tuple[str, ...], one: str, other: str, ascii_only: bool
 ) -> None:
-    pattern = learn(frame_of(fields, one, ensure_ascii=False), one, len(fields), text_of)
+    pattern = learn(frame_of(fields, one, ensure_ascii=False), one, len(fields), lone_text)
     assume(pattern is not None)
     assert pattern is not None
     raw = frame_of(fields, other, ensure_ascii=ascii_only).raw
@@ -85,7 +85,7 @@ def test_a_frame_that_differs_in_its_text_alone_fits(
 def test_what_fits_is_what_json_reads(
     fields: tuple[str, ...], inserted: bytes, replaced: bytes, at: int
 ) -> None:
-    pattern = learn(frame_of(fields, "first words"), "first words", len(fields), text_of)
+    pattern = learn(frame_of(fields, "first words"), "first words", len(fields), lone_text)
     assert pattern is not None
     good = pattern.around(b'"second"')
     for raw in (pattern.around(inserted), good[:at] + replaced + good[at + len(replaced) :]):
@@ -189,7 +189,7 @@ def at_once(stream: bytes, policy: Policy) -> bytes:
 
 
 def the_long_way(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[bytes]:
-    with mock.patch.object(TemplateCache, "match", lambda *_: None):
+    with mock.patch.object(TemplateCache, "learn", lambda *_: None):
         return through(stream, bridge=bridge, policy=policy)
 
 
@@ -264,6 +264,33 @@ def test_the_short_way_is_the_usual_one() -> None:
         assert sum(text is not None for text in fitted) > 90
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        '{"index": %d, "function": {"arguments": %s}}',
+        '{"index":%d,"id":null,"type":"function","function":{"name":null,"arguments":%s}}',
+        '{"function": {"arguments": %s}, "index": %d}',
+        '{"index": %d, "function": {"arguments": %s}, "index": 1}',
+        '{"index": %d, "function": {"arguments": %s, "index": 5}}',
+    ],
+)
+@given(st.lists(st.tuples(st.integers(0, 12), TEXTS), min_size=1, max_size=12))
+def test_the_arguments_of_one_call_after_another_lead_the_same_way(
+    shape: str, said: list[tuple[int, str]]
+) -> None:
+    heads = [
+        {"index": index, "id": f"c{index}", "function": {"name": "bash", "arguments": ""}}
+        for index in range(13)
+    ]
+    stream = sse([chunk({"tool_calls": heads})]).removesuffix(b"data: [DONE]\n\n")
+    for index, text in said:
+        values = (json.dumps(text), index) if shape.endswith("%d}") else (index, json.dumps(text))
+        call = shape % values
+        delta = b'{"index": 0, "delta": {"tool_calls": [%b]}}' % call.encode()
+        stream += b'data: {"choices": [%b]}\n\n' % delta
+    assert through(stream, bridge=True) == the_long_way(stream, bridge=True)
+
+
 @contextmanager
 def counting_matches() -> Iterator[list[str | None]]:
     """What templates found in frames."""
@@ -317,7 +344,7 @@ def test_an_ignored_value_that_is_none_does_not_fit(name: str, value: bytes, tex
     learned = encode(dumps({name: 1, "choices": [{"delta": {"content": "word"}}]}))
     known: TemplateCache[None] = TemplateCache()
     for _ in range(MAX_KNOWN + 1):  # until it is clear that something differs in each
-        known.learn(learned, "word", 1, text_of, None)
+        known.learn(learned, "word", 1, lone_text, None)
     between = b"," + dumps({"choices": [{"delta": {"content": text}}]})[1:]
     frame = encode(
         b'{"' + name.encode() + b'":', value.replace(b"\n", b"").replace(b"\r", b""), between

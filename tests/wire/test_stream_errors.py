@@ -159,7 +159,7 @@ def test_all_who_read_an_event_agree_whether_it_is_an_error(event: str, is_error
     stream = f"data: {event}\n\n".encode()
     assert (stream_error(json.loads(event)) is not None) is is_error
     assert (parse_reply(stream).error is not None) is is_error
-    assert bool(summarize(stream).failed) is is_error
+    assert bool(summarize(stream).error_code) is is_error
     assert has_ended(stream) is is_error
 
 

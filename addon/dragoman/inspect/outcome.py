@@ -88,8 +88,8 @@ def _failure(reply: ReplySummary, evidence: Evidence, status: int, broken: str) 
     refused = [detail for what, detail in evidence.notes if what == REFUSED]
     if refused:
         return f"refused by Dragoman: {refused[0]}"
-    if reply.failed and not (reply.failed == UNNAMED and status >= 400):
-        return reply.failed
+    if reply.error_code and not (reply.error_code == UNNAMED and status >= 400):
+        return reply.error_code
     if broken:
         return broken
     if "cancelled" in reply.finishes:
@@ -97,9 +97,9 @@ def _failure(reply: ReplySummary, evidence: Evidence, status: int, broken: str) 
     if reply.early:
         return "ended early"
     if status >= 400:
-        return reply.refused or f"HTTP {status}"
+        return reply.client_error_code or f"HTTP {status}"
     failed = (finish for finish in reply.finishes if FINISHES.get(finish, finish) == "failed")
-    return reply.refused or next(failed, "")
+    return reply.client_error_code or next(failed, "")
 
 
 def _cut(finish: str) -> str:

@@ -10,12 +10,12 @@ searched as one text.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, AnyStr
 from urllib.parse import parse_qsl
 
 from ..bridge.envelope import open_sealed, seal
@@ -92,20 +92,14 @@ def credentials(headers: Iterable[tuple[str, str]], path: str) -> frozenset[str]
         else:
             found.add(rest.strip())
             if scheme.lower() == "basic":
-                found.add(_password(rest))
+                with suppress(ValueError):
+                    found.add(base64.b64decode(rest).decode().partition(":")[2])
     query = path.partition("?")[2]
     for raw in query.split("&"):
         if raw.partition("=")[0].lower() in _CREDENTIAL_PARAMETERS:
             found.add(raw.partition("=")[2])
             found |= {value for _, value in parse_qsl(raw)}
     return frozenset(value for value in found if len(value) >= MIN_CREDENTIAL)
-
-
-def _password(basic: str) -> str:
-    try:
-        return base64.b64decode(basic).decode().partition(":")[2]
-    except (binascii.Error, ValueError):
-        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +115,8 @@ class Redaction:
     """Replaces secrets; `known` are secrets wherever they appear."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        self._known = [value for value in known if len(value) >= MIN_CREDENTIAL]
+        values = (value for value in known if len(value) >= MIN_CREDENTIAL)
+        self._shapes = [*(re.compile(re.escape(value)) for value in values), *_SHAPES]
         self._clean: set[str] = set()
 
     def body(self, body: bytes) -> bytes:
@@ -149,27 +144,18 @@ class Redaction:
             mask[start:end] = b"\x01" * (end - start)
         for marker in MARKERS.finditer(text):
             mask[marker.start() : marker.end()] = bytes(marker.end() - marker.start())
-        pieces: list[str] = []
-        done = 0
-        for run in _MASKED.finditer(mask):
-            pieces += [text[done : run.start()], _placeholder(run.end() - run.start())]
-            done = run.end()
-        return "".join([*pieces, text[done:]])
+        runs = [run.span() for run in _MASKED.finditer(mask)]
+        parts = [(start, end, _placeholder(end - start)) for start, end in runs]
+        return "".join(_spliced(text, parts))
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        for known in self._known:
-            found = text.find(known)
-            while found >= 0:
-                yield found, found + len(known)
-                found = text.find(known, found + len(known))
-        for shape in _SHAPES:
+        for shape in self._shapes:
             for match in shape.finditer(text):
-                groups = match.groupdict()
-                if "pem" in groups:
+                if "pem" in shape.groupindex:
                     for line in _IN_PEM.finditer(text, *match.span("pem")):
                         yield line.span()
                 else:
-                    yield match.span("secret" if "secret" in groups else 0)
+                    yield match.span("secret" if "secret" in shape.groupindex else 0)
 
     def _string(self, string: _String) -> str:
         if string.name is None:
@@ -292,10 +278,16 @@ def _rewritten(text: bytes, edit: dict[int, str]) -> bytes:
     """A JSON text with the strings of `edit`, by their numbers."""
     if not edit:
         return text
-    pieces: list[bytes] = []
+    literals = enumerate(_LITERAL.finditer(text))
+    parts = [(*literal.span(), dumps(edit[n])) for n, literal in literals if n in edit]
+    return b"".join(_spliced(text, parts))
+
+
+def _spliced(text: AnyStr, parts: Iterable[tuple[int, int, AnyStr]]) -> Iterator[AnyStr]:
+    """`text` in pieces, with new parts, each by its begin and end."""
     done = 0
-    for number, literal in enumerate(_LITERAL.finditer(text)):
-        if number in edit:
-            pieces += [text[done : literal.start()], dumps(edit[number])]
-            done = literal.end()
-    return b"".join([*pieces, text[done:]])
+    for start, end, new in parts:
+        yield text[done:start]
+        yield new
+        done = end
+    yield text[done:]

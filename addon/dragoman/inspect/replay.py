@@ -11,6 +11,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
@@ -99,11 +100,9 @@ def replay(exchange: Exchange) -> Replay:
 
 
 def _value(body: bytes) -> object:
-    try:
-        value: object = loads(body)
-    except NotJson:
-        return None
-    return value
+    with suppress(NotJson):
+        return loads(body)
+    return None
 
 
 def _policy(exchange: Exchange) -> Policy:

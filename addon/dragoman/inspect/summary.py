@@ -61,9 +61,9 @@ class ReplySummary:
     output_tokens: int | None = None
     first_token: int | None = None
     """Bytes up to the end of the first line with a token."""
-    failed: str = ""
+    error_code: str = ""
     """The code or type of the upstream's error."""
-    refused: str = ""
+    client_error_code: str = ""
     """The same of the client's error, if that is another body."""
     finishes: tuple[str, ...] = ()
     """The finish reason of each choice, or the status of a response."""
@@ -88,7 +88,7 @@ def summarizing_both(
         of_upstream,
         model=of_upstream.model or of_client.model,
         calls=of_client.calls,
-        refused=of_client.failed,
+        client_error_code=of_client.error_code,
         finishes=of_client.finishes,
         answered=of_client.answered,
     )
@@ -155,7 +155,7 @@ def _summary(
         input_tokens=usage.input if usage else None,
         output_tokens=usage.output if usage else None,
         first_token=first_token,
-        failed=_code(error) if error else "",
+        error_code=_code(error) if error else "",
         finishes=tuple(choice.finish for choice in reply.choices if choice.finish),
         answered=any(map(_answers, reply.choices)),
     )

@@ -61,7 +61,7 @@ def figures_of(
     """Of one turn; `reply` and `outcome` are of what the client received."""
     if not tools or not reply.parsed:
         return TurnFigures()
-    refused = evidence.refused + reply.refused_calls
+    refused = evidence.refused_calls + reply.refused_calls
     silent = int(outcome.ending == "empty")
     return TurnFigures(1, len(reply.calls), evidence.leaked, refused, silent)
 

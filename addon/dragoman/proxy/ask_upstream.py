@@ -65,15 +65,15 @@ _MEANS = {
 class Question:
     """A question about the upstream of a client's `flow`."""
 
+    task: asyncio.Task[None]
+    """Sends it: `speaks` is final when it is done."""
+
     def __init__(self, flow: http.HTTPFlow) -> None:
         self.flow = _question(flow)
         self.asker = asker_of(flow.request)
         self.speaks = Speaks.UNKNOWN
         self.by_credentials = False
         """Whether other credentials may get another answer."""
-        self.answered = asyncio.get_running_loop().create_future()
-        """Done when `speaks` is final."""
-        self.task: asyncio.Task[None] | None = None
         self._has_reply = self._timed_out = False
         self._not_found = bytearray()
         self._read_enough = asyncio.get_running_loop().create_future()
@@ -125,21 +125,25 @@ class Question:
         return []
 
     def ended(self) -> None:
-        if self._has_reply and self.flow.response is not None:
-            self.flow.error = None  # of the kill in `responseheaders`
-            self.flow.response.stream = False
+        flow, response = self.flow, self.flow.response
+        if self._has_reply and response is not None:
+            flow.error = None  # of the kill in `responseheaders`
+            response.stream = False
             if self._not_found:
-                self.flow.response.data.content = bytes(self._not_found)
-            self.by_credentials = 400 <= self.flow.response.status_code < 500
-            self.speaks = _speaks(self.flow.request, self.flow.response)
+                response.data.content = bytes(self._not_found)
+            status = response.status_code
+            self.by_credentials = 400 <= status < 500
+            if 200 <= status < 300 or status in (400, 422):
+                self.speaks = Speaks.CLAIMED
+            elif status in (404, 405) and not names_something(flow.request, response):
+                self.speaks = chat_only(flow.request)
         self._comment()
 
     def _comment(self) -> None:
         flow, response = self.flow, self.flow.response
-        if self._has_reply and response is not None:
-            answer = f"HTTP {response.status_code}"
-        elif response is not None:
-            answer = "answered by another addon"
+        if response is not None:
+            status = f"HTTP {response.status_code}"
+            answer = status if self._has_reply else "answered by another addon"
         else:
             if self._timed_out or flow.error is None:
                 flow.error = Error(f"no answer in {ANSWER:.0f} seconds")
@@ -168,15 +172,6 @@ def _handler(flow: http.HTTPFlow) -> ReplayHandler:
     if server.tls and flow.server_conn.sni:
         server.sni = flow.server_conn.sni  # as the client's own request has it
     return handler
-
-
-def _speaks(request: http.Request, response: http.Response) -> Speaks:
-    status = response.status_code
-    if 200 <= status < 300 or status in (400, 422):
-        return Speaks.CLAIMED
-    if status in (404, 405) and not names_something(request, response):
-        return chat_only(request)
-    return Speaks.UNKNOWN
 
 
 def chat_only(request: http.Request) -> Speaks:

@@ -26,7 +26,7 @@ from mitmproxy import http
 from mitmproxy.proxy.mode_specs import ReverseMode
 
 from ..stored.save_context import hash_of
-from ..stored.store import StoreError
+from ..stored.store import MAX_ADDRESSES, StoreError
 from ..wire.errors import Refused
 from .ask_upstream import ANSWER, ASKING_MISSING, Question, Speaks, chat_only
 from .body_clues import asks_for_a_response, names_something
@@ -65,15 +65,11 @@ _NATIVE = ("openai.com", "chatgpt.com", "azure.com", "azure.us", "azure.cn")
 
 _NOBODY = "somewhere-else.invalid"
 """No host has this name (RFC 2606)."""
-MAX_ADDRESSES = 4096
-"""In memory; the least recently used goes first."""
 _ABOUT_ONE = {
     *("stream", "starting_after", "include", "include[]", "include_obfuscation"),
     *("after", "before", "limit", "order"),
 }
 """Parameters of requests about one response, which are not part of the address."""
-
-
 _UNSURE = (Speaks.UNKNOWN, Speaks.CLAIMED)
 
 
@@ -85,7 +81,8 @@ class Hosts:
     def __init__(self, archive: AsyncStore) -> None:
         self._archive = archive
         self._known: OrderedDict[str, tuple[Speaks, str]] = OrderedDict()
-        """By the address's hash; with the URL, without its query, as people write it."""
+        """By the address's hash, least recently used first; with the URL, without its query, as
+        people write it."""
         self._questions: dict[str, Question] = {}
         """The open ones, by the address's hash."""
         self._unbridged: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
@@ -193,10 +190,8 @@ class Hosts:
                 # It may run at once, and to its end (mitmproxy 12 has eager tasks).
                 question.task = loop.create_task(self._send(question, name))
             # This cancels nothing where it is cancelled itself: others wait, too.
-            await asyncio.wait({question.answered}, timeout=max(0.0, until - loop.time()))
-            if question.asker == asker or not question.by_credentials:
-                return
-            if not question.answered.done():
+            await asyncio.wait({question.task}, timeout=max(0.0, until - loop.time()))
+            if question.asker == asker or not question.by_credentials or not question.task.done():
                 return
 
     async def _send(self, question: Question, name: str) -> None:
@@ -208,7 +203,6 @@ class Hosts:
             logger.exception("%s: could not be asked", name_of(question.flow))
         finally:
             del self._questions[name]
-            question.answered.set_result(None)
 
     def question(self, flow: http.HTTPFlow) -> Question | None:
         """The open question whose own flow this is."""

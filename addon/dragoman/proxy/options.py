@@ -265,7 +265,13 @@ class Settings:
     @classmethod
     def of(cls, options: Any) -> Settings:
         """Raises `OptionsError` with a message that says what to change."""
-        read = {name.removeprefix("dragoman_"): _value(name, options) for name in _OPTIONS}
+        read = {}
+        for name, option in _OPTIONS.items():
+            text = getattr(options, name)
+            try:
+                read[name.removeprefix("dragoman_")] = option.read(text)
+            except _InvalidError as error:
+                raise exceptions.OptionsError(f"{name} is {text!r}{error}.") from None
         policy = Policy(read.pop("kimi_text"), read.pop("finish_reason"), read.pop("formats"))
         limits = Limits(read.pop("store_days"), read.pop("store_max"))
         return cls(policy=policy, store_limits=limits, **read)
@@ -280,12 +286,3 @@ class Settings:
             "dragoman_dialect": dialect,
             "dragoman_unsupported_tools": self.unsupported_tools,
         }
-
-
-def _value(name: str, options: Any) -> Any:
-    """Raises `OptionsError` for an invalid value."""
-    text = getattr(options, name)
-    try:
-        return _OPTIONS[name].read(text)
-    except _InvalidError as error:
-        raise exceptions.OptionsError(f"{name} is {text!r}{error}.") from None

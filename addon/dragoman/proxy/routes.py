@@ -19,13 +19,12 @@ _UNSERVED = re.compile(
 )
 """The parts of the Responses API that no chat upstream has."""
 _METHODS = {
-    ("POST", False, ""),
-    ("GET", True, ""),
-    ("DELETE", True, ""),
-    ("GET", True, "input_items"),
-    ("POST", True, "cancel"),
-    ("POST", True, "submit_tool_outputs"),
+    "": ("GET", "DELETE"),
+    "input_items": ("GET",),
+    "cancel": ("POST",),
+    "submit_tool_outputs": ("POST",),
 }
+"""Of requests about one response, by their action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,8 @@ def responses_route(request: http.Request) -> ResponsesRoute | None:
     if found is None:
         return None
     route = ResponsesRoute(found["base"], found["id"] or "", found["action"] or "")
-    allowed = (request.method, bool(route.response_id), route.action) in _METHODS
-    return route if allowed else None
+    methods = _METHODS[route.action] if route.response_id else ("POST",)
+    return route if request.method in methods else None
 
 
 def unserved(request: http.Request) -> str:

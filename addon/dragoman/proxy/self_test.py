@@ -44,6 +44,7 @@ _RESPONSES = _MODEL | {
     "input": "Call the tool.",
     "tools": [{"type": "function", **_FUNCTION}],
 }
+_CHUNK = {"id": "selftest", "object": "chat.completion.chunk", "created": 0, "model": "kimi-k2.5"}
 _JOBS = (
     # What is found out of a host counts for its path: no engine has this one.
     ("repair", "/dragoman-selftest/v1/chat/completions", _CHAT),
@@ -165,9 +166,7 @@ def _leak() -> bytes:
     frames = []
     for delta, reason in deltas:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        chunk = {"id": "selftest", "object": "chat.completion.chunk", "created": 0}
-        chunk |= {"model": "kimi-k2.5", "choices": [choice]}
-        frames.append(f"data: {json.dumps(chunk)}\n\n")
+        frames.append(f"data: {json.dumps(_CHUNK | {'choices': [choice]})}\n\n")
     return "".join([*frames, "data: [DONE]\n\n"]).encode()
 
 

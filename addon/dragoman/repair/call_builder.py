@@ -118,7 +118,7 @@ class CallBuilder:
         elif not end.valid:
             self._evidence.note("passed on arguments that are not JSON")
         if not end.cut and (not end.valid or self._refused()):
-            self._evidence.refused += 1
+            self._evidence.refused_calls += 1
         self._arguments = []
         return self.arguments("{}") if self._empty and not end.cut else []
 

@@ -35,7 +35,7 @@ from .events import (
     Text,
 )
 from .formats.active import ActiveFormats
-from .formats.protocol import NOTHING_HELD, Held, LeakFormat, LeakParser, MarkerMatch
+from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
 from .scan_state import ScanState
 
@@ -63,10 +63,10 @@ class Candidate:
     """What stands before its marker; of a call, `markdown` is fed nothing else."""
     marker_size: int = 1
     raw: list[str] = field(default_factory=list)
-    """All of it as it came, and what came after it."""
+    """All of its text, and the text after it."""
     size: int = 0
     events: list[ScanEvent] = field(default_factory=list)
-    """What it is if it is a call."""
+    """What it becomes if it is a call."""
     has_call: bool = False
     whole: tuple[int, int] = 0, 0
     """Its characters, and its events, up to the end of its last whole call, or text between."""
@@ -74,10 +74,6 @@ class Candidate:
     def add(self, text: str) -> None:
         self.raw.append(text)
         self.size += len(text)
-
-    def before(self, rest: str) -> str:
-        """All of it but the `rest`, which has not been read."""
-        return "".join(self.raw).removesuffix(rest)
 
     def split_whole(self) -> Candidate:
         """Take what comes after the `whole` out of it, in which no call begins."""
@@ -110,37 +106,29 @@ class CallReader:
     def __init__(self, tools: DeclaredTools, state: ScanState) -> None:
         self._tools = tools
         self._state = state
-        self._namer = CallNamer(tools)
+        self.namer = CallNamer(tools)
         self._rule = CallRule("none")
         self._format: LeakFormat | None = None
         """That of the section which began last."""
         self.parser: LeakParser | None = None
         """That of the open section."""
         self.certain: LeakParser | None = None
-        """The same while all that was read is certain: the text may only continue it."""
+        """The same parser, if nothing is held: text may only continue its arguments."""
         self.candidate: Candidate | None = None
         """It outlives its section if what follows decides on it."""
         self.rest = ""
-        """What stood after a section that was left."""
+        """The text after the latest section."""
         self.refusal = ""
         """Why the candidate is text."""
 
-    @property
-    def held_call(self) -> Held:
-        """See `Scanner.held_call`."""
-        if self.candidate is not None or self.parser is None:
-            return NOTHING_HELD
-        return self.parser.held if self._namer.nameless is None else self._namer.held
-
-    # What comes
+    # Text in
 
     def begin(self, marker: MarkerMatch, rule: CallRule, header: str, text: str) -> None:
-        """A section or a call may begin at this marker, after which `text` came.  `header` is
-        that before the marker."""
+        """A section or a call may begin at this marker, between `header` and `text`."""
         state = self._state
         state.in_vain += 1
         self._format, self._rule = marker.format, rule
-        self._namer.begin(marker.format, rule)
+        self.namer.begin(marker.format, rule)
         self.parser = marker.format.parser(marker, header, state.fed - len(text), self._tools)
         self.parser.push(text)
 
@@ -158,7 +146,7 @@ class CallReader:
             self._quoted_by_lines(candidate, parser.rest)
             candidate = self.candidate
         if candidate is not None and candidate.size > CANDIDATE_LIMIT:
-            # What follows would be too far away to quote it.
+            # What follows is too far away to quote it.
             waited = candidate.quotation is not None and candidate.has_call
             if not waited or self.end_quotation(candidate, parser.rest, "", ended=True):
                 self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
@@ -168,7 +156,7 @@ class CallReader:
             if candidate is not None and not candidate.waits:
                 self.commit()
             return Outcome.LEFT
-        if self.candidate is None and self._namer.nameless is None:
+        if self.candidate is None and self.namer.nameless is None:
             self.certain = parser
         return Outcome.WAITS
 
@@ -198,7 +186,7 @@ class CallReader:
     def forget(self) -> None:
         """What is open has no end."""
         self.parser = self.certain = None
-        self._namer.forget()
+        self.namer.forget()
 
     def after_section(
         self, candidate: Candidate, buffer: str, formats: ActiveFormats
@@ -262,7 +250,7 @@ class CallReader:
         quotation = candidate.quotation
         if quotation is None or not quotation.by_lines:
             return False
-        if quotation.holds_lines(candidate.before(rest)):
+        if quotation.holds_lines("".join(candidate.raw).removesuffix(rest)):
             return True
         if quotation.closers:
             candidate.quotation = Quotation(closers=quotation.closers)
@@ -320,7 +308,7 @@ class CallReader:
 
     def _read_call(self, event: Header | Arguments | CallEnd) -> bool:
         """Part of a call; False where it is none."""
-        namer = self._namer
+        namer = self.namer
         events: list[ScanEvent] | None
         if isinstance(event, Arguments):
             events = namer.arguments(event)

@@ -49,20 +49,7 @@ class CallRule:
 Rules = Callable[[LeakFormat], CallRule]
 """The rules of one reply, by format."""
 
-_Model = Literal["own", "vendor", "other", "unknown"]
-_DECLARED: dict[tuple[_Model, bool], Calls] = {
-    (model, tools): "declared" if tools and model != "vendor" else "none"
-    for model in ("own", "vendor", "other", "unknown")
-    for tools in (True, False)
-}
-"""By the model, and whether tools are declared."""
-_KIMI: dict[tuple[_Model, bool], Calls] = {
-    **_DECLARED,
-    ("own", True): "any",
-    ("own", False): "any",
-    ("unknown", False): "any",
-}
-_ROWS = {"kimi_k2": _KIMI, "kimi_k3": _KIMI}
+_KIMI = frozenset({"kimi_k2", "kimi_k3"})
 """Formats whose markers are special tokens, which nobody writes by chance: a client without tools
 gets the calls as well."""
 
@@ -76,11 +63,9 @@ def rules_for(tools: DeclaredTools, reply_model: str) -> Rules:
 
 @cache
 def _rule(families: frozenset[str], tools: bool, leak_format: LeakFormat) -> CallRule:
-    model: _Model = "other" if families else "unknown"
-    if families & REGISTRY.get(leak_format, frozenset()):
-        model = "own"
-    elif families & VENDORS:
-        model = "vendor"
-    row = _ROWS.get(leak_format.name, _DECLARED)
-    kimi, own = row is _KIMI, model == "own"
-    return CallRule(row[model, tools], quoted_last=kimi and own, strays=kimi or own)
+    kimi = leak_format.name in _KIMI
+    own = bool(families & REGISTRY.get(leak_format, frozenset()))
+    calls: Calls = "declared" if tools and (own or not families & VENDORS) else "none"
+    if kimi and (own or not (families or tools)):
+        calls = "any"
+    return CallRule(calls, quoted_last=kimi and own, strays=kimi or own)

@@ -19,7 +19,7 @@ from ..wire.errors import read_error
 from ..wire.frame_templates import MAX_RUN, FrameTemplate, KnownTemplate, TemplateCache
 from ..wire.json_codec import Json, NotJson, loads
 from ..wire.sse import BLANK_LINE_ENDS, Frame
-from .chunk_templates import ChunkTemplate, one_text, rewritten, text_of
+from .chunk_templates import ChunkTemplate, lone_text, one_text, rewritten
 from .chunk_writer import Envelope, added_chunk
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -103,9 +103,9 @@ class ChatStreamRepair:
         if self._passed.skipped:
             for channel in channels:
                 channel.scanner.passed_unread()
-        begun = [channel.natives for channel in channels if channel.natives.begun]
-        if begun and self._passed.hold_calls:
-            for natives in begun:
+        with_calls = [channel.natives for channel in channels if channel.natives.has_calls]
+        if with_calls and self._passed.hold_calls:
+            for natives in with_calls:
                 natives.passed()
         for channel, fields, text in self._passed.read(self._channels.of_choice):
             channel.passed(fields, text)
@@ -246,7 +246,7 @@ class ChatStreamRepair:
         if waiting and passage:
             channel, envelope = waiting.parts[0].channel, Envelope(waiting.chunk)
             template = ChunkTemplate(channel, passage.fields, envelope)
-            self._templates.learn(frame, passage.text, len(passage.fields), text_of, template)
+            self._templates.learn(frame, passage.text, len(passage.fields), lone_text, template)
 
     def _let_out(self, read: Iterable[TextChannel]) -> list[Frame]:
         """The latest frame, of these channels, is fully processed: a later fault must not send
@@ -267,7 +267,7 @@ class ChatStreamRepair:
                 resting = resting and channel.resting
                 quiet = quiet and resting and channel.scanner.idle
         self._prefilter.resting, self._prefilter.quiet = resting, quiet
-        known = None if quiet or self._gave_up else self._templates.latest
+        known = None if resting or self._gave_up else self._templates.latest
         self._continued = known if known and self._may_continue(known.meaning) else None
         self._ahead = 1
 

@@ -85,19 +85,19 @@ def rewritten(
 def one_text(waiting: PendingFrame) -> Passage | None:
     """The text of a frame that has nothing else, if frames like it are written alike: the
     first frame that is written anew also has the role."""
-    if len(waiting.parts) != 1 or (passage := only_text(waiting.chunk)) is None:
+    if len(waiting.parts) != 1 or (passage := lone_passage(waiting.chunk)) is None:
         return None
     (choice,), (part,) = waiting.chunk["choices"], waiting.parts
     return None if "role" in choice["delta"] and not part.channel.role_seen else passage
 
 
-def text_of(chunk: Any) -> str:
+def lone_text(chunk: Any) -> str:
     """The text of a chunk that has nothing else; empty for any other."""
-    passage = only_text(chunk)
+    passage = lone_passage(chunk)
     return passage.text if passage else ""
 
 
-def only_text(chunk: Json) -> Passage | None:
+def lone_passage(chunk: Json) -> Passage | None:
     if len(chunk["choices"]) != 1 or chunk.get("usage"):
         return None
     (choice,) = chunk["choices"]

@@ -100,11 +100,6 @@ class Quotation:
 class MarkdownCode:
     """Follows one text; `is_open` says whether what comes next is quoted."""
 
-    __slots__ = (
-        *("_after", "_blank", "_fence", "_indented", "_inline", "_length"),
-        *("_line", "_margin", "_mark", "_run", "_tail"),
-    )
-
     def __init__(self) -> None:
         self._fence = ""
         """The run that opened the fence we are in."""
@@ -143,13 +138,6 @@ class MarkdownCode:
                 self._run += token
             else:
                 self._words(token)
-
-    def copy(self) -> MarkdownCode:
-        """Another that has followed the same text."""
-        other = MarkdownCode()
-        for name in self.__slots__:
-            setattr(other, name, getattr(self, name))
-        return other
 
     @property
     def is_settled(self) -> bool:

@@ -61,7 +61,7 @@ class NativeCalls:
         return self._held is None and not self._has_all
 
     @property
-    def begun(self) -> bool:
+    def has_calls(self) -> bool:
         """Whether there was a call."""
         return self._latest is not None
 
@@ -109,9 +109,9 @@ class NativeCalls:
             return [*self.flush(), self._calls.native(element)]
         if delta.name.startswith(_TOKEN) and self._latest is not None:
             return self._tail(cleaned)
-        call, begun = self._assembler.take(delta)
+        call, is_new = self._assembler.take(delta)
         call.forget()
-        if begun:
+        if is_new:
             has_all = cleaned is not element and bool(delta.arguments)
             return [*self.flush(), *self._begin(cleaned, delta, call, has_all=has_all)]
         if call is not self._latest:

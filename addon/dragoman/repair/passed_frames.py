@@ -15,7 +15,7 @@ from ..wire.chat_text import passages
 from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, array, loads
 from ..wire.sse import Frame
-from .chunk_templates import only_text, text_of
+from .chunk_templates import lone_passage, lone_text
 from .pending import delta_of
 from .prefilter import holds_text, may_name_text
 from .text_channel import TextChannel
@@ -82,14 +82,14 @@ class PassedFrames:
         for position, value in enumerate(array(choices)):
             if (channel := channel_of(value, position)) is not None:
                 found += [(channel, each.fields, each.text) for each in passages(delta_of(value))]
-        if len(found) == 1 and self._templates.wanted and only_text(chunk) is not None:
+        if len(found) == 1 and self._templates.wanted and lone_passage(chunk) is not None:
             channel, fields, text = found[0]
-            self._templates.learn(frame, text, len(fields), text_of, (channel, fields))
+            self._templates.learn(frame, text, len(fields), lone_text, (channel, fields))
         return found
 
     def shortened(self) -> bool:
-        """Keep the last only, if code neither begins nor ends in the others; where code may
-        have begun before them, that is not to be asked."""
+        """Keep only the last frames, if code neither begins nor ends in the others; not to be
+        asked where code may have begun before them."""
         passed = b"".join(self.pieces)
         self.pieces = [passed]
         if _TICKS.search(passed):

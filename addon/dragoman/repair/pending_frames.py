@@ -1,7 +1,6 @@
 """The frames that wait, in their order, until it is decided what becomes of them.
 
-What has left this queue may be sent.  The invariant: at any time `flush` gives, once, all
-that came and was not taken.
+The invariant: at any time `flush` gives, once, all content that was received and not taken.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from .chunk_writer import release, render
 from .pending import PendingFrame, Policy
 from .text_channel import TextChannel
 
-MAX_BEHIND = 256
+MAX_AFTER_UNDECIDED = 256
 """Frames that wait for an undecided one of another choice."""
 MAX_HELD = 16 * 1024
 MAX_HELD_BYTES = 64 * 1024 * 1024
@@ -87,15 +86,15 @@ class PendingFrames:
         return frames
 
     def decided(self, *, several: bool) -> list[PendingFrame]:
-        """Those that may leave: up to the first that is undecided.  Where `several` choices
-        run, others do not wait for it much longer."""
+        """Those that may leave: up to the first that is undecided.  Where `several` choices run,
+        frames of the others wait for it only up to a limit."""
         count = 0
         for waiting in self.frames:
             if not waiting.decided:
                 break
             count += 1
         undecided = len(self.frames) - count
-        if several and undecided > MAX_BEHIND and undecided % MAX_BEHIND == 1:
+        if several and undecided > MAX_AFTER_UNDECIDED and undecided % MAX_AFTER_UNDECIDED == 1:
             return [waiting for waiting in self.frames if waiting.decided]
         return self.frames[:count]
 

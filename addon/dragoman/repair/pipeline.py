@@ -1,9 +1,9 @@
 """The stages of a repaired reply, composed: ``bytes -> sse -> repair -> bytes``.
 
-Streams that are live, replies that came whole and the replay of a recorded flow all run
-this.  No byte of text may be lost: after a fault of a stage, which the caller gets as an
-exception, `fall_back` gives what is held, and the rest goes through as it comes.
-A reply that its upstream cuts off is cut off for the client, after what was held.
+Live streams, whole replies and the replay of a recorded flow all run this.  No byte of text may
+be lost: after a fault of a stage, which the caller gets as an exception, `fall_back` returns what
+is held, and the rest passes as it comes.  A reply that its upstream cuts off is cut off for the
+client, after what was held.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..wire.stream_tail import Tail
 MAX_REJOINED = 64 * 1024
 """Bytes of an unfinished frame up to which looking at it again is cheaper than splitting."""
 _AT_ONCE = 4 * 1024
-"""Bytes of an event stream that came whole that are fed by one call."""
+"""Bytes of a whole event stream that are fed by one call."""
 
 
 class StreamRepair(Protocol):
@@ -56,7 +56,7 @@ class RepairPipeline:
     """Methods that return bytes return those that are sent now.
 
     `warn` receives what a person should know.  `labelled`, `max_document`: see `BodyForm`.
-    `has_end`: a chat completion has an end of its own, or it was cut off: opencode asks again for
+    `has_end`: a chat completion that does not report its end was cut off: opencode asks again for
     ever if such a reply ends well.  `breaks`: whether the client's reply can be broken off;
     otherwise its last event is an error.
     """
@@ -155,7 +155,7 @@ class RepairPipeline:
         return self._leaving()
 
     def reading(self, stream: bytes) -> Slices[bytes]:
-        """The whole of an event stream that came whole."""
+        """A whole event stream, repaired."""
         out: list[bytes] = []
         for begin in range(0, len(stream), _AT_ONCE):
             out.append(self.feed(stream[begin : begin + _AT_ONCE]))
@@ -264,8 +264,8 @@ class RepairPipeline:
         return rest
 
     def _is_cut(self, rest: bytes) -> bool:
-        """Whether a chat completion has not come to an end of its own, with this `rest`; one
-        of which nothing has come is one."""
+        """Whether a chat completion has not reported its end, with this `rest`; an empty reply
+        counts as one."""
         is_chat = self._has_end and (self._has_chunk or not self._has_other)
         return is_chat and not has_ended(self._end_with(rest))
 

@@ -32,13 +32,13 @@ class RefusedMarkers:
     def __init__(self, formats: ActiveFormats) -> None:
         self._begins = formats.begins_or_ends
         self._beginnings = formats.beginnings
-        self._taken: dict[str, int] = {}
+        self._refused: dict[str, int] = {}
         """Refused texts, each with how many of its characters are text for certain."""
         self._sizes: dict[str, list[int]] = {}
         """Their lengths, by their first characters."""
         self._starts: set[str] = set()
         self._hits = 0
-        """How often one of these was found that `_run` does not match."""
+        """How often a refused text was found that `_run` does not match."""
         self._run = re.compile("(?!)").match
         """Matches many of them with what is between."""
         self.certain = 0
@@ -46,30 +46,30 @@ class RefusedMarkers:
 
     @property
     def full(self) -> bool:
-        return len(self._taken) >= _MAX_KEPT
+        return len(self._refused) >= _MAX_KEPT
 
     def learn(self, scan: Callable[[str], list[ScanEvent]], text: str, size: int) -> None:
         """Find out how much of a text, which begins with a marker of this `size`, is needed to
         refuse it: `scan` gives what becomes of it, piece by piece."""
-        begin = taken = 0
+        begin = certain = 0
         for more in (0, 1, 2, 4, 8, 16, LONGEST):
             end = min(size + more, LONGEST)
             for event in scan(text[begin:end]):
                 if not isinstance(event, Text | LeftAsText):
                     return
-                taken += len(event.text) if isinstance(event, Text) else 0
-            if taken:
-                self._add(text[:end], taken)
-            if taken or end >= len(text):
+                certain += len(event.text) if isinstance(event, Text) else 0
+            if certain:
+                self._add(text[:end], certain)
+            if certain or end >= len(text):
                 return
             begin = end
 
-    def _add(self, text: str, taken: int) -> None:
-        """The first `taken` characters of `text` are text, whatever follows; but for a marker that
-        something in it may quote."""
+    def _add(self, text: str, certain: int) -> None:
+        """The first `certain` characters of `text` are text, whatever follows; but for a marker
+        that something in it may quote."""
         if (quote := _OPENS_OR_CLOSES.search(text)) is not None:
-            taken = min(taken, self._begins(text, quote.end()).start())  # type: ignore[union-attr]
-        self._taken[text] = taken
+            certain = min(certain, self._begins(text, quote.end()).start())  # type: ignore[union-attr]
+        self._refused[text] = certain
         self._starts.update(text[:size] for size in range(1, len(text)))
         sizes = self._sizes.setdefault(text[:_SHORTEST], [])
         if len(text) not in sizes:
@@ -83,8 +83,8 @@ class RefusedMarkers:
                 at = run.end()
                 continue
             for size in self._sizes.get(text[at : at + _SHORTEST], ()):
-                if taken := self._taken.get(text[at : at + size]):
-                    at += taken
+                if certain := self._refused.get(text[at : at + size]):
+                    at += certain
                     self._hit()
                     break
             else:
@@ -95,14 +95,14 @@ class RefusedMarkers:
     def _hit(self) -> None:
         """After many hits, an expression is faster."""
         self._hits += 1
-        if self._hits >= len(self._taken):
+        if self._hits >= len(self._refused):
             self._hits = 0
             follow: dict[str, list[str]] = {}
-            for text, taken in self._taken.items():
-                follow.setdefault(re.escape(text[:taken]), []).append(re.escape(text[taken:]))
-            known = "|".join(f"{text}(?={'|'.join(rest)})" for text, rest in follow.items())
+            for text, certain in self._refused.items():
+                follow.setdefault(re.escape(text[:certain]), []).append(re.escape(text[certain:]))
+            refused = "|".join(f"{text}(?={'|'.join(rest)})" for text, rest in follow.items())
             firsts = re.escape("".join({text[0] for text in self._beginnings}))
-            self._run = re.compile(f"(?:(?:{known})[^{firsts}]*+)++").match
+            self._run = re.compile(f"(?:(?:{refused})[^{firsts}]*+)++").match
 
 
 class UnreadFrames:
@@ -128,16 +128,16 @@ class UnreadFrames:
             return None
         self._refused = refused
         self.frames.append((frame, len(text) - len(self._text)))
-        left = gone = 0
+        count = length = 0
         for _, size in self.frames:
-            if gone + size > certain:
+            if length + size > certain:
                 break
-            gone += size
-            left += 1
-        out = [each for each, _ in self.frames[:left]]
-        del self.frames[:left]
-        self._text, self._certain = text[gone:], certain - gone
-        return out
+            length += size
+            count += 1
+        certain_frames = [each for each, _ in self.frames[:count]]
+        del self.frames[:count]
+        self._text, self._certain = text[length:], certain - length
+        return certain_frames
 
     def add_held(self, texts: list[tuple[Frame, str]], refused: RefusedMarkers) -> None:
         """These frames were read, and wait for what comes after them."""

@@ -1,8 +1,4 @@
-"""What the scanner of one choice knows of the text so far, and the events that it has found.
-
-`TextReader` and `CallReader` share it: either may find text or a call, and what was found decides
-what the other makes of the text that follows.
-"""
+"""What the readers of a choice share: its events so far, and what these mean for the rest."""
 
 from __future__ import annotations
 
@@ -11,8 +7,8 @@ from .formats.protocol import LeakFormat
 from .markdown import MarkdownCode
 
 MAX_IN_VAIN = 256
-"""Markers, and what looked like one, in a row without a call; after so many those that begin none
-are text, as each that is taken out costs many times what text does."""
+"""Markers, or what looked like one, in a row without a call; after so many, those that begin none
+are text, as to drop one costs much more than to forward text."""
 
 
 class ScanState:
@@ -31,14 +27,14 @@ class ScanState:
         self.seen: set[LeakFormat] = set()
         """Formats of which a call, a section or a channel was there."""
         self.begin_is_text: set[LeakFormat] = set()
-        """Formats of which a begin marker was left as text: then what belongs to it is, too."""
+        """Formats of which a begin marker was left as text: their other markers are text, too."""
         self.field = ""
-        """The field whose text comes."""
+        """The field of the text."""
         self.code = MarkdownCode()
-        """Its text."""
+        """The text of this field so far."""
         self._fields = {self.field: self.code}
         self.before = ""
-        """The end of its text, where a stripped header may stand."""
+        """The end of that text, where a stripped header may stand."""
 
     @property
     def too_many_in_vain(self) -> bool:

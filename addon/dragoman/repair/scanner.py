@@ -28,7 +28,7 @@ from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
-from .formats.protocol import Held, MarkerMatch
+from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
 from .refused_markers import RefusedMarkers
 from .scan_state import ScanState
 from .text_reader import TextReader
@@ -42,14 +42,14 @@ _STEP = 2048
 class Scanner:
     """Scans the text of one choice.
 
-    `tools` name calls, and tell whether a text could be, or become, the header of a call
-    whose begin markers the host has stripped; such text is held where a call may start.
+    `tools` also show whether a text could be, or become, the header of a call whose begin markers
+    the host has stripped; such text is held where a call may start.
     """
 
     def __init__(
         self, tools: DeclaredTools, rules: Rules, formats: ActiveFormats, *, is_probe: bool = False
     ) -> None:
-        """`is_probe`: whether it only finds out what would become of a text."""
+        """`is_probe`: whether it only tells what would become of a text."""
         self._rules = rules
         self._formats = formats
         self._state = ScanState(formats.look_back)
@@ -59,7 +59,7 @@ class Scanner:
         self.cut_in_header = False
         """Whether the text has ended in the header of a call, after its marker."""
 
-    # What is asked
+    # Its state
 
     @property
     def idle(self) -> bool:
@@ -75,7 +75,7 @@ class Scanner:
 
     @property
     def refused(self) -> RefusedMarkers | None:
-        """What is known of markers, if nothing else than them matters in the text that comes."""
+        """The markers that were refused, if nothing else matters in the next text."""
         calls, text = self._calls, self._text
         if calls.parser is not None or calls.candidate is not None or text.fresh or text.channel:
             return None
@@ -88,23 +88,26 @@ class Scanner:
 
     @property
     def undecided(self) -> int:
-        """Characters at the end of the input that are text, or not, by what comes."""
+        """Characters at the end of the input that are text or not, as the next text decides."""
         if self._calls.candidate is not None:
             return self._calls.candidate.size
         return len(self._calls.parser.rest if self._calls.parser else self._text.buffer)
 
     @property
     def held_call(self) -> Held:
-        """What is held back that is no `undecided` text: the header of a call that has no name
-        yet, and the pieces of its arguments; or those of a value of the open call."""
-        return self._calls.held_call
+        """What is held back besides `undecided` text: the header of a call that has no name yet,
+        and the pieces of its arguments; or those of a value of the open call."""
+        calls = self._calls
+        if calls.candidate is not None or calls.parser is None:
+            return NOTHING_HELD
+        return calls.parser.held if calls.namer.nameless is None else calls.namer.held
 
     @property
     def may_skip(self) -> bool:
-        """Whether text without a backtick or a tilde may go by without being kept."""
+        """Whether text without a backtick or a tilde may pass without being kept."""
         return self._state.may_skip
 
-    # What comes
+    # Text in, events out
 
     def feed(self, text: str) -> list[ScanEvent]:
         """The events that `text` completes."""
@@ -132,9 +135,8 @@ class Scanner:
         self._run()
 
     def takes(self, text: str) -> str | None:
-        """Take `text` if it is nothing but more of what came before, be it text or arguments
-        of the open call, and `feed` would have given all of it at once: what that is.  Else
-        nothing is taken."""
+        """Take `text` if it only continues the text, or the arguments of the open call, and `feed`
+        would give all of it at once: return that.  Else nothing is taken."""
         calls = self._calls
         if calls.certain is not None:
             taken = calls.certain.takes(text)
@@ -149,23 +151,23 @@ class Scanner:
         return taken
 
     def give_back(self) -> None:
-        """What is held of the text, where there are but `refused` markers, comes once more."""
+        """What is held of the text, which has only `refused` markers, will be fed once more."""
         self._text.buffer = ""
 
     def passed(self, text: str) -> None:
-        """`text` went by without being fed: there is no marker in it, nor part of one."""
+        """`text` passed without being fed: it has no marker, nor part of one."""
         self._state.read(text)
         if self._text.fresh:
             self._text.fresh = not text.strip()
 
     def passed_unread(self) -> None:
-        """More text went by than anybody kept, without a backtick or a tilde in it."""
+        """More text passed than anybody kept, without a backtick or a tilde in it."""
         self._state.skip()
         self._text.fresh = False
 
     def enter(self, name: str) -> list[ScanEvent]:
-        """From here on the text is that of the field `name`, a text of its own.  Returns the
-        events that this completes."""
+        """From here on the text is that of the field `name`, a separate text.  Returns the events
+        that this completes."""
         if name == self._state.field:
             return []
         self._read_held()
@@ -204,8 +206,8 @@ class Scanner:
             calls.parser.release()
             self._leave_section(calls.run())
         if calls.parser is not None:
-            header, texts, _ = calls.held_call
-            # Its frames have left: it comes before all that is there.
+            header, texts, _ = self.held_call
+            # Its frames were sent: it precedes all that is there.
             if held := header + "".join(texts):
                 self._state.add(Text(-len(held) - 1, held, self._state.called))
             self._text.buffer = calls.parser.rest
@@ -213,10 +215,10 @@ class Scanner:
         self._text.give(len(self._text.buffer))
         return self._state.take()
 
-    # From one place to the next
+    # Transitions
 
     def _run(self) -> None:
-        """Read on until more input is needed."""
+        """Read until more input is needed."""
         calls = self._calls
         while True:
             if calls.parser is None:
@@ -280,8 +282,7 @@ class Scanner:
     # Where a text ends
 
     def _read_held(self) -> None:
-        """The text has ended: nothing more can refuse what is held because of what is known of
-        markers."""
+        """The text has ended: what may be a refused marker is read."""
         if self._text.refused is not None:
             self._text.ended = True
             self._run()
@@ -315,7 +316,7 @@ class Scanner:
 def _new_probe(
     tools: DeclaredTools, rules: Rules, formats: ActiveFormats, state: ScanState
 ) -> Callable[[str], list[ScanEvent]]:
-    """Finds out what would become of a text that came now, with a scanner of its own."""
+    """Makes a scanner that tells what would become of a text that came now."""
     probe = Scanner(tools, rules, formats, is_probe=True)
     probe._text.fresh = False
     probe._state.begin_is_text |= state.begin_is_text

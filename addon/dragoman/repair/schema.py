@@ -27,25 +27,25 @@ class OutOfSteps(Exception):  # noqa: N818 - it is no error of anybody's
 class Steps:
     """The steps that are left, and the enumerations that were read already."""
 
-    def __init__(self, left: int = MAX_STEPS) -> None:
-        self._left = left
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        self._steps = steps
         self._enums: dict[int, tuple[list[Any], frozenset[Any]]] = {}
 
     def take(self, count: int = 1) -> None:
         """Use some; raises `OutOfSteps` if there are too few."""
-        self._left -= count
-        if self._left < 0:
+        self._steps -= count
+        if self._steps < 0:
             raise OutOfSteps
 
     def enumerated(self, choices: list[Any], value: object) -> bool:
         """Whether `value` is one of `choices`; a list of scalars is read once."""
-        known = self._enums.get(id(choices))
-        if known is None:
+        enumeration = self._enums.get(id(choices))
+        if enumeration is None:
             self.take(len(choices) // 8)
             scalars = frozenset((_kind(c), c) for c in choices if not isinstance(c, dict | list))
-            known = self._enums[id(choices)] = (choices, scalars)
+            enumeration = self._enums[id(choices)] = (choices, scalars)
         if not isinstance(value, dict | list):
-            return (_kind(value), value) in known[1]
+            return (_kind(value), value) in enumeration[1]
         self.take(len(choices))
         return any(_same(choice, value) for choice in choices)
 
@@ -90,10 +90,10 @@ def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool
     )
 
 
-def _accepts_type(types: object, value: object) -> bool:
-    names = types if isinstance(types, list) else [types]
-    known = [TYPES[name] for name in names[:8] if isinstance(name, str) and name in TYPES]
-    return not known or any(is_type(value) for is_type in known)
+def _accepts_type(declared: object, value: object) -> bool:
+    names = declared if isinstance(declared, list) else [declared]
+    types = [TYPES[name] for name in names[:8] if isinstance(name, str) and name in TYPES]
+    return not types or any(is_type(value) for is_type in types)
 
 
 def _kind(value: object) -> bool:

@@ -10,6 +10,7 @@ may be the header of a call whose begin marker the host has stripped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 from .call_reader import CANDIDATE_LIMIT, IN_CODE, TOO_MANY, Candidate
 from .call_rule import CallRule, Rules
@@ -42,19 +43,19 @@ class TextReader:
         state: ScanState,
         new_probe: Callable[[], Callable[[str], list[ScanEvent]]] | None,
     ) -> None:
-        """`new_probe` makes a function that finds out what would become of a text that came now;
-        None if this only serves to find that out."""
+        """`new_probe` makes a function that tells what would become of a text that came now; it
+        is None in a probe."""
         self._tools = tools
         self._rules = rules
         self._formats = formats
         self._state = state
         self._new_probe = new_probe
         self._stripped = [each for each in formats.looking_back if rules(each).calls != "none"]
-        """Formats of which a stripped header may be known as one."""
+        """Formats of which a stripped header can be recognised."""
         self.buffer = ""
         """What is held of the text."""
         self.latest = 0
-        """Characters of the text that came last, unless they are very many."""
+        """The size of the latest text that was fed, unless it is very long."""
         self.fresh = True
         """Whether a call may start here whose begin marker was stripped."""
         self.channel: MarkerMatch | None = None
@@ -63,13 +64,13 @@ class TextReader:
         """See `MAX_QUOTED`."""
         self._refused: RefusedMarkers | None = None
         self._seen = 0
-        """How many formats had been seen when that began: of these, strays are no text."""
+        """How many formats had been seen when that was made: strays of these are not text."""
         self.ended = False
         """Whether no more of this text comes."""
 
     @property
     def refused(self) -> RefusedMarkers | None:
-        """What is known of markers, after `MANY_IN_VAIN`."""
+        """The markers that were refused, after `MANY_IN_VAIN`."""
         return self._refused if self._seen == len(self._state.seen) else None
 
     # What leaves
@@ -139,7 +140,7 @@ class TextReader:
         return None
 
     def _find(self) -> MarkerMatch | None:
-        """The first marker; if there is none, what cannot be one is given."""
+        """The first marker; if there is none, give what cannot become one."""
         if not self.buffer:
             return None
         formats, buffer, marker, end = self._formats, self.buffer, None, len(self.buffer)
@@ -167,8 +168,8 @@ class TextReader:
         return candidate
 
     def _is_known(self) -> bool:
-        """Whether nothing in the buffer has to be read, as far as it has come: then what is text
-        is given out, but for that which came with what waits."""
+        """Whether nothing in the buffer has to be read, as refused markers show: what they show to
+        be text is given."""
         state = self._state
         if state.in_vain <= MANY_IN_VAIN or self._new_probe is None:
             self._refused = None
@@ -183,9 +184,10 @@ class TextReader:
         if not unknown:
             certain, unknown = refused.look(self.buffer, certain)
         size = len(self.buffer)
-        given = certain if unknown or certain == size else min(certain, max(0, size - self.latest))
-        self.give(given)
-        refused.certain = certain - given
+        # What came with the text that waits leaves with it.
+        gives = certain if unknown or certain == size else min(certain, max(0, size - self.latest))
+        self.give(gives)
+        refused.certain = certain - gives
         return not unknown
 
     def _text_before(self, marker: MarkerMatch) -> tuple[str, int]:
@@ -223,7 +225,7 @@ class TextReader:
         """The text up to a marker; what is before it, its header, may end quoted code."""
         code = self._state.code
         if marker.start > 0:
-            code = code.copy()
+            code = copy(code)
             code.feed(self.buffer[: marker.start])
         return code
 

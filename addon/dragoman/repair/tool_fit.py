@@ -61,7 +61,7 @@ def fitting(name: str, tools: DeclaredTools) -> str | None:
         candidates |= {text, _SUFFIX.sub("", text)}
         # Where the name ends and the index begins is lost: every split is possible.
         digits = len(text) - len(text.rstrip("0123456789"))
-        candidates |= {text[:-taken].rstrip("._-:()") for taken in range(1, digits + 1)}
+        candidates |= {text[:-size].rstrip("._-:()") for size in range(1, digits + 1)}
     names = {name.strip("()") for name in candidates}
     found = {name if name in tools else tools.alike(name) for name in names} - {None}
     return found.pop() if len(found) == 1 else None

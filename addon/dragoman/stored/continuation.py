@@ -171,11 +171,9 @@ def submitted(body: object, kept: StoredResponse) -> Slices[list[Json]]:
         )
     items = []
     for call_id, call in waiting.items():
-        output = outputs[call_id]
+        answer = "" if outputs[call_id] is None else outputs[call_id]
         # An output with more fields than one comes as an object.
-        fields = (
-            output if isinstance(output, dict) else {"output": "" if output is None else output}
-        )
+        fields = answer if isinstance(answer, dict) else {"output": answer}
         items.append({**fields, "type": CALL_OUTPUTS[call["type"]], "call_id": call_id})
         yield
     return items
@@ -189,6 +187,10 @@ def resuming(kept: StoredResponse, outputs: Sequence[Json]) -> Slices[Json]:
 
 
 # The last conversations, in memory, so that the store need not be read again to continue them
+
+
+_Key = tuple[bytes, tuple[str, ...]]
+"""Who asks, and the ids of the responses, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,44 +213,41 @@ class Conversation:
 
 
 class Conversations:
-    """By owner, and by the ids of the responses, oldest first."""
-
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._size = 0
-        self._ready: OrderedDict[tuple[bytes, str], tuple[Sequence[str], Conversation]]
-        self._ready = OrderedDict()  # least recently used first
+        self._ready: OrderedDict[_Key, Conversation] = OrderedDict()
+        """Least recently used first."""
 
     def find(self, asker: bytes, ids: Sequence[str]) -> Conversation | None:
-        known, found = self._ready.get((asker, ids[-1]), ((), None))
-        if list(known) != list(ids):
-            return None
-        self._ready.move_to_end((asker, ids[-1]))
-        return found
+        key = asker, tuple(ids)
+        if key in self._ready:
+            self._ready.move_to_end(key)
+        return self._ready.get(key)
 
     def add(self, asker: bytes, ids: Sequence[str], conversation: Conversation) -> None:
-        key = (asker, ids[-1])
+        key = asker, tuple(ids)
         if key in self._ready:
             self._remove(key)
-        self._ready[key] = ids, conversation
-        self._size += _size(ids, conversation)
+        self._ready[key] = conversation
+        self._size += _size(key, conversation)
         while self._size > self._max_bytes:
             self._remove(next(iter(self._ready)))
 
     def changed(self, asker: bytes, response_id: str) -> None:
         """This response was replaced or deleted."""
-        for key, (ids, _) in list(self._ready.items()):
-            if key[0] == asker and response_id in ids:
+        for key in list(self._ready):
+            if key[0] == asker and response_id in key[1]:
                 self._remove(key)
 
     def clear(self) -> None:
         self._ready.clear()
         self._size = 0
 
-    def _remove(self, key: tuple[bytes, str]) -> None:
-        self._size -= _size(*self._ready.pop(key))
+    def _remove(self, key: _Key) -> None:
+        self._size -= _size(key, self._ready.pop(key))
 
 
-def _size(ids: Sequence[str], conversation: Conversation) -> int:
-    entries = [*ids, *conversation.texts]
-    return sum(map(len, entries)) + ENTRY * (1 + len(entries))
+def _size(key: _Key, conversation: Conversation) -> int:
+    strings = [*key[1], *conversation.texts]
+    return sum(map(len, strings)) + ENTRY * (1 + len(strings))

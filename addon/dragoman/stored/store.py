@@ -13,7 +13,8 @@ from typing import Protocol
 Parts = Mapping[str, bytes | None]
 NO_PARTS: Parts = {}
 MAX_ADDRESSES = 4096
-"""Upstreams' addresses that a store remembers, of some 200 bytes each."""
+"""Upstreams' addresses that are remembered, of some 200 bytes each; the least recently used goes
+first."""
 
 
 class StoreError(Exception):

@@ -184,7 +184,7 @@ class CallAssembler:
             elif _may_begin(delta, call):
                 call.repeated = delta
                 return call, False
-        begun = call is None
+        is_new = call is None
         if call is None:
             call = Call()
             self._by_index[delta.index if delta.index is not None else len(self._all)] = call
@@ -197,7 +197,7 @@ class CallAssembler:
         call.name = call.name or delta.name
         if delta.arguments:
             call.add(delta.arguments)
-        return call, begun
+        return call, is_new
 
     def at(self, index: int | None) -> Call | None:
         """The call that deltas with only this index continue."""

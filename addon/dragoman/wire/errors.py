@@ -171,16 +171,14 @@ def _is_error(value: Any) -> bool:
     value = unlisted(value)
     if not isinstance(value, dict):
         return False
-    error = value.get("error")
-    if error or value == {"error": {}}:
+    if value.get("error") or value == {"error": {}}:
         return True
     if value.get("choices"):
         return False
-    if value.get("object") == "error" or value.get("type") == "error" or value.get("errors"):
+    if "error" in (value.get("object"), value.get("type")) or value.get("errors"):
         return True
-    return "choices" not in value and bool(
-        value.get("detail") or (value.get("message") and "code" in value)
-    )
+    has_message = value.get("detail") or (value.get("message") and "code" in value)
+    return bool(has_message) and "choices" not in value
 
 
 def error_object(value: Any) -> ErrorObject:
@@ -250,15 +248,10 @@ def _value(body: bytes) -> Any:
 def _text(value: Any) -> str:
     if value is None or value in ({}, []):
         return ""
-    if not isinstance(value, str):
-        return dumps(value).decode()[:MAX_MESSAGE]
-    return value[:MAX_MESSAGE]
+    return (value if isinstance(value, str) else dumps(value).decode())[:MAX_MESSAGE]
 
 
 def _number(value: Any) -> int:
     """A status or a number of seconds, also as a string; 0 if it is neither."""
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value):
-        return int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1_000_000:
-        return value
-    return 0
+    is_number = isinstance(value, (int, str)) and re.fullmatch(r"[0-9]{1,6}", str(value))
+    return int(value) if is_number else 0

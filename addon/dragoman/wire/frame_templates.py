@@ -30,9 +30,14 @@ MAX_RUN = 64
 """Frames that are matched at once: one of them that is odd has them all matched again."""
 LF = ord("\n")
 _PROBE = "another text"
-_NUMBER = re.compile(rb"(?:0|[1-9][0-9]{0,15})(?=[,}])")
-_CALL_INDEX = re.compile(rb'(.*"index":[ ]?)' + _NUMBER.pattern + rb"(.*)", re.DOTALL)
-"""The last index before a text."""
+_CALL_INDEX = re.compile(
+    rb'(.*"tool_calls":[ ]?\[\{"index":[ ]?)(0|[1-9][0-9]{0,8})'
+    rb'(,(?:[ ]?"(?:id|type)":[ ]?(?:null|""|"function"),)*'
+    rb'[ ]?"function":[ ]?\{(?:"name":[ ]?(?:null|""),)?[ ]?"arguments":[ ]?)',
+    re.DOTALL,
+)
+"""Up to the arguments of a call; its groups 1 and 3 are around the call's index."""
+_INDEX = re.compile(rb"(?:0|[1-9][0-9]{0,8})(?=,)")
 
 Meaning = TypeVar("Meaning")
 
@@ -92,14 +97,15 @@ class FrameTemplate:
             ends.append(end)
         return _first_strings(b'"', literals), ends
 
-    def renumbered(self, raw: bytes) -> FrameTemplate | None:
-        """This template with the call's index of another frame, if that frame then matches."""
-        old = _CALL_INDEX.fullmatch(self.head)
-        new = _NUMBER.match(raw, old.end(1)) if old else None
-        if old is None or new is None or not raw.startswith(old[1]):
+    def of_another_call(self, raw: bytes, index: int) -> tuple[FrameTemplate, int] | None:
+        """Of a template with arguments of the call with this `index`: the template of another frame
+        that differs in the index, and that index.  By its place it is certainly the call's."""
+        head = _CALL_INDEX.fullmatch(self.head) if b'"index"' not in self.tail else None
+        found = _INDEX.match(raw, head.end(1)) if head else None
+        if head is None or found is None or int(head[2]) != index:
             return None
-        template = FrameTemplate(old[1] + new[0] + old[2], self.between, self.tail)
-        return None if template.text_in(raw) is None else template
+        template = FrameTemplate(head[1] + found[0] + head[3], self.between, self.tail)
+        return None if template.text_in(raw) is None else (template, int(found[0]))
 
     def around(self, literal: bytes) -> bytes:
         if self.between is None:
@@ -140,10 +146,10 @@ class LooseTemplate:
         names: list[bytes] = []
 
         def loose(part: bytes) -> bytes:
-            pieces, values = _taken_apart(member, part, names)
+            pieces, values = _split_at_members(member, part, names)
             expression = re.escape(pieces[0])
             for value, piece in zip(values, pieces[1:], strict=True):
-                expression += b"(" + _like(value) + b")" + re.escape(piece)
+                expression += b"(" + _replacement_of(value) + b")" + re.escape(piece)
             return expression
 
         head = loose(pattern.head)
@@ -194,9 +200,9 @@ class LooseFrame:
         member = _members([name.decode() for name in names])
         assert member is not None and template.between is None
         found: list[bytes] = []
-        head, _ = _taken_apart(member, template.head, found)
+        head, _ = _split_at_members(member, template.head, found)
         found.append(b"text")
-        tail, _ = _taken_apart(member, template.tail, found)
+        tail, _ = _split_at_members(member, template.tail, found)
         whole = template.head + template.tail
         once = all(whole.count(b'"%b"' % name) == 1 for name in names)
         if not once or sorted(found) != sorted((*names, b"text")):
@@ -211,7 +217,7 @@ class LooseFrame:
 
 
 def _string(literal: bytes) -> str | None:
-    """The text of a JSON string; None if it is none."""
+    """The text of a JSON string; None for anything else."""
     try:
         string = literal.decode()
         text, end = scanstring(string, 1)
@@ -221,8 +227,8 @@ def _string(literal: bytes) -> str | None:
 
 
 def _first_strings(quote: bytes, literals: list[bytes]) -> list[str]:
-    """The texts of JSON strings, which lack this `quote`: of all, or if one of them is none, of the
-    first."""
+    """The texts of JSON strings, which lack this `quote`: of all, or if one of them is invalid, of
+    the first."""
     if len(literals) > 1:
         array = b"".join((b"[", quote, (quote + b"," + quote).join(literals), quote, b"]"))
         try:
@@ -243,7 +249,7 @@ def _members(names: list[str]) -> re.Pattern[bytes] | None:
     return re.compile(expression) if names else None
 
 
-def _taken_apart(
+def _split_at_members(
     member: re.Pattern[bytes], part: bytes, names: list[bytes]
 ) -> tuple[list[bytes], list[bytes]]:
     """The pieces of a part of a frame around the values of members, and these values; the members'
@@ -257,7 +263,7 @@ def _taken_apart(
     return [*pieces, part[begin:]], values
 
 
-def _like(value: bytes) -> bytes:
+def _replacement_of(value: bytes) -> bytes:
     """Matches what may replace this value: for counts, other counts."""
     if not value.startswith(b"{"):
         return _SCALAR
@@ -286,25 +292,23 @@ def learn(frame: Frame, text: str, times: int, reads: Callable[[Any], str]) -> F
     pattern = FrameTemplate(head, pieces[1] if times == 2 else None, tail)
     probed = Frame(pattern.around(quoted(_PROBE)))
     try:
-        was, now = loads(frame.data or b""), loads(probed.data or b"")
+        original, changed = loads(frame.data or b""), loads(probed.data or b"")
     except NotJson:
         return None
-    fits = _replaced(was, text, now) == times and reads(now) == _PROBE
+    fits = _replaced(original, text, changed) == times and reads(changed) == _PROBE
     return pattern if fits and len(head) > len(b"data:") else None
 
 
-def _replaced(was: Any, text: str, now: Any) -> int:
+def _replaced(value: Any, text: str, changed: Any) -> int:
     """How many values are `text` in one and the probe in the other; negative if there is another
     difference."""
-    if was == now:  # read from the same bytes, as what else is there
+    if value == changed:  # read from the same bytes, as is all else that is equal
         return 0
-    if isinstance(was, dict) and isinstance(now, dict) and list(was) == list(now):
-        return sum(_replaced(value, text, now[name]) for name, value in was.items())
-    if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        return sum(_replaced(one, text, other) for one, other in zip(was, now, strict=True))
-    if was == text and now == _PROBE:
-        return 1
-    return -1000
+    if isinstance(value, dict) and isinstance(changed, dict) and list(value) == list(changed):
+        return sum(_replaced(member, text, changed[name]) for name, member in value.items())
+    if isinstance(value, list) and isinstance(changed, list) and len(value) == len(changed):
+        return sum(_replaced(one, text, other) for one, other in zip(value, changed, strict=True))
+    return 1 if value == text and changed == _PROBE else -1000
 
 
 @dataclass(slots=True)
@@ -318,10 +322,10 @@ class KnownTemplate(Generic[Meaning]):
 class TemplateCache(Generic[Meaning]):
     """The templates of one stream."""
 
-    __slots__ = ("_known", "_misses", "_varies")
+    __slots__ = ("_misses", "_varies", "known")
 
     def __init__(self) -> None:
-        self._known: list[KnownTemplate[Meaning]] = []
+        self.known: list[KnownTemplate[Meaning]] = []
         """The last match is first."""
         self._misses = 0
         self._varies = False
@@ -331,11 +335,11 @@ class TemplateCache(Generic[Meaning]):
         """The text of a frame that matches, and its template; None if none matches."""
         if not frame.whole or len(frame.raw) > MAX_FITTING:
             return None
-        for place, known in enumerate(self._known):
+        for place, known in enumerate(self.known):
             if text := known.pattern.text_in(frame.raw):
                 self._misses = 0
                 if place:
-                    self._known.insert(0, self._known.pop(place))
+                    self.known.insert(0, self.known.pop(place))
                 return text, known
         return None
 
@@ -348,13 +352,13 @@ class TemplateCache(Generic[Meaning]):
         at = 0
         while at < len(frames):
             begin = at
-            for place, known in enumerate(self._known):
+            for place, known in enumerate(self.known):
                 texts, ends = known.pattern.texts_in(frames, begin)
                 if texts:
                     at = ends[len(texts)]
                     if len(texts) > 1:  # else learning it cost more than it saved
                         self._misses = 0
-                    self._known.insert(0, self._known.pop(place))
+                    self.known.insert(0, self.known.pop(place))
                     yield "".join(texts), known.meaning, frames[begin:at]
                     break
             else:
@@ -365,7 +369,7 @@ class TemplateCache(Generic[Meaning]):
     @property
     def latest(self) -> KnownTemplate[Meaning] | None:
         """That which matched last."""
-        return self._known[0] if self._known else None
+        return self.known[0] if self.known else None
 
     def matched(self) -> None:
         """The caller has found frames that match the latest template."""
@@ -381,20 +385,16 @@ class TemplateCache(Generic[Meaning]):
     ) -> KnownTemplate[Meaning] | None:
         """The template of a frame that was read; None if it cannot have one."""
         self._misses += 1
-        pattern = self._renumbered(frame.raw) or learn(frame, text, times, reads)
+        pattern = learn(frame, text, times, reads)
         if pattern is None:
             return None
         self._varies |= self._misses > MAX_KNOWN
-        learned = LooseTemplate.of(frame, pattern) if self._varies else pattern
-        self._known.insert(0, KnownTemplate(learned, meaning))
-        del self._known[MAX_KNOWN:]
-        return self._known[0]
+        return self.add(LooseTemplate.of(frame, pattern) if self._varies else pattern, meaning)
 
-    def _renumbered(self, raw: bytes) -> FrameTemplate | None:
-        """A template that differs from a known one in the index of its call."""
-        for known in self._known:
-            if isinstance(known.pattern, FrameTemplate) and (
-                renumbered := known.pattern.renumbered(raw)
-            ):
-                return renumbered
-        return None
+    def add(
+        self, pattern: FrameTemplate | LooseTemplate, meaning: Meaning
+    ) -> KnownTemplate[Meaning]:
+        """A template that is certain."""
+        self.known.insert(0, KnownTemplate(pattern, meaning))
+        del self.known[MAX_KNOWN:]
+        return self.known[0]

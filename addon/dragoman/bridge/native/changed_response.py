@@ -28,8 +28,7 @@ from ..responses.dialects import OPENAI
 from ..responses.event_writer import ItemStatus, Writer
 from ..responses.output_items import TEXT, StreamedPart
 from ..turn_context import Tool
-from .host_items import HostItems, HostText, call_or_type
-from .scanned_text import ScannedText
+from .host_items import HostItems, HostText, ScannedText, call_or_type
 
 _ANNOTATION = "response.output_text.annotation.added"
 
@@ -51,7 +50,7 @@ class ChangedResponse:
         """`number`: of the next event."""
         response = {**(host.response or {})}
         response["id"] = str(response.get("id") or "resp_0")
-        items = [host.items.get(index, {}) for index in range(max(host.items, default=-1) + 1)]
+        items = [host.items.get(index, {}) for index in range(host.next_index)]
         self._host = host
         self._names = names
         self._policy = policy
@@ -82,20 +81,22 @@ class ChangedResponse:
 
     def adopt(self, text: ScannedText) -> None:
         """The first change in an item: from now on its events are the writer's."""
-        of_host, pieces = text.of_host, text.unsent
+        host_text, pieces = text.host_text, text.unsent
         self._close("completed")
-        index = of_host.key.output_index
+        index = host_text.key.output_index
         client_index = self._client_index.setdefault(index, len(self._writer.items))
-        item, later = self._host.item_up_to(of_host)
+        item, later = self._host.item_up_to(host_text)
         is_last = client_index >= len(self._writer.items) - 1 and not later
         self._replacements[index] = [] if is_last else [client_index]
-        self._writer.adopt(item, client_index, of_host.part, of_host.key.part_index, text.sent_text)
+        self._writer.adopt(
+            item, client_index, host_text.part, host_text.key.part_index, text.sent_text
+        )
         if not is_last:
             before = list(takewhile(lambda piece: isinstance(piece, Text), pieces))
-            self._write(before, of_host)
+            self._write(before, host_text)
             self._writer.end_early(later)
             pieces = pieces[len(before) :]
-        self.write(pieces, of_host)
+        self.write(pieces, host_text)
 
     def write(self, pieces: Iterable[ScanEvent], text: HostText) -> None:
         """Write what the scanner made of a text, in an item that was adopted."""

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any, NamedTuple
 
+from ...repair.events import ScanEvent, Text
+from ...repair.scanner import Scanner
 from ...wire import responses
 from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
@@ -49,6 +51,8 @@ class PartKey(NamedTuple):
 
 @dataclass(slots=True)
 class HostText:
+    """A text that the host streams."""
+
     key: PartKey
     part: StreamedPart
     value: Json
@@ -59,6 +63,53 @@ class HostText:
     def text(self) -> str:
         """What its deltas have brought."""
         return self.buffer.getvalue()
+
+
+@dataclass(slots=True)
+class ScannedText:
+    """A text that is scanned.  Offsets count the characters that its scanner was fed."""
+
+    host_text: HostText
+    scanner: Scanner
+    end: int = 0
+    certain: int = 0
+    """Up to where it is text for certain."""
+    sent: int = 0
+    """Up to where its frames have left."""
+    pieces: list[ScanEvent] = field(default_factory=list)
+    """What the scanner gave since frames of it wait."""
+
+    def add(self, pieces: list[ScanEvent]) -> bool:
+        """Add what the scanner gives; returns whether that is anything but the text it was fed."""
+        self.pieces += pieces
+        for piece in pieces:
+            if not isinstance(piece, Text) or piece.kind is not None:
+                return True
+            self.certain = piece.start + len(piece.text)
+        return self.end - self.certain != self.scanner.undecided
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether all that is undecided is white space."""
+        size = self.scanner.undecided
+        return size > 0 and self.host_text.text[-size:].isspace()
+
+    @property
+    def sent_text(self) -> str:
+        """The text in the frames that have left."""
+        text = self.host_text.text
+        return text[: len(text) - (self.end - self.sent)]
+
+    @property
+    def unsent(self) -> list[ScanEvent]:
+        """The pieces without the text that has left."""
+        unsent: list[ScanEvent] = []
+        for piece in self.pieces:
+            if not isinstance(piece, Text):
+                unsent.append(piece)
+            elif rest := piece.text[max(0, self.sent - piece.start) :]:
+                unsent.append(replace(piece, text=rest))
+        return unsent
 
 
 def event_of(frame: Frame) -> Json | None:
@@ -97,6 +148,8 @@ class HostItems:
         """The number of the event after the latest that was read."""
         self.items: dict[int, Json] = {}
         """Each as in the latest event that held it."""
+        self.next_index = 0
+        """The output index after all of these."""
         self.done: set[int] = set()
         self._ids: dict[str, int] = {}
         self.texts: dict[PartKey, HostText] = {}
@@ -124,11 +177,7 @@ class HostItems:
             return None
         if item_id in self._ids:
             return self._ids[item_id]
-        latest = max(self.items, default=-1)
-        continues = not item_id and kind != "response.output_item.added"
-        if continues and latest not in {-1, *self.done}:
-            return latest
-        return latest + 1 if latest + 1 < MAX_ITEMS else None
+        return self.next_index if self.next_index < MAX_ITEMS else None
 
     def text_of(self, event: Json) -> tuple[PartKey, StreamedPart] | None:
         """The text that an event continues or ends; None for any other event."""
@@ -242,6 +291,7 @@ class HostItems:
 
     def _add(self, index: int, item: Json) -> None:
         self.items[index] = item
+        self.next_index = max(self.next_index, index + 1)
         if item_id := id_of(item):
             self._ids[item_id] = index
 

@@ -30,9 +30,8 @@ from ...wire.responses import DELTAS, DONES, TERMINALS
 from ...wire.slices import drained
 from ...wire.sse import Frame, encode
 from .changed_response import ChangedResponse
-from .host_items import HostItems, HostText, PartKey, event_of
+from .host_items import HostItems, HostText, PartKey, ScannedText, event_of
 from .request_tools import RequestTools
-from .scanned_text import ScannedText
 from .unstreamed import leaks, unstreamed
 
 MAX_WAITING = 16 * 1024
@@ -178,7 +177,7 @@ class ResponsesStreamRepair:
         undecided, event = self._undecided, waiting.event
         if undecided is None or event is None:
             return False
-        key, index = undecided.of_host.key, self._host.index_of(event)
+        key, index = undecided.host_text.key, self._host.index_of(event)
         if index is None:
             return False
         if index == key.output_index:
@@ -272,7 +271,8 @@ class ResponsesStreamRepair:
 
     def _end_texts(self, event: Json) -> None:
         """End the texts that end with this event of their item, or with the next item."""
-        kind, ended = event["type"], list[PartKey]()
+        kind = event["type"]
+        ended: list[PartKey] = []
         if kind in DONES:
             found = self._host.text_of(event)
             ended = [] if found is None else [found[0]]
@@ -308,10 +308,10 @@ class ResponsesStreamRepair:
             if isinstance(piece, LeftAsText):
                 note_piece(self._evidence, piece)
         pieces = [piece for piece in pieces if not isinstance(piece, LeftAsText)]
-        adopter = self._adopter(scanned.of_host.key.output_index)
+        adopter = self._adopter(scanned.host_text.key.output_index)
         if adopter is not None:
             if pieces:
-                adopter.write(pieces, scanned.of_host)
+                adopter.write(pieces, scanned.host_text)
         elif scanned.add(pieces):
             self._adopt(scanned)
 

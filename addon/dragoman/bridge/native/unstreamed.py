@@ -91,7 +91,7 @@ def item_events(output_index: int, item: Json, host: HostItems) -> Iterator[Json
 
 def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
     entries = array(response.get("output"))
-    new = max(host.items, default=-1) + 1
+    new = host.next_index
     for entry, known in zip(entries, host.matching(entries), strict=True):
         if not (isinstance(entry, dict) and any(_parts(entry))):
             continue

@@ -1,1 +1,1 @@
-"""Chat completion chunks become what the writer of events is given."""
+"""Chat completion chunks become calls of the writer of events."""

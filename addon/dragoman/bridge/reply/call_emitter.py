@@ -72,8 +72,8 @@ class CallEmitter:
             evidence.note(done, f"call of {name} that was cut")
         elif self._input is not None:
             self._write(self._input.close())
-            if self._input.odd:
-                evidence.note(self._input.odd, f"of custom tool {name}")
+            if self._input.anomaly:
+                evidence.note(self._input.anomaly, f"of custom tool {name}")
         elif self.opened:
             # Before the item is done, as that is when Codex runs the tool.
             if not self._is_object(arguments):

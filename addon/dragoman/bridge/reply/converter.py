@@ -24,7 +24,7 @@ from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
 from ...wire.errors import UpstreamError, failure, stream_error
-from ...wire.frame_templates import KnownTemplate, TemplateCache
+from ...wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache
 from ...wire.json_codec import NotJson, loads
 from ...wire.slices import Slices, drained
 from ...wire.sse import Frame
@@ -108,28 +108,22 @@ class ReplyConverter:
         return self.drain()
 
     def take(self, frame: Frame) -> None:
-        """One frame of the upstream's stream; its events are there to be `drain`ed."""
-        if not (frame.whole and self._append(frame.raw)) and self._is_open():
+        """One frame of the upstream's stream; `drain` gives its events."""
+        shortcut = self.shortcut
+        if shortcut is not None and frame.whole and shortcut.take(frame.raw):
+            return
+        if self._is_open():
             self._take(frame)
 
     def take_frames(self, frames: bytes) -> None:
         """Whole frames in a row, `sse.is_plain`."""
-        at = len(frames) if self._append(frames) else 0
+        at = len(frames) if self.shortcut is not None and self.shortcut.take(frames) else 0
         while at < len(frames):
             if self.shortcut is not None:
                 at = self.shortcut.append_frames(frames, at)
             if at < len(frames):
                 begin, at = at, frames.find(b"\n\n", at) + 2
                 self.take(Frame(frames[begin:at]))
-
-    def _append(self, frame: bytes) -> bool:
-        """Write a frame that takes the short way; returns whether this did."""
-        shortcut = self.shortcut
-        text = shortcut.text_of(frame) if shortcut is not None else None
-        if shortcut is None or not text:
-            return False
-        shortcut.append(text, frame)
-        return True
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""
@@ -148,7 +142,7 @@ class ReplyConverter:
         return self.drain()
 
     def cancel(self) -> list[Frame]:
-        """The client has asked for no more."""
+        """The client has cancelled the turn."""
         if self._is_open():
             self._evidence.note("cancelled by the client")
             self._sequencer.abandon()
@@ -170,7 +164,7 @@ class ReplyConverter:
             for run in choice_in_runs(choice.fields):
                 finish = self._take_choice(chat_delta.read_choice(run, choice.index))
                 yield
-                if self.writer.ended:  # it says an error, or was cancelled meanwhile
+                if self.writer.ended:  # its choice has an error, or the client has cancelled
                     return
             yield from self._citing(citations)
             citations = None
@@ -191,7 +185,7 @@ class ReplyConverter:
     def closing(self, held: Sequence[Frame] = ()) -> Slices[None]:
         """As `close`, in slices."""
         self._body_ended = True
-        self._sequencer.hold()
+        self._sequencer.held = True
         for frame in held:
             if self._is_open():
                 self._read(frame)
@@ -203,7 +197,7 @@ class ReplyConverter:
 
     def _take(self, frame: Frame) -> None:
         """The long way of a frame; opens the short way of those that only continue its text."""
-        match = self._templates.match(frame)
+        match = self._templates.match(frame) or self._match_next_call(frame)
         if match is None:
             known = self._read(frame)
         else:
@@ -230,6 +224,18 @@ class ReplyConverter:
         if not self.writer.ended:
             self.writer.start()
         return not self.writer.ended
+
+    def _match_next_call(self, frame: Frame) -> tuple[str, KnownTemplate[Meaning]] | None:
+        """The arguments in a frame that differs from those of another call in the call's index,
+        and its template."""
+        for known in self._templates.known if frame.whole else ():
+            target, counts = known.meaning
+            if isinstance(target, int) and isinstance(known.pattern, FrameTemplate):
+                found = known.pattern.of_another_call(frame.raw, target)
+                text = found[0].text_in(frame.raw) if found else None
+                if found and text:
+                    return text, self._templates.add(found[0], (found[1], counts))
+        return None
 
     def _read(self, frame: Frame) -> KnownTemplate[Meaning] | None:
         """Read a frame; returns the template of those that differ from it in their text."""
@@ -284,7 +290,7 @@ class ReplyConverter:
     def _take_choice(
         self, choice: ChoiceDelta, chunk: dict[str, Any] | None = None
     ) -> tuple[Finish | Literal["failed"], Any] | None:
-        """Pass on the delta of a choice; returns its finish, and the reason as it came."""
+        """Pass on the delta of a choice; returns its finish, and the finish reason."""
         self._has_choices = True
         index, fields = choice.index, choice.fields
         if index:
@@ -343,7 +349,7 @@ class ReplyConverter:
             self.writer.incomplete(finish, self._usage())
 
     def _fail(self, error: UpstreamError) -> None:
-        """A turn whose finish reason came is whole: only its usage is lost."""
+        """After its finish reason a turn is whole: only its usage is lost."""
         if self._choices.all_finished and self._sequencer.empty:
             self._evidence.note("ignored", "failure after the finish reason")
             drained(self._ending(whole=True))

@@ -24,6 +24,13 @@ _LAST = re.compile(r'"\s{0,64}(?:\}\s{0,64})?\Z')
 _RUN = re.compile(r'[^"\\]+')
 _PLAIN = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 _UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_ESCAPE = re.compile(
+    r"\\(?:[^u]|u(?![dD][89abAB])HHHH|u[dD][89abAB]HH\\u[dD][c-fC-F]HH"
+    r"|u[dD][89abAB]HH(?!(?:\\(?:u.{0,3})?)?\Z)|u(?=.{4})(?!HHHH))".replace("H", "[0-9a-fA-F]"),
+    re.DOTALL,
+)
+"""A complete escape sequence.  Half a surrogate pair waits for its other half: neither can be sent
+alone."""
 _HEAD_LIMIT = 200
 """Characters in which the head must be found; beyond, the arguments have another form."""
 
@@ -41,8 +48,8 @@ class CustomInputReader:
         self._ended = False
         self._quotes = False
         """Whether there are quotes in the string that are not escaped."""
-        self.odd = ""
-        """What was unusual about the form; empty if nothing was."""
+        self.anomaly = ""
+        """What is unusual about the form; empty if nothing is."""
 
     @property
     def half(self) -> bool:
@@ -59,8 +66,8 @@ class CustomInputReader:
         if self._patch is None:
             return rest
         rest = self._patch.feed(rest) + self._patch.close()
-        if self._patch.wrapped and not self.odd:
-            self.odd = "wrapped patch"
+        if self._patch.wrapped and not self.anomaly:
+            self.anomaly = "wrapped patch"
         return rest
 
     def _read(self, fragment: str) -> str:
@@ -80,23 +87,23 @@ class CustomInputReader:
         if not self._live:
             return self._other_form("".join(self._unread))
         if _LAST.match(self._held):
-            self.odd = "quotes that are not escaped" if self._quotes else "more than an input"
+            self.anomaly = "quotes that are not escaped" if self._quotes else "more than an input"
             return ""
         if not self._ended:
-            self.odd = "input without an end"
+            self.anomaly = "input without an end"
             return _decoded(self._held) if _UNICODE.fullmatch(self._held) else self._held
         if not _TAIL.fullmatch("".join(self._unread)):
-            self.odd = "more than an input"
+            self.anomaly = "more than an input"
         return ""
 
     def _other_form(self, arguments: str) -> str:
         if self._patch and (patch := patch_in(arguments)) is not None:
-            self.odd = "patch in another form"
+            self.anomaly = "patch in another form"
             return patch
         try:
             value = loads(arguments.strip() or "{}")
         except NotJson:
-            self.odd = "input that is not JSON"
+            self.anomaly = "input that is not JSON"
             return arguments
         if isinstance(value, dict) and "input" in value:
             value = value["input"]
@@ -104,7 +111,7 @@ class CustomInputReader:
             value = next(iter(value.values()), "")
         if isinstance(value, str):
             return value
-        self.odd = "input that is no string"
+        self.anomaly = "input that is no string"
         return arguments
 
     def _string(self, text: str) -> str:
@@ -125,39 +132,13 @@ class CustomInputReader:
                 self._quotes = True
                 out.append('"')
                 at += 1
+            elif escape := _ESCAPE.match(text, at):
+                out.append(_unescaped(escape[0]))
+                at = escape.end()
             else:
-                size = _escape_size(text, at)
-                if size == 0:
-                    break
-                out.append(_unescaped(text[at : at + size]))
-                at += size
+                break
         self._held = text[at:]
         return "".join(out)
-
-
-def _escape_size(text: str, at: int) -> int:
-    """The length of the escape sequence at `at`; 0 if its end has not arrived.
-
-    Half a surrogate pair waits for its other half: neither can be sent alone.
-    """
-    rest = text[at : at + 12]
-    if len(rest) < 2:
-        return 0
-    if rest[1] != "u":
-        return 2
-    if len(rest) < 6:
-        return 0
-    unit = _UNICODE.match(rest)
-    if unit is None:
-        return 2
-    if 0xD800 <= int(unit.group(1), 16) < 0xDC00:
-        other = rest[6:]
-        if len(other) < 6 and "\\u".startswith(other[:2]):
-            return 0
-        low = _UNICODE.fullmatch(other)
-        if low and 0xDC00 <= int(low.group(1), 16) < 0xE000:
-            return 12
-    return 6
 
 
 def _unescaped(escape: str) -> str:

@@ -100,7 +100,9 @@ class DeltaReader:
         if splitter is None:
             self._sequencer.text(content)
             return
-        pieces = splitter.whole(content, asked=self._thinks) if whole else splitter.feed(content)
+        pieces = (
+            splitter.whole(content, asked_for=self._thinks) if whole else splitter.feed(content)
+        )
         if splitter.thinking or any(kind == "reasoning" for kind, _ in pieces):
             self._sequencer.drop_logprobs()
         self._write_split(splitter, pieces)

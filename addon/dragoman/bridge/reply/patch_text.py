@@ -1,8 +1,8 @@
 """Finds the patch in what a model sends to `apply_patch`.
 
-The tool takes only the patch, from ``*** Begin Patch`` to ``*** End Patch``.  Models have learned
-other ways from other tools: a command with arguments, a heredoc, a code fence, a word before it.
-That is taken away, if it is found at the start; a patch that begins at once passes as it comes.
+The tool takes only the patch, from ``*** Begin Patch`` to ``*** End Patch``.  Models wrap it as
+other tools want it: in a command with arguments, a heredoc, a code fence, after a word.  A wrapper
+at the start is removed; a patch that begins at once passes as it comes.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ ITEM = 1024
 
 @dataclass(slots=True)
 class _WaitingText:
-    """Text that came after an open call."""
+    """Text that follows an open call."""
 
     kind: ProseKind
     texts: list[str]
@@ -60,9 +60,10 @@ class OutputSequencer:
         self._target: Target | None = None
         """What is open and was written last, if nothing waits."""
         self._called = False
-        self._has_prose = False
-        """Whether there is text or a refusal, blanks aside."""
-        self._held = False
+        self.answered = False
+        """Whether there is more than reasoning and blanks."""
+        self.held = False
+        """Whether only the end of the turn may end a call."""
         self._blank: list[str] = []
         self._logprobs: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
@@ -74,13 +75,8 @@ class OutputSequencer:
         return not self._waiting and not self._blank and not self._lacks_summary
 
     @property
-    def answered(self) -> bool:
-        """Whether there is more than reasoning and blanks."""
-        return self._called or self._has_prose
-
-    @property
     def half_written(self) -> bool:
-        """Whether a call has none of its arguments yet, or only a part."""
+        """Whether a call lacks its arguments, or a part of them."""
         return any(not call.whole for call in self._waiting_calls)
 
     def fault(self, *, cut: bool) -> str:
@@ -124,7 +120,7 @@ class OutputSequencer:
     def prose(self, kind: ProseKind, text: str) -> None:
         """Text of any kind that is not blank where it would open an item."""
         self.size += len(text)
-        self._has_prose |= kind != "reasoning"
+        self.answered |= kind != "reasoning"
         if not self._waiting:
             self._write(kind, text)
             self._target = kind if self._summary is None else None
@@ -164,10 +160,10 @@ class OutputSequencer:
         if choice not in self._calls:
             self.size += ITEM
             self._calls[choice] = CallAssembler(self._names)
-        call, begun = self._calls[choice].take(delta, new=whole)
-        if begun:
+        call, is_new = self._calls[choice].take(delta, new=whole)
+        if is_new:
             self.size += ITEM
-            self._called = True
+            self._called = self.answered = True
             self._drop_blank()
             self._waiting.append(call)
         elif call.closed and delta.arguments.strip():
@@ -187,10 +183,6 @@ class OutputSequencer:
         self.size += len(text)
         if self._emitter is not None:
             self._emitter.call.add(text, sent=True)
-
-    def hold(self) -> None:
-        """From now on only the end of the turn ends a call."""
-        self._held = True
 
     def settling(self, *, cut: bool) -> Slices[None]:
         """The turn is over: everything is written and closed; `cut` if it was cut short."""
@@ -243,7 +235,7 @@ class OutputSequencer:
                 self._emitter = self._emitter_of(first)
             if self._emitter is not None:
                 self._emitter.pass_on()
-            may_end = len(self._waiting) > 1 and not self._held and first.name and first.whole
+            may_end = len(self._waiting) > 1 and not self.held and first.name and first.whole
             if not (final or may_end):
                 return False
             self._end(first, cut=cut)

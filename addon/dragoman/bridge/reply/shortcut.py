@@ -47,6 +47,13 @@ class Shortcut:
         self.latest = raw
         self._part.append(text)
 
+    def take(self, raw: bytes) -> bool:
+        """Write a frame that only continues the open text; returns whether this does."""
+        text = self.text_of(raw)
+        if text:
+            self.append(text, raw)
+        return bool(text)
+
     def append_frames(self, frames: bytes, begin: int) -> int:
         """Write whole frames, from `begin` on, while they only continue the open text; returns
         where these end."""

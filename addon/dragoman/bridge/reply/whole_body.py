@@ -38,7 +38,7 @@ def runs(members: list[Any]) -> Iterator[list[Any]]:
 
 
 def message_in_runs(message: Json) -> Iterator[Json]:
-    """Of a message or a delta; a short one as it is."""
+    """A message or a delta in runs; a short one as it is."""
     if len(message) <= RUN and not any(map(is_long, message.values())):
         yield message
         return
@@ -46,38 +46,38 @@ def message_in_runs(message: Json) -> Iterator[Json]:
     for name in _FIELDS:
         value = message.get(name)
         if name == DETAILS and reasoning(run):
-            continue  # the same once more
+            continue  # they repeat it
         if not is_long(value):
             run |= {name: value} if name in message else {}
             continue
-        for some in runs(value):
-            yield run | {name: some}
+        for members in runs(value):
+            yield run | {name: members}
             run = {}
-    # That there are others is all that is read of them.
+    # Of all others it only matters whether there are any.
     others = (name for name in message if name not in KNOWN_FIELDS and message[name])
     yield run | {name: message[name] for name in [*others][:1]}
 
 
 def choice_in_runs(choice: Json) -> Iterator[Json]:
-    """Of a choice of a whole reply; its other fields in the last run."""
+    """A choice in runs; the fields beside its message are in the last."""
     name = "delta" if isinstance(choice.get("delta"), dict) else "message"
     message, logprobs = choice.get(name), choice.get("logprobs")
     where = {"index": choice["index"]} if "index" in choice else {}
     tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
     if is_long(tokens):
         choice = {field: value for field, value in choice.items() if field != "logprobs"}
-        for run in runs(tokens):
-            yield where | {name: {}, "logprobs": {"content": run}}
+        for members in runs(tokens):
+            yield where | {name: {}, "logprobs": {"content": members}}
     if isinstance(message, dict):
         *before, last = message_in_runs(message)
-        for some in before:
-            yield where | {name: some}
+        for run in before:
+            yield where | {name: run}
         choice = choice | {name: last}
     yield choice
 
 
 def completion_in_runs(value: Json) -> Iterator[Json]:
-    """A whole reply as several, which say the same one after the other."""
+    """A whole reply as several, which together have the same content."""
     choices = value.get("choices")
     if not isinstance(choices, list):
         yield value
@@ -89,7 +89,7 @@ def completion_in_runs(value: Json) -> Iterator[Json]:
 
 
 def is_completion(value: Any) -> bool:
-    """Whether this is a chat completion that came whole."""
+    """Whether this is a whole chat completion."""
     choices = value.get("choices") if isinstance(value, dict) else None
     return isinstance(choices, list) and all(
         isinstance(choice, dict) and isinstance(choice.get("message"), dict) for choice in choices
@@ -98,7 +98,7 @@ def is_completion(value: Any) -> bool:
 
 def as_stream(completion: dict[str, Any]) -> Iterator[Frame]:
     """A completion as a stream with the same content."""
-    # Sources of the text that follows come after it.
+    # The sources of a text follow it.
     last = {"citations": completion["citations"]} if "citations" in completion else {}
     first = {name: completion[name] for name in completion if name not in last}
     yield _chunk(first | {"choices": []})

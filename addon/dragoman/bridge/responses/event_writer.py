@@ -104,7 +104,6 @@ class Writer:
 
     @property
     def in_text(self) -> bool:
-        """Whether a text part is open."""
         return self.open_part is not None and self.open_part.part is TEXT
 
     def freeing(self) -> Slices[None]:
@@ -166,7 +165,7 @@ class Writer:
 
     def cancel(self, usage: Json) -> None:
         """The client has cancelled the turn.  The API has no event for that; clients stop at any
-        terminal, and its status says why."""
+        terminal, and read the status."""
         self.close_item("incomplete")
         self._end("response.incomplete", "cancelled", usage)
 

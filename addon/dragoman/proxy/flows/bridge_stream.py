@@ -52,7 +52,7 @@ class BridgeStream(LiveStream):
     ) -> None:
         """`labelled`: whether the upstream says that it sends an event stream.  `keeps`: the
         reply has to be kept before the client receives its end.  `waits`: what takes long
-        is done in `reading`."""
+        is `slow_work`."""
         super().__init__(name, record, heartbeat, decoder)
         self.reply = reply
         self._events = reply.writer.events
@@ -99,8 +99,8 @@ class BridgeStream(LiveStream):
     def cancel(self) -> None:
         """End the reply now; `http_stream` sends the end, and ends the upstream's part."""
         self.cancelled = self.cancelled or not self.reply.writer.ended
-        self._over = True
         self._add_waiting(self.reply.cancel())
+        self._end()
 
     @property
     def has_slow_work(self) -> bool:
@@ -184,8 +184,7 @@ class BridgeStream(LiveStream):
     def _leaving(self, frames: list[Frame]) -> bytes:
         """`frames`, after what waits to be sent before them."""
         if self.reply.writer.ended and not self._over:
-            self._over = True
-            self.ends_at = time.monotonic() + UPSTREAM_END
+            self._end()
         if self._waiting:
             frames = self._waiting + frames
             self._waiting, self._waiting_size = [], 0
@@ -194,6 +193,10 @@ class BridgeStream(LiveStream):
             ends or events.has_more or bool(events.end) or self._document is not None
         )
         return frames[0].raw if len(frames) == 1 else joined(frames)
+
+    def _end(self) -> None:
+        self._over = True
+        self.ends_at = time.monotonic() + UPSTREAM_END
 
     def _fault(self, message: str) -> list[Frame]:
         """The end of the reply after a fault of ours."""

@@ -74,7 +74,7 @@ class RepairStream(LiveStream):
             sent = self._fall_back()
         if self._names is not None:
             sent = self._named(sent)
-        return sent if self._turns is None else self._until_turn_end(sent)
+        return sent if self._turns is None and not self._held else self._until_turn_end(sent)
 
     def _close(self) -> bytes:
         if self._decoder and not self._decoder.complete:
@@ -153,14 +153,14 @@ class RepairStream(LiveStream):
 
     def _until_turn_end(self, sent: bytes) -> bytes:
         """`sent` up to the end of a turn that has to be kept first; the rest is held."""
-        if self._turns is None:
-            return sent
+        end = len(sent)
         try:
-            end = self._turns.feed(sent)
+            end = self._turns.feed(sent) if self._turns else end
         except Exception:
             logger.exception("%s: its reasoning is not remembered", self._name)
             self._turns = None
-            return sent
+        if self._held:
+            end = 0
         if end == len(sent) or not self._waits:
             return sent
         self._held += sent[end:]

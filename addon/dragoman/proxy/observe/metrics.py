@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 from mitmproxy import exceptions
 
@@ -65,16 +65,14 @@ class Metrics:
         registry = client.CollectorRegistry()
         registry.register(self)
         try:
-            started: tuple[Any, threading.Thread] = client.start_http_server(
-                port, addr=HOST, registry=registry
-            )
+            started = client.start_http_server(port, addr=HOST, registry=registry)
         except (OSError, OverflowError) as error:
             raise exceptions.OptionsError(
                 f"dragoman_metrics: cannot listen at {HOST}:{port} ({error}); "
                 "set it to a port that is free, or to 0."
             ) from None
         logger.info("Metrics are at http://%s:%s/metrics", HOST, port)
-        return started
+        return cast(tuple[Any, threading.Thread], started)
 
     def collect(self) -> Iterator[Any]:
         """The figures; called at every scrape, in the server's thread."""

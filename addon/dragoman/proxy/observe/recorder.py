@@ -195,15 +195,15 @@ def exchange_of(flow: Flow) -> Exchange | None:
     received = readable(response) if response else b""
     if "missing" not in kept:  # it did not run to its end here
         return replace(exchange, client_reply=received)
-    missing = _missing(kept["missing"])
+    upstream_missing, client_missing = _missing(kept["missing"])
     return replace(
         exchange,
         unfinished=False,
         outcome=_outcome(kept.get("outcome")),
         upstream_reply=_typed(kept.get("upstream"), bytes, received),
         client_reply=received,
-        upstream_missing=missing[0],
-        client_missing=missing[1],
+        upstream_missing=upstream_missing,
+        client_missing=client_missing,
         request_notes=tuple(map(str, _typed(kept.get("told_request"), list, []))),
         reply_notes=tuple(map(str, _typed(kept.get("told"), list, []))),
         calls=_pairs(kept.get("calls")),
@@ -235,10 +235,11 @@ def _outcome(value: object) -> Outcome | None:
     return None  # an earlier Dragoman kept none
 
 
-def _missing(value: object) -> list[int]:
-    counts = _typed(value, list, [])[:2]
-    sound = [type(count) for count in counts] == [int] * 2 and min(counts) >= 0
-    return counts if sound else [0, 0]
+def _missing(value: object) -> tuple[int, int]:
+    match value:
+        case [int() as upstream, int() as client, *_] if min(upstream, client) >= 0:
+            return upstream, client
+    return 0, 0
 
 
 def _pairs(value: object) -> dict[str, int]:

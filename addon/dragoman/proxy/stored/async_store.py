@@ -51,7 +51,8 @@ AT_START, AT_RUN_TIME = 5.0, 0.2
 
 
 class AsyncStore:
-    """Kept responses of all owners; `opened` says whether they are kept at all."""
+    """Kept responses of all owners; `opened` says whether they are kept at all. What is awaited
+    raises `StoreError` and `Refused`, and `ClientLeft` where it is for a flow."""
 
     def __init__(self) -> None:
         self._thread: StoreThread | None = None
@@ -113,7 +114,7 @@ class AsyncStore:
     async def get(
         self, asker: bytes, ids: Sequence[str], *, whole: bool = False
     ) -> list[StoredResponse | None]:
-        """Unless `whole`, tools and instructions may be null. Raises `StoreError`."""
+        """Unless `whole`, tools and instructions may be null."""
         now = time.time()
 
         def get(store: Store, owner: str) -> list[tuple[bytes | None, dict[str, bytes] | None]]:
@@ -126,20 +127,19 @@ class AsyncStore:
     async def one(
         self, asker: bytes, response_id: str, *, previous: bool = False
     ) -> StoredResponse:
-        """A whole response, or the `previous` one of a request. Raises `Refused` (see `not_found`)
-        and `StoreError`."""
+        """A whole response, or the `previous` one of a request, which is refused without it."""
         (kept,) = await self.get(asker, [response_id], whole=not previous)
         if kept is None:
             raise not_found(response_id, previous=previous)
         return kept
 
     async def chain(self, asker: bytes, response_id: str) -> list[StoredResponse]:
-        """A response after all those before it. Raises as `one` does, for the missing one."""
+        """A response after all those before it."""
         kept = await self.one(asker, response_id)
         return [*[found async for found in self._each(asker, kept.ancestors)], kept]
 
     async def _each(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[StoredResponse]:
-        """All of these, some at a time. Raises `Refused` for a missing one, and `StoreError`."""
+        """All of these, some at a time."""
         for begin in range(0, len(ids), AT_ONCE):
             some = ids[begin : begin + AT_ONCE]
             for name, found in zip(some, await self.get(asker, some), strict=True):
@@ -148,7 +148,7 @@ class AsyncStore:
                 yield found
 
     async def earlier(self, asker: bytes, body: Json, flow: http.HTTPFlow) -> Continuation:
-        """What the request of a flow continues. Raises `Refused`, `StoreError` and `ClientLeft`."""
+        """What the request of a flow continues."""
         previous = previous_id(body)
         chain, conversation, items = [], None, list[Json]()
         if previous:
@@ -169,7 +169,7 @@ class AsyncStore:
         self, asker: bytes, kept: StoredResponse, flow: http.HTTPFlow
     ) -> tuple[Conversation | None, list[Json]]:
         """The conversation before this response, unless it is too large to be kept ready, and its
-        items. Raises `Refused`, `StoreError` and `ClientLeft`."""
+        items."""
         ids, now = kept.ancestors, time.time()
         if not ids:
             return Conversation(), []
@@ -189,7 +189,7 @@ class AsyncStore:
         return await in_slices(Conversation().continued(items), flow), items
 
     async def keep(self, asker: bytes, kept: StoredResponse) -> None:
-        """Safe when this returns.  Raises `StoreError`."""
+        """Safe when this returns."""
         now = time.time()
         response_id: str = kept.response["id"]
         self._ready.changed(asker, response_id)
@@ -204,7 +204,7 @@ class AsyncStore:
         await self._run(asker, put)
 
     async def delete(self, asker: bytes, response_id: str) -> bool:
-        """Whether it was there.  Raises `StoreError`."""
+        """Whether it was there."""
 
         def delete(store: Store, owner: str) -> bool:
             (blob,) = store.get(owner, [response_id], time.time())
@@ -214,7 +214,7 @@ class AsyncStore:
         return await self._run(asker, delete)
 
     async def recall(self, asker: bytes, turns: Sequence[TurnNames]) -> list[Remembered | None]:
-        """The reasoning of each of these turns.  Raises `Refused` and `StoreError`."""
+        """The reasoning of each of these turns."""
         now, found = time.time(), list[Remembered | None]()
         for begin in range(0, len(turns), TURNS_AT_ONCE):
             some = turns[begin : begin + TURNS_AT_ONCE]
@@ -224,14 +224,12 @@ class AsyncStore:
     async def keep_reasoning(
         self, asker: bytes, names: TurnNames, text: str, *, used: Sequence[str]
     ) -> None:
-        """Safe when this returns; `used` are the names of the reasonings that its request was
-        given.  Raises `Refused` and `StoreError`."""
+        """Safe when this returns; `used` are the names of the reasonings in its request."""
         keep = partial(turn_reasoning.keep, names=names, text=text, now=time.time(), used=used)
         await self._run(asker, keep)
 
     async def speaks(self, address: str) -> str:
-        """Which API the upstream at an address speaks; "" if unknown. Raises `Refused` and
-        `StoreError`."""
+        """Which API the upstream at an address speaks; "" if unknown."""
         now = time.time()
         return await self._run(b"", lambda store, _owner: store.remembered(address, now))
 

@@ -65,8 +65,7 @@ class Memory:
         for kept_id in keeps:
             kept = entries.get(kept_id)
             if kept is not None and kept.used > self.limits.expiry(now):
-                del entries[kept_id]
-                entries[kept_id] = replace(kept, used=now)
+                entries[kept_id] = replace(entries.pop(kept_id), used=now)
         self._remove(owner, response_id)
         self._remove_old(now)
         mine = self._owners.setdefault(owner, _Owner())
@@ -107,8 +106,7 @@ class Memory:
         return speaks
 
     def close(self) -> None:
-        self._owners.clear()
-        self._addresses.clear()
+        """Nothing is open."""
 
     def _owner(self, owner: str) -> _Owner:
         return self._owners.get(owner) or _Owner()
@@ -133,8 +131,7 @@ class Memory:
         expiry = self.limits.expiry(now)
         for owner, mine in list(self._owners.items()):
             items = mine.entries.items()
-            old = list(itertools.takewhile(lambda item: item[1].used <= expiry, items))
-            for name, _ in old:
+            for name, _ in list(itertools.takewhile(lambda item: item[1].used <= expiry, items)):
                 self._remove(owner, name)
 
     def _evict(self, owner: str, newest: str) -> int:

@@ -115,8 +115,7 @@ class Redis:
         return self._values([_part_keys(owner, digest)[0] for digest in digests])
 
     def _values(self, keys: list[bytes]) -> list[bytes | None]:
-        found: list[bytes | None] = self._run(("MGET", *keys))[0] if keys else []
-        return found
+        return list(self._run(("MGET", *keys))[0]) if keys else []
 
     def count(self, owner: str, ids: Sequence[str], now: float) -> int:
         del now

@@ -7,8 +7,7 @@ log: SQLite then moves them into the file, which waits for the disk.  Blobs are 
 zlib takes several times as long as writing.  Each put removes about as many bytes as it adds, of
 what is too old or too much; freed pages are used again, and if there are many, the file shrinks
 some pages at each put.  Deleted data is overwritten (secure_delete), and `delete` empties the log
-into the file before it returns. (While another process reads, that is done when one of them next
-uses the file.)
+into the file (`_empty_log`).
 
 Additions to the schema are made in an old file as well, whose version stays: an earlier Dragoman
 can still use it, and triggers keep the added tables right.

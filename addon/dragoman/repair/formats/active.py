@@ -26,8 +26,8 @@ class ActiveFormats:
         self.beginnings = {text[:size] for text in beginnings for size in range(1, len(text) + 1)}
         """The beginnings of markers, and their starts."""
         # An expression that begins with one literal is searched several times faster.
-        self._in_json = _searches(_in_json(beginnings, _cut_tree))
-        self._in_document = _searches(_in_json(beginnings, _uncut))
+        self._in_json = _searches_in_json(beginnings, _cut_tree)
+        self._in_document = _searches_in_json(beginnings, _uncut)
         self._in_text = [
             (first, re.compile(re.escape(first) + _tree(rest, r"\Z")).search)
             for first, rest in _by_first(beginnings)
@@ -136,18 +136,13 @@ def _uncut(texts: AbstractSet[str]) -> str:
     return f"(?:{'|'.join(whole)})"
 
 
-def _in_json(
+def _searches_in_json(
     beginnings: AbstractSet[str], tree: Callable[[AbstractSet[str]], str]
-) -> list[tuple[int, bytes]]:
+) -> list[tuple[int, Callable[[bytes], re.Match[bytes] | None]]]:
     """Expressions that find these beginnings in JSON, each with its first byte; `tree` makes them
     of what follows the first character, which may be escaped (Go does so with ``<``)."""
     firsts = [(first, tree(rest)) for first, rest in _by_first(beginnings)]
-    found = [(first.encode()[0], (re.escape(first) + rest).encode()) for first, rest in firsts]
+    found = [(first, re.escape(first) + rest) for first, rest in firsts]
     escaped = "|".join(f"(?i:{ord(first):04x}){rest}" for first, rest in firsts)
-    return [*found, (ord("\\"), rf"\\u(?:{escaped or '(?!)'})".encode())]
-
-
-def _searches(
-    expressions: list[tuple[int, bytes]],
-) -> list[tuple[int, Callable[[bytes], re.Match[bytes] | None]]]:
-    return [(byte, re.compile(expression).search) for byte, expression in expressions]
+    found.append(("\\", rf"\\u(?:{escaped or '(?!)'})"))
+    return [(first.encode()[0], re.compile(text.encode()).search) for first, text in found]

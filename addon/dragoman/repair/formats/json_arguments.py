@@ -6,8 +6,8 @@ Arguments without a marker at their end are over where JSON is complete and text
 White space around the JSON is formatting.  Control characters in its strings, such as line
 ends, which models write and JSON forbids, are escaped.
 
-The invariant: what is given, joined, does not depend on how the text was cut; nor does where
-`NoJson` comes.
+The invariant: the arguments, joined, do not depend on how the text was cut; nor does the place of
+`NoJson`.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class _JsonText(CallArguments):
         super().__init__()
         self._json = JsonProgress()
         self._controls = ControlCharacters()
-        self._gave = False
-        """Whether any arguments were given."""
+        self._has_arguments = False
+        """Whether there were any arguments."""
 
     @property
     def complete(self) -> bool:
@@ -68,11 +68,11 @@ class _JsonText(CallArguments):
 
     def _add(self, text: str) -> None:
         self._events.append(Arguments(self._controls.escaped(text)))
-        self._gave = True
+        self._has_arguments = True
 
     def _add_end(self, *, cut: bool) -> None:
         self._json.end()
-        valid = self._json.complete or not (self._gave or cut)
+        valid = self._json.complete or not (self._has_arguments or cut)
         self._events.append(CallEnd(valid=valid, cut=cut))
         self.over = True
 
@@ -111,7 +111,7 @@ class JsonArguments(_JsonText):
         json.follow(text, 0, len(text))
         if json.status is not Status.OPEN:
             return None
-        self._json, self._gave = json, True
+        self._json, self._has_arguments = json, True
         return self._controls.escaped(text)
 
     def push(self, text: str) -> None:
@@ -133,10 +133,10 @@ class JsonArguments(_JsonText):
         if not self._follow(end):
             return True
         if marker is None:
-            known = self._known_end()
-            if known <= self._at:
+            held = self._quoted_at is not None or self._json.complete
+            if held or self._followed <= self._at:
                 return False
-            self._give(known)
+            self._give(self._followed)
         elif self._json.in_string:
             self._hold_quoted(marker.start(), marker.end())
         elif self._quoted_at is not None:
@@ -206,12 +206,6 @@ class JsonArguments(_JsonText):
             self._give_no_json()
         return False
 
-    def _known_end(self) -> int:
-        """Up to where the buffer is arguments for certain."""
-        if self._quoted_at is not None:
-            return self._quoted_at
-        return self._at if self._json.complete else self._followed
-
     def _hold_quoted(self, start: int, end: int) -> None:
         """A marker inside a JSON string: text, if the JSON completes."""
         if self._quoted_at is not None and end - self._quoted_at > QUOTED_LIMIT:
@@ -265,7 +259,7 @@ class StringArguments(_JsonText):
     def takes(self, text: str) -> str | None:
         if self.rest or self._events or (run := _RUN.match(text)) is None or run.end() < len(text):
             return None
-        self._gave = True
+        self._has_arguments = True
         return self._controls.escaped(self._unescaped(text))
 
     def step(self) -> bool:

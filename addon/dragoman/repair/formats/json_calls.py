@@ -78,7 +78,9 @@ class JsonCallsParser(HeaderParser):
             self._at += 1
         elif found["key"] in ("arguments", "parameters") and not self._called and value in '{["':
             self._called = True
-            self._read_arguments(value)
+            quoted = value == '"'
+            arguments = StringArguments() if quoted else JsonArguments(self.markers)
+            self._open(arguments, self._at + quoted)
         else:
             self._events.append(Dropped("member of a call"))
             self._skipped = JsonProgress()
@@ -96,15 +98,6 @@ class JsonCallsParser(HeaderParser):
         self._in_head = False
         self._read = self._read_member
         return True
-
-    def _read_arguments(self, first: str) -> None:
-        arguments: CallArguments
-        if first == '"':
-            arguments = StringArguments()
-            self._at += 1
-        else:
-            arguments = JsonArguments(self.markers)
-        self._open(arguments, self._at)
 
     def _skip_value(self) -> bool:
         end = len(self._buffer)
@@ -160,10 +153,8 @@ class JsonCallsParser(HeaderParser):
         return self._read_closer()
 
     def _read_closer(self) -> bool:
-        expected = ("}",) if self._doubled else ("]",) if self._in_list else ()
-        found = tag_at(
-            self._buffer, self._at, (self.closer, *expected) if self.closer else expected
-        )
+        bracket = "}" if self._doubled else "]" if self._in_list else ""
+        found = tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
 
     def _finish(self) -> None:

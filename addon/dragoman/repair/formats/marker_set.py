@@ -54,7 +54,7 @@ class MarkerPattern:
         self, expression: str, begun: str, *, first: str = "<", halves: tuple[str, ...] = ()
     ) -> None:
         """`begun` is an expression for the starts of markers up to the end of a text, see
-        `so_far`.  All begin with `first`, but those of which a text may end in one of `halves`."""
+        `so_far`.  Markers begin with `first`; `halves` are the starts of those that do not."""
         self.expression = expression
         marker = re.compile(expression)
         self.find = marker.search

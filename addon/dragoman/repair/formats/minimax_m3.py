@@ -119,7 +119,7 @@ class _Elements(TypedArguments):
         return ("", self._texts, len(self._texts)) if self._last else super().held
 
     @property
-    def nests(self) -> bool:  # type: ignore[override]
+    def nests(self) -> bool:
         """Whether an element may begin in the open one: not after text."""
         return 0 < len(self._open) < MAX_DEPTH and not self._open[-1].has_text
 

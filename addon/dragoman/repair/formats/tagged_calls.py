@@ -197,8 +197,9 @@ class TaggedCalls(LeakParser):
         elif tag.kind is TagKind.JSON:
             self._begin_json(tag.end)
         elif tag.kind is TagKind.CALL_END:
-            self._give_header()
-            self._events += [Arguments("{}"), CallEnd(valid=True, cut=False)]
+            self._calls += 1
+            header = Header(self._name, self._name)
+            self._events += [header, Arguments("{}"), CallEnd(valid=True, cut=False)]
             self._at = tag.end
             self._leave_call()
         else:
@@ -219,8 +220,8 @@ class TaggedCalls(LeakParser):
             self._refuse()
 
     def _begin_bare_call(self, at: int) -> bool | None:
-        """Begin the call of which no tag but the section's was written.  False if text to come
-        decides whether it is one, None if there is none."""
+        """Begin a call of which no tag but the section's was written.  False if text to come
+        decides whether one begins, None if none does."""
         if self._place is not _Place.SECTION or self._calls:
             return None
         found = _BARE_CALL.match(self._buffer, at)
@@ -233,29 +234,26 @@ class TaggedCalls(LeakParser):
         self._name, self._fenced = found["name"], found["fence"] is not None
         return self._begin_json(found.end())
 
-    def _give_header(self) -> None:
-        self._calls += 1
-        self._events.append(Header(self._name, self._name))
-        self._place = _Place.CALL
-
-    def _begin_arguments(self, at: int, tag: Tag | None = None) -> None:
+    def _begin_arguments(self, at: int, tag: Tag | None = None) -> bool:
         """The arguments begin at this position, after the tag of the first."""
-        self._give_header()
         schema = schema_for(self._name, self._tools)
         arguments = TaggedArguments(
             self._syntax, schema, self._is_tool, in_section=self._in_section
         )
         if tag is not None:
             arguments.begin(tag)
-        self._open(arguments, at)
+        return self._start(arguments, at)
+
+    def _begin_json(self, at: int) -> bool:
+        return self._start(JsonArguments(self._syntax.in_value), at)
+
+    def _start(self, arguments: CallArguments, at: int) -> bool:
+        self._calls += 1
+        self._place = _Place.CALL
+        return self._start_call(Header(self._name, self._name), arguments, at)
 
     def _is_tool(self, name: str) -> bool:
         return not self._tools or tool_of(name, self._tools) is not None
-
-    def _begin_json(self, at: int) -> bool:
-        self._give_header()
-        self._open(JsonArguments(self._syntax.in_value), at)
-        return True
 
     def _take_arguments(self, arguments: CallArguments) -> None:
         # The end of a value leaves with what follows it: one delta fewer for each value.

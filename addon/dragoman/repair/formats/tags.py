@@ -8,8 +8,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .marker_set import TAG_LIMIT, MarkerPattern, so_far
@@ -56,13 +55,13 @@ class Tag:
         match: re.Match[str],
         kind: TagKind,
         name: str | None = None,
-        type: ValueType | None = None,  # noqa: A002
+        value_type: ValueType | None = None,
         *,
         closes: object = False,
     ) -> Tag:
         """`closes`: whether it is the closing tag of this kind."""
         kind = TagKind[f"{kind.name}_END"] if closes else kind
-        return cls(kind, match.start(), match.end(), name, type)
+        return cls(kind, match.start(), match.end(), name, value_type)
 
 
 class Follows(enum.Enum):
@@ -88,7 +87,7 @@ class TagSyntax:
     read: Callable[[re.Match[str]], Tag]
     in_text: MarkerPattern | None = None
     """Outside of calls, if not all are meant there."""
-    text_kinds: Mapping[str, Literal["reasoning", "content"]] = MappingProxyType({})
+    text_kinds: Mapping[str, Literal["reasoning", "content"]] = field(default_factory=dict)
     """The names of other tags after which a text is of this kind, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")
     """The start of a closing tag."""
@@ -100,7 +99,7 @@ class TagSyntax:
     trim: bool = False
     """Whether a line end at each side of a value is formatting."""
     arguments: Callable[[object], TypedArguments] = TypedArguments
-    """Makes those of a call whose tool has this schema."""
+    """Makes the arguments of a call, from the schema of its tool."""
 
     def following(self, text: str, at: int) -> tuple[Tag | Follows, int]:
         """What follows in a text after white space, and where."""

@@ -28,9 +28,6 @@ class TypedArguments:
     """The arguments of one call, whose tool has this `schema` of parameters: `begin`, `text`
     and `end_value` for each, then `end`.  `take` gives what was decided of them."""
 
-    nests = False
-    """Whether a value may begin in the open one."""
-
     def __init__(self, schema: object) -> None:
         self._schema: Json = schema if isinstance(schema, dict) else {}
         self._properties = properties(schema)
@@ -45,6 +42,11 @@ class TypedArguments:
         """The name of an argument that may hold all, as JSON text, before its value leaves."""
         self._wrapped = ""
         """That value, whole."""
+
+    @property
+    def nests(self) -> bool:
+        """Whether a value may begin in the open one."""
+        return False
 
     @property
     def begun(self) -> bool:
