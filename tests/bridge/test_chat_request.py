@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_request import Cured, curing
 from dragoman.bridge.cure.moonshot_schema import moonshot_schema
-from dragoman.bridge.cure.segment import NO_OUTPUT
+from dragoman.bridge.cure.output_pairing import NO_OUTPUT
 from dragoman.bridge.model_families import family_of
 from dragoman.stored.turn_reasoning import reading_history
 from dragoman.wire.json_codec import dumps, loads

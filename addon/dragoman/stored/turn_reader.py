@@ -91,6 +91,11 @@ class TurnReader:
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
         kept before this is sent; the length of it if none does."""
+        if self._holds_no_thought(sent):
+            # A turn whose calls come first is not kept.
+            if not self._called_first and sent.find(b"_call") >= 0:
+                self._called_first = _CALLED.search(sent) is not None
+            return len(sent)
         self._unread.append(sent)
         self._size += len(sent)
         at = sent.find(_FINISH)
@@ -129,15 +134,14 @@ class TurnReader:
                 self._add_chunk(part)
                 yield
 
+    def _holds_no_thought(self, sent: bytes) -> bool:
+        """Whether these are whole events without any, and none came before."""
+        begun = self._unread or self._turns or self._splitter.held
+        return not begun and sent.endswith(b"\n\n") and sent.find(b"reasoning") < 0
+
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""
         unread, self._unread, self._size = b"".join(self._unread), [], 0
-        whole = not self._splitter.held and unread.endswith(b"\n\n")
-        if whole and not self._turns and unread.find(b"reasoning") < 0:
-            # Nothing was thought up to here: a turn whose calls come first is not kept.
-            if unread.find(b"_call") >= 0 and _CALLED.search(unread):
-                self._called_first = True
-            return
         end = 0
         if not self._splitter.held and CR not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0

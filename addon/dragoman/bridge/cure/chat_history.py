@@ -12,7 +12,7 @@ from ...wire.json_codec import Json, NotJson, array, dumps, string
 from ...wire.json_slices import reading
 from ...wire.slices import Slices, emptied
 from ..model_families import Family
-from .segment import NO_OUTPUT, Call, Segment, lost_call
+from .output_pairing import NO_OUTPUT, Call, Segment, lost_call
 from .tool_names import ToolNames
 
 _DIGITS = re.compile("[0-9]+").fullmatch

@@ -1,6 +1,6 @@
 """The reply of one bridged turn: upstream chat chunks in, Responses events out.
 
-A chunk is written as events at once, but for what has to wait for an open call (`sequencer`).
+A chunk is written as events at once, but for what has to wait for an open call (`item_order`).
 However the upstream ends, the client gets exactly one terminal:
 
 | the upstream                                         | the terminal          |
@@ -36,7 +36,7 @@ from ..responses.response_object import snapshot
 from ..turn_context import TurnContext
 from .choices import Choices
 from .delta_reader import DeltaReader
-from .sequencer import PIECE, OutputSequencer
+from .item_order import PIECE, ItemOrder
 from .shortcut import Meaning, Shortcut
 from .whole_body import choice_in_runs, runs
 
@@ -72,8 +72,8 @@ class ReplyConverter:
         self._evidence = evidence
         response = snapshot(turn, response_id, created_at)
         self.writer = Writer(response, dialect, clock=clock, prior=prior)
-        self._sequencer = OutputSequencer(turn, self.writer, evidence)
-        self._reader = DeltaReader(self._sequencer, evidence, thinks=turn.thinks)
+        self._items = ItemOrder(turn, self.writer, evidence)
+        self._reader = DeltaReader(self._items, evidence, thinks=turn.thinks)
         self._counts: Counts | None = None
         self._uncounted: Frame | None = None
         """A later frame with a usage, which has not been read: some hosts count in each."""
@@ -145,13 +145,13 @@ class ReplyConverter:
         """The client has cancelled the turn."""
         if self._is_open():
             self._evidence.note("cancelled by the client")
-            self._sequencer.abandon()
+            self._items.abandon()
             self.writer.cancel(self._usage())
         return self.drain()
 
     def freeing(self) -> Slices[None]:
         """Free what the reply holds, in slices: see `emptied`."""
-        yield from self._sequencer.freeing()
+        yield from self._items.freeing()
         yield from self.writer.freeing()
 
     # A reply that came whole, in slices
@@ -185,7 +185,7 @@ class ReplyConverter:
     def closing(self, held: Sequence[Frame] = ()) -> Slices[None]:
         """As `close`, in slices."""
         self._body_ended = True
-        self._sequencer.held = True
+        self._items.held = True
         for frame in held:
             if self._is_open():
                 self._read(frame)
@@ -206,8 +206,8 @@ class ReplyConverter:
             if counts:
                 self._uncounted = frame
             self._reader.only_text(target, text)
-        sequencer = self._sequencer
-        if sequencer.size > MAX_TEXT or sequencer.entries > MAX_ENTRIES:
+        items = self._items
+        if items.size > MAX_TEXT or items.entries > MAX_ENTRIES:
             if not self.writer.ended:
                 self._fail(failure("server_error", "The reply is longer than can be kept."))
         elif known is not None and frame.raw.endswith(b"\n\n"):
@@ -294,10 +294,10 @@ class ReplyConverter:
         self._has_choices = True
         index, fields = choice.index, choice.fields
         if index:
-            self._sequencer.size += PIECE
+            self._items.size += PIECE
         delta = self._choices.part_of_turn(choice.delta, index)
         if fields.get("logprobs") and self._choices.answers(index):
-            self._sequencer.logprobs(chat_delta.logprobs(fields))
+            self._items.logprobs(chat_delta.logprobs(fields))
         self._reader.delta(delta, index, whole=choice.whole)
         if chunk is not None:
             self._reader.cite(chunk)
@@ -320,18 +320,18 @@ class ReplyConverter:
 
     def _settling(self, *, cut: bool) -> Slices[None]:
         self._reader.end_content()
-        if fault := self._sequencer.fault(cut=cut):
+        if fault := self._items.fault(cut=cut):
             self._fail(failure("server_error", fault))
         else:
-            yield from self._sequencer.settling(cut=cut)
+            yield from self._items.settling(cut=cut)
 
     def _ending(self, *, whole: bool) -> Slices[None]:
         """The upstream has ended; `whole` if it sent that itself."""
         self._reader.end_content()
         finish = self._choices.finish
-        ended = self._choices.all_finished or (whole and (finish or self._sequencer.answered))
+        ended = self._choices.all_finished or (whole and (finish or self._items.answered))
         cut = finish not in (None, "completed")
-        if not ended or (self._sequencer.half_written and not cut):
+        if not ended or (self._items.half_written and not cut):
             self._fail(failure("server_error", EARLY if self._has_choices else _NOTHING))
             return
         if finish is None:
@@ -350,13 +350,13 @@ class ReplyConverter:
 
     def _fail(self, error: UpstreamError) -> None:
         """After its finish reason a turn is whole: only its usage is lost."""
-        if self._choices.all_finished and self._sequencer.empty:
+        if self._choices.all_finished and self._items.empty:
             self._evidence.note("ignored", "failure after the finish reason")
             drained(self._ending(whole=True))
             return
         self._evidence.note("failed", error.code)
         self.error = error
-        self._sequencer.abandon()
+        self._items.abandon()
         self.writer.fail(error, self._usage())
 
     def _count(self) -> None:

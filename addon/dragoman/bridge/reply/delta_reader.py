@@ -1,4 +1,4 @@
-"""Reads deltas into the sequencer: reasoning, then text, refusal and calls.
+"""Reads deltas as parts of items: reasoning, then text, refusal and calls.
 
 Only the start of the text is held back, until it is known whether it is ``<think>``.
 """
@@ -13,7 +13,7 @@ from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_text import reasoning
 from ...wire.frame_templates import KnownTemplate
 from ...wire.json_codec import string
-from .sequencer import OutputSequencer
+from .item_order import ItemOrder
 from .shortcut import Meaning, Shortcut, Target
 from .think_tags import SplitText, ThinkSplitter
 
@@ -21,9 +21,9 @@ from .think_tags import SplitText, ThinkSplitter
 class DeltaReader:
     """Reads the deltas of one reply."""
 
-    def __init__(self, sequencer: OutputSequencer, evidence: Evidence, *, thinks: bool) -> None:
+    def __init__(self, items: ItemOrder, evidence: Evidence, *, thinks: bool) -> None:
         """`thinks`: reasoning was asked for."""
-        self._sequencer = sequencer
+        self._items = items
         self._thinks = thinks
         self._evidence = evidence
         self._splitter: ThinkSplitter | None = ThinkSplitter()
@@ -39,12 +39,12 @@ class DeltaReader:
             self._reasoning(text)
         elif isinstance(target, int):
             self.end_content()
-            self._sequencer.call(CallDelta(target, "", "", text), whole=False)
+            self._items.call(CallDelta(target, "", "", text), whole=False)
 
     def shortcut(self, template: KnownTemplate[Meaning]) -> Shortcut | None:
         """The short way of frames that match, if their text only continues what is open."""
         target, _ = template.meaning
-        splitter, part = self._splitter, self._sequencer.open_part(target)
+        splitter, part = self._splitter, self._items.open_part(target)
         if part is None or (splitter is not None and not (target == "text" and splitter.skips(""))):
             return None
         return Shortcut(part, template, may_hold_tags=splitter is not None)
@@ -53,7 +53,7 @@ class DeltaReader:
         """Count a text that took the short way."""
         if self._splitter is not None:
             self._splitter.skips(text)
-        self._sequencer.passed(text)
+        self._items.passed(text)
 
     def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
         if text := reasoning(delta):
@@ -65,11 +65,11 @@ class DeltaReader:
             self._content(string(content), whole=whole)
         if refusal := string(delta.get("refusal")):
             self.end_content()
-            self._sequencer.prose("refusal", refusal)
+            self._items.prose("refusal", refusal)
         if delta.get("annotations"):
             found, unread = chat_delta.url_annotations(delta)
             self._cited.update(annotation["url"] for annotation in found)
-            self._sequencer.annotate(found)
+            self._items.annotate(found)
             if unread:
                 self._evidence.note("dropped", "annotation of an unknown form", unread)
         self.cite(delta)
@@ -83,7 +83,7 @@ class DeltaReader:
         for source in chat_delta.citations(holder) if holder.get("citations") else ():
             if source["url"] not in self._cited:
                 self._cited.add(source["url"])
-                self._sequencer.annotate([source])
+                self._items.annotate([source])
 
     def end_content(self) -> None:
         """Something other than content comes: what was held back is decided now."""
@@ -92,19 +92,19 @@ class DeltaReader:
 
     def _reasoning(self, text: str) -> None:
         self.end_content()
-        self._sequencer.drop_logprobs()
-        self._sequencer.prose("reasoning", text)
+        self._items.drop_logprobs()
+        self._items.prose("reasoning", text)
 
     def _content(self, content: str, *, whole: bool = False) -> None:
         splitter = self._splitter
         if splitter is None:
-            self._sequencer.text(content)
+            self._items.text(content)
             return
         pieces = (
             splitter.whole(content, asked_for=self._thinks) if whole else splitter.feed(content)
         )
         if splitter.thinking or any(kind == "reasoning" for kind, _ in pieces):
-            self._sequencer.drop_logprobs()
+            self._items.drop_logprobs()
         self._write_split(splitter, pieces)
 
     def _write_split(self, splitter: ThinkSplitter, pieces: list[SplitText]) -> None:
@@ -115,9 +115,9 @@ class DeltaReader:
             self._splitter = None
         for kind, piece in pieces:
             if kind == "text":
-                self._sequencer.text(piece)
+                self._items.text(piece)
             else:
-                self._sequencer.prose("reasoning", piece)
+                self._items.prose("reasoning", piece)
                 if not self._moved:
                     self._evidence.note("moved", "inline <think> to reasoning")
                 self._moved = True
@@ -131,7 +131,7 @@ class DeltaReader:
                 self._reasoning(piece)
             else:
                 self.end_content()
-                self._sequencer.prose(kind, piece)
+                self._items.prose(kind, piece)
         if others:
             self._evidence.note("dropped", "content part that is no text", others)
 
@@ -142,4 +142,4 @@ class DeltaReader:
             if delta is None or delta.silent:
                 self._evidence.note("skipped", "tool call delta that says nothing")
             else:
-                self._sequencer.call(delta, whole=whole, choice=index)
+                self._items.call(delta, whole=whole, choice=index)

@@ -1,4 +1,4 @@
-"""The pieces of a conversation as the messages of a chat request: see `cure.segment`."""
+"""The pieces of a conversation as the messages of a chat request: see `cure.output_pairing`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..conversation import (
     ToolCall,
     ToolOutput,
 )
-from ..cure.segment import NO_OUTPUT, Call, Segment, lost_call
+from ..cure.output_pairing import NO_OUTPUT, Call, Segment, lost_call
 from ..model_families import Family
 from .content import merged
 from .input_items import Reader

@@ -58,9 +58,9 @@ class Body:
 
     @property
     def head(self) -> bytes:
-        joined = b"".join(self._pieces)
-        self._pieces = [joined]
-        return joined
+        if len(self._pieces) != 1:
+            self._pieces = [b"".join(self._pieces)]
+        return self._pieces[0]
 
     @property
     def tail(self) -> bytes:
@@ -81,6 +81,8 @@ class Body:
     @property
     def kept(self) -> bytes:
         """The bytes, with a comment where some are missing."""
+        if self._tail is None and not self.missing:
+            return self.head
         missing = gap(self.missing) if self.missing and self._limit else b""
         return b"".join((self.head, missing, self.tail))
 

@@ -1,4 +1,4 @@
-"""Puts what the model sends in sequence: one output item after another.
+"""The order of output items: one after another, whatever the model mixes.
 
 Chat upstreams mix what Responses clients must receive apart: text between the deltas of a
 call, the deltas of two calls.  While a call is open, everything after it waits.  The call ends
@@ -38,8 +38,8 @@ class _WaitingText:
     texts: list[str]
 
 
-class OutputSequencer:
-    """Calls the writer, in sequence."""
+class ItemOrder:
+    """Calls the writer for one item at a time."""
 
     def __init__(self, turn: TurnContext, writer: Writer, evidence: Evidence) -> None:
         self._tools = ToolLookup(turn.tools)
