@@ -137,7 +137,7 @@ class TurnReader:
     def _holds_no_thought(self, sent: bytes) -> bool:
         """Whether these are whole events without any, and none came before."""
         begun = self._unread or self._turns or self._splitter.held
-        return not begun and sent.endswith(b"\n\n") and sent.find(b"reasoning") < 0
+        return not (begun or (sent and sent[-2:] != b"\n\n") or sent.find(b"reasoning") >= 0)
 
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""
