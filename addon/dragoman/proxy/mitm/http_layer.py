@@ -154,7 +154,7 @@ class CoalescingConnection:
 
     def __init__(self, connection: layer.Layer, streams: Mapping[int, HttpStream]) -> None:
         self.connection = connection
-        self._streams = cast(Mapping[int, Stream], streams)
+        self._streams = streams
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.connection, name)
@@ -168,11 +168,9 @@ class CoalescingConnection:
                 received = command.event if type(command) is ReceiveHttp else None
                 if received is not None:
                     stream_id = received.stream_id
-                is_live = (
-                    type(received) is ResponseData
-                    and (stream := self._streams.get(stream_id)) is not None
-                    and stream.live is not None
-                )
+                # A layer may have had streams of mitmproxy's own before it was adopted.
+                stream = self._streams.get(stream_id) if type(received) is ResponseData else None
+                is_live = getattr(stream, "live", None) is not None
                 if chunks and not (is_live and chunks[0].event.stream_id == stream_id):
                     yield _joined(chunks)
                     chunks = []
