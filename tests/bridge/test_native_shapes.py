@@ -167,6 +167,70 @@ def test_a_call_in_a_thought_without_an_index_comes_once() -> None:
         assert b"<|" not in out
 
 
+@pytest.mark.parametrize("size", [4, 1000])
+def test_events_without_id_and_index_are_of_the_latest_item(size: int) -> None:
+    """Some gateways write only the text."""
+    events = OPENAI.events([("text", cut(f"Here.{SECTION}Done.", size))])
+    for event in events:
+        for name in ("item_id", "output_index", "content_index"):
+            if "item" not in event:
+                event.pop(name, None)
+    out = repaired(written(events))
+    assert output_of(out) == [text("Here."), CALLED, text("Done.")]
+    assert b"<|" not in out
+
+
+def test_a_refusal_beside_a_leak_is_sent_once() -> None:
+    where = {"item_id": "msg_0", "output_index": 0}
+    item: Json = {"id": "msg_0", "type": "message", "role": "assistant", "content": []}
+    parts = [{"type": "refusal", "refusal": "Not that."}, {"type": "output_text", "text": SECTION}]
+    for order in (parts, parts[::-1]):
+        events = [{"type": "response.output_item.added", "output_index": 0, "item": item}]
+        for index, part in enumerate(order):
+            kind = "refusal" if "refusal" in part else "text"
+            name = "response.refusal" if kind == "refusal" else "response.output_text"
+            at = where | {"content_index": index}
+            added = {"type": "response.content_part.added", **at, "part": part | {kind: ""}}
+            delta = {"type": f"{name}.delta", **at, "delta": part[kind]}
+            done = {"type": f"{name}.done", **at, kind: part[kind]}
+            events += [
+                added,
+                delta,
+                done,
+                {"type": "response.content_part.done", **at, "part": part},
+            ]
+        whole = item | {"content": order}
+        events.append({"type": "response.output_item.done", "output_index": 0, "item": whole})
+        clean = OPENAI.events([("text", ["A."])])
+        first, last = (
+            clean[:2],
+            clean[-1] | {"response": clean[-1]["response"] | {"output": [whole]}},
+        )
+        stream = [event | {"sequence_number": n} for n, event in enumerate([*first, *events, last])]
+        out = repaired(written(stream))
+        output = read(out)[-1]["response"]["output"]
+        refused = [
+            part for each in output for part in each.get("content") or () if "refusal" in part
+        ]
+        assert [part["refusal"] for part in refused] == ["Not that."]
+        deltas = [each["delta"] for each in read(out) if each["type"] == "response.refusal.delta"]
+        assert deltas == ["Not that."]
+        assert [each["type"] for each in output].count("function_call") == 1
+
+
+def test_a_text_that_only_its_end_has_is_of_an_item_that_was_added() -> None:
+    events = OPENAI.events([("text", [f"Here.{SECTION}"])])
+    kept = ("created", "in_progress", "text.done", "completed")
+    events = [event for event in events if event["type"].endswith(kept)]
+    for event in events:
+        event.pop("item_id", None)
+    out = [
+        *filter(lambda each: each["type"].endswith("item.added"), read(repaired(written(events))))
+    ]
+    assert [event["item"]["type"] for event in out] == ["message", "function_call"]
+    assert all(event["item"]["id"] for event in out)
+
+
 def test_a_message_that_only_the_terminal_event_has_does_not_repeat_another() -> None:
     """vLLM lists items under other ids than it streamed them."""
     events = VLLM.events([("text", ["A."]), ("text", cut(f"B.{SECTION}", 9))])

@@ -13,7 +13,7 @@ from dragoman.repair.events import ScanEvent
 from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.scanner import Scanner
-from dragoman.wire.sse import split
+from dragoman.wire.sse import Frame, split
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.streams import chunk, repair_whole, sse
 from tests.repair.turns import REQUEST
@@ -160,3 +160,42 @@ def test_a_document_that_is_too_large_passes() -> None:
     sent = pipeline.feed(b'{"choices"') + pipeline.feed(b": []}") + pipeline.feed(b"\n")
     assert sent + pipeline.close() == b'{"choices": []}\n'
     assert len(warned) == 1
+
+
+def test_a_fault_among_arguments_leaves_those_before_it_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    head = "<|tool_calls_section_begin|><|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
+    texts = [head, '{"command": "', *(f"w{number} " for number in range(60)), "broken"]
+    takes = Scanner.takes
+
+    def faulty(scanner: Scanner, text: str) -> str | None:
+        if text == "broken":
+            raise ValueError("a fault")
+        return takes(scanner, text)
+
+    monkeypatch.setattr(Scanner, "takes", faulty)
+    repair = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    pipeline = RepairPipeline(repair, Evidence())
+    with pytest.raises(ValueError, match="a fault"):
+        pipeline.feed(sse([chunk({"content": text}) for text in texts], done=False))
+    sent = pipeline.fall_back()
+    assert all(b'"arguments":"w%d "' % number in sent for number in range(60))
+    assert sent.count(b'"content"') == sent.count(b"broken") == 1
+
+
+def test_a_reply_that_has_ended_stays_so_after_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = ChatStreamRepair.feed
+
+    def faulty(repair: ChatStreamRepair, frame: Frame, *, asked: bool = False) -> list[Frame]:
+        if b'"error"' in frame.raw:
+            raise ValueError("a fault")
+        return feed(repair, frame, asked=asked)
+
+    monkeypatch.setattr(ChatStreamRepair, "feed", faulty)
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), has_end=True, breaks=False)
+    pipeline.feed(b'data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}\n\n')
+    with pytest.raises(ValueError, match="a fault"):
+        pipeline.break_off("gone")
+    assert pipeline.fall_back().count(b'"error"') == 1
+    assert pipeline.ended

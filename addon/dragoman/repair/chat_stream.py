@@ -118,12 +118,17 @@ class ChatStreamRepair:
         channel, takes = template.channel, template.channel.scanner.takes
         texts, ends = known.pattern.texts_in(frames, begin, self._ahead)
         taken: list[str] = []
-        for text in texts:
-            if not text or (result := takes(text)) is None:
-                self._continued = None
-                break
-            channel.length += len(text)
-            taken.append(result)
+        try:
+            for text in texts:
+                if not text or (result := takes(text)) is None:
+                    self._continued = None
+                    break
+                channel.length += len(text)
+                taken.append(result)
+        except Exception:
+            if not taken:
+                raise
+            self._continued = None  # what was taken is sent; the fault comes again with its frame
         if not taken:
             return b"", begin
         self._ahead = min(8 * self._ahead, MAX_RUN)
@@ -138,7 +143,7 @@ class ChatStreamRepair:
     ) -> Frame | None:
         """`continues` for one frame, which may fit another template than the one before."""
         template = known.meaning
-        if self._continued is None or not self._may_continue(template):
+        if not self._may_continue(template):
             return None
         if (result := template.channel.scanner.takes(text)) is None:
             return None

@@ -145,7 +145,8 @@ class RepairPipeline:
             self.failures.append(failure)
             end = []
         self._send(self._leftovers() if end is None else end)
-        self._verbatim, self.ended = end is None, end is not None
+        self._verbatim = end is None
+        self.ended = self.ended or end is not None
         return self._leaving()
 
     def fall_back_broken(self, error: str) -> bytes:

@@ -91,7 +91,7 @@ class TurnReader:
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
         kept before this is sent; the length of it if none does."""
-        if self._holds_no_thought(sent):
+        if not sent or self._holds_no_thought(sent):
             # A turn whose calls come first is not kept.
             if not self._called_first and sent.find(b"_call") >= 0:
                 self._called_first = _CALLED.search(sent) is not None
@@ -137,7 +137,7 @@ class TurnReader:
     def _holds_no_thought(self, sent: bytes) -> bool:
         """Whether these are whole events without any, and none came before."""
         begun = self._unread or self._turns or self._splitter.held
-        return not (begun or (sent and sent[-2:] != b"\n\n") or sent.find(b"reasoning") >= 0)
+        return not begun and sent.endswith(b"\n\n") and sent.find(b"reasoning") < 0
 
     def _read(self, *, ends: bool = False) -> None:
         """`ends`: a finish reason is among what is unread."""

@@ -170,7 +170,7 @@ class LooseTemplate:
         literals: list[bytes] = []
         ends, match = [begin], self.whole.match
         while len(literals) < limit and (found := match(frames, begin)):
-            if not frames.endswith(b"\n\n", begin, found.end()):
+            if found.end() - begin > MAX_FRAME or frames[found.end() - 2 : found.end()] != b"\n\n":
                 break
             literals.append(found["text"])
             ends.append(begin := found.end())

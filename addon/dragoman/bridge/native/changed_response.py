@@ -147,6 +147,9 @@ class ChangedResponse:
         kind, item = event["type"], event.get("item")
         if kind == _ANNOTATION and self._open == index and self._writer.in_text:
             self._writer.annotate(event.get("annotation") or {})
+        elif kind == "response.refusal.delta" and isinstance(event.get("delta"), str):
+            self._turn_to(index)
+            self._writer.prose("refusal", event["delta"])
         elif kind in DELTAS or kind == _ANNOTATION:
             self._evidence.note("dropped", f"{kind} of a repaired item")
         elif self._open != index:

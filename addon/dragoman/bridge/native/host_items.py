@@ -25,10 +25,10 @@ from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
 from ...wire.responses import DELTAS, DONES, is_event
 from ...wire.sse import Frame
-from ..responses.output_items import REASONING, SUMMARY, TEXT, StreamedPart
+from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
 
 _REASONING_TEXT = replace(REASONING, text=responses.REASONING_TEXT)
-_PARTS = {part.text: part for part in (TEXT, SUMMARY, REASONING, _REASONING_TEXT)}
+_PARTS = {part.text: part for part in (TEXT, REFUSAL, SUMMARY, REASONING, _REASONING_TEXT)}
 """The texts of an item that are repaired, by their events; a refusal is not."""
 
 MAX_ITEMS = 2**16
@@ -177,6 +177,9 @@ class HostItems:
             return None
         if item_id in self._ids:
             return self._ids[item_id]
+        latest = self.next_index - 1
+        if not item_id and kind != "response.output_item.added" and latest not in {-1, *self.done}:
+            return latest  # some hosts send neither
         return self.next_index if self.next_index < MAX_ITEMS else None
 
     def text_of(self, event: Json) -> tuple[PartKey, StreamedPart] | None:

@@ -206,7 +206,9 @@ class ResponsesStreamRepair:
         text = self._host.read(event)
         self._learn_model(is_text=text is not None)
         self._text_begins = self._begins_text(event)
-        scanned = self._scanned(text, event["delta"]) if text is not None else None
+        scanned = None
+        if text is not None and text.part.type != "refusal":
+            scanned = self._scanned(text, event["delta"])
         index = text.key.output_index if text is not None else self._host.index_of(event)
         adopter = self._adopter(index)
         waiting.index, waiting.written = index, adopter is not None

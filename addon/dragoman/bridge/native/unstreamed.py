@@ -47,7 +47,9 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
     elif kind.endswith("_part.done") and isinstance(part, dict) and (key := host.part_of(event)):
         thought = part.get("type") in ("reasoning_text", "summary_text")
         item = host.items.get(index, {"type": "reasoning" if thought else "message"})
-        yield from _rest(event, host, key, part, _events_of(item, key.holder, part))
+        events = _events_of(item, key.holder, part)
+        if events is not None:
+            yield from _rest(event, host, key, part, events)
 
 
 def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
@@ -79,11 +81,11 @@ def item_events(output_index: int, item: Json, host: HostItems) -> Iterator[Json
             continue
         of_part = where | {f"{holder}_index": index}
         events = _events_of(item, holder, part)
-        text = part.get(events.field)
+        text = part.get(events.field) if events is not None else None
         if PartKey(output_index, holder, index) not in host.parts:
-            empty = {events.field: ""} if isinstance(text, str) else {}
+            empty = {events.field: ""} if events is not None and isinstance(text, str) else {}
             yield {"type": f"{_PART_EVENTS[holder]}.added", **of_part, "part": part | empty}
-        if isinstance(text, str):
+        if events is not None and isinstance(text, str):
             yield from _deltas(text, events, of_part)
             yield {"type": events.done, **of_part, events.field: text}
             yield {"type": f"{_PART_EVENTS[holder]}.done", **of_part, "part": part}
@@ -114,6 +116,14 @@ def _rest(
     if text in ("", *(each.text for each in host.texts.values() if each.key[:2] == key[:2])):
         return
     item_id = event.get("item_id")
+    if output_index not in host.items:
+        item: Json = {"id": item_id or f"item_{output_index}", "status": "in_progress"}
+        if events.kind == "reasoning":
+            item |= {"type": "reasoning", "summary": [], holder: []}
+        else:
+            item |= {"type": "message", "role": "assistant", "content": []}
+        added = "response.output_item.added"
+        yield {"type": added, "output_index": output_index, "item": item}
     where = {"output_index": output_index, "item_id": item_id, f"{holder}_index": index}
     if not streamed and key not in host.parts:
         added = f"{_PART_EVENTS[holder]}.added"
@@ -121,10 +131,10 @@ def _rest(
     yield from _deltas(text[len(streamed) :], events, where)
 
 
-def _events_of(item: Json, holder: str, part: Json) -> TextEvents:
+def _events_of(item: Json, holder: str, part: Json) -> TextEvents | None:
     if part.get("type") == "refusal":
         return responses.REFUSAL
-    return _TEXTS.get((str(item.get("type")), holder), responses.OUTPUT_TEXT)
+    return _TEXTS.get((str(item.get("type")), holder))
 
 
 def _deltas(text: str, events: TextEvents, where: Json) -> Iterator[Json]:
