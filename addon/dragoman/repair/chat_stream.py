@@ -2,10 +2,9 @@
 
 A frame takes one of three ways.  Nearly all pass by their bytes (`Prefilter`).  One that
 only continues the text or the arguments of the frame before it is written from a template
-(`continues`).  Any other is read; its text and calls go into the channels of its choices
-(`TextChannel`); it waits, whole, until they have decided what becomes of it, as that may depend
-on frames that are still to come; and everything after it waits too, so that the order stays.
-Then it is written (`chunk_writer`): as it came, if nothing in it changed.
+(`continues`).  Any other is read, and its text and calls go into the channels of its choices
+(`TextChannel`).  It waits, with all after it, until they have decided what becomes of it.  Then
+it is written (`chunk_writer`): as it came, if nothing in it changed.
 """
 
 from __future__ import annotations
@@ -62,6 +61,8 @@ class ChatStreamRepair:
         """The template of the latest frame, if one that fits it may only continue that."""
         self._ahead = 1
         """How many such frames in a row are matched at once."""
+        self._fault: Exception | None = None
+        """To be raised once what was taken before it is sent."""
         self._gave_up = False
         self._open_ended = False
         """Whether the latest frame has no blank line at its end."""
@@ -125,10 +126,10 @@ class ChatStreamRepair:
                     break
                 channel.length += len(text)
                 taken.append(result)
-        except Exception:
+        except Exception as fault:
             if not taken:
                 raise
-            self._continued = None  # what was taken is sent; the fault comes again with its frame
+            self._fault, self._continued = fault, None
         if not taken:
             return b"", begin
         self._ahead = min(8 * self._ahead, MAX_RUN)
@@ -191,6 +192,8 @@ class ChatStreamRepair:
     # Frames that are read
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
+        if self._fault is not None:
+            raise self._fault
         if not asked and (
             self._gave_up or not (frame.whole or self._pending.frames) or self.ignores(frame.raw)
         ):
@@ -205,8 +208,7 @@ class ChatStreamRepair:
                     return out
         if self._passed.pieces:
             self._read_passed()
-        again = bool(self._unread.frames)
-        if again:
+        if again := bool(self._unread.frames):
             self._read_unread()
         if fitting is None:
             self._read(frame)
@@ -353,8 +355,7 @@ class ChatStreamRepair:
             channel.finished = True
 
     def _end_channels(self, end: Callable[[Scanner], list[ScanEvent]]) -> None:
-        """The last of every channel, for which there may be no frame any more; after all that
-        waits."""
+        """The last of every channel, after all that waits; a frame for it may be missing."""
         last = [(each, each.end(each.new_part(), end)) for each in self._channels.all]
         self._pending.let_out(several=len(last) > 1)
         for channel, deltas in last:
