@@ -14,9 +14,9 @@ PYTHON :=
 # Of `make run` and `make web`: hosts to intercept, joined by commas (api.moonshot.ai,llm.chutes.ai);
 # or the URL of one host, of which the proxy is then the reverse proxy (https://api.moonshot.ai).
 HOST :=
-# Of the tests: more than cores, as most tests wait for processes.  A worker takes tests in their order,
+# Of the tests: one more than two cores, as many tests wait.  A worker takes tests in their order,
 # so that few mitmdumps are started twice, and at its end half of what another has left.
-WORKERS := 5
+WORKERS := 3
 # More arguments for pytest (make test ARGS="-k kimi") or mitmdump (make run ARGS="-v").
 ARGS :=
 
