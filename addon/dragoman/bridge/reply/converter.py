@@ -112,7 +112,7 @@ class ReplyConverter:
         shortcut = self.shortcut
         if shortcut is not None and frame.whole and shortcut.take(frame.raw):
             return
-        if self._is_open():
+        if self._leave_shortcut():
             self._take(frame)
 
     def take_frames(self, frames: bytes) -> None:
@@ -137,13 +137,13 @@ class ReplyConverter:
 
     def fail(self, code: str, message: str) -> list[Frame]:
         """The upstream died, or the bridge is at fault; a turn that was whole stays so."""
-        if self._is_open():
+        if self._leave_shortcut():
             self._fail(failure(code, message))
         return self.drain()
 
     def cancel(self) -> list[Frame]:
         """The client has cancelled the turn."""
-        if self._is_open():
+        if self._leave_shortcut():
             self._evidence.note("cancelled by the client")
             self._items.abandon()
             self.writer.cancel(self._usage())
@@ -187,10 +187,10 @@ class ReplyConverter:
         self._body_ended = True
         self._items.held = True
         for frame in held:
-            if self._is_open():
+            if self._leave_shortcut():
                 self._read(frame)
                 yield
-        if self._is_open():
+        if self._leave_shortcut():
             yield from self._ending(whole=False)
 
     # The upstream's frames
@@ -213,8 +213,8 @@ class ReplyConverter:
         elif known is not None and frame.raw.endswith(b"\n\n"):
             self.shortcut = self._reader.shortcut(known)
 
-    def _is_open(self) -> bool:
-        """Whether more may be written, which then takes the long way."""
+    def _leave_shortcut(self) -> bool:
+        """End the shortcut, and count what it wrote. Returns whether more may be written."""
         shortcut, self.shortcut = self.shortcut, None
         if shortcut is not None and shortcut.texts:
             self._templates.matched()
