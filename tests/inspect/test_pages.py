@@ -211,6 +211,14 @@ def test_what_is_too_much_to_be_compared_is_said() -> None:
     assert f"… {2_500 - MAX_COMPARED:,} further frames of the upstream are not compared …" in lines
 
 
+@pytest.mark.parametrize("more", ["", "+"], ids=["a stream", "a text"])
+def test_a_difference_far_behind_in_a_long_text_is_shown(more: str) -> None:
+    upstream, client = (of_texts(["x" * 5_000 + end]) for end in ("here", "there"))
+    exchange = replace(same(more.encode() + upstream), client_reply=more.encode() + client)
+    page = text(diff_page(exchange))
+    in_order(page, "\n- ", "…xxx", 'here"', "\n+ ", "…xxx", 'there"')
+
+
 def test_a_whole_reply_is_compared_line_by_line() -> None:
     folder = FOLDER / "kimi_whole_message"
     request, answer = (folder / "request.json").read_bytes(), (folder / "upstream.json")
