@@ -23,8 +23,8 @@ from .page import Line, Page, count, joined, nothing, size
 from .upstream import Margins, carried, margin, text_line
 
 MAX_COMPARED = 1_000
-"""Frames, or lines, of each side that are compared between what both begin and end with: `difflib`
-takes half a second where every other one differs, and four times as long for twice as many."""
+"""Frames, or lines, of each side that are compared after their common beginning: `difflib` takes
+half a second where every other one differs, and four times as long for twice as many."""
 MAX_FRAMES = 100_000
 MAX_BYTES = 32 * 1024 * 1024
 MAX_LINES = 40_000
@@ -72,7 +72,7 @@ def diff_of(
         sides = list(map(_lines, bodies))
         sizes = [size(len(body)) for body in bodies]
         form = _Form("line", 3, 2_000, (lambda _: "", lambda _: ""))
-    start = common(*([placed.frame.raw for placed in side.head] for side in sides))
+    start = _common(*([placed.frame.raw for placed in side.head] for side in sides))
     left, right = (side.head[start : start + MAX_COMPARED] for side in sides)
     title = joined(*map(" ".join, zip("-+", names, sizes, strict=True)))
     page = [Line(title, "highlight"), Line(), *form.equal(sides[0].head[:start])]
@@ -96,7 +96,7 @@ def _lines(body: bytes) -> Frames:
     return Frames(head, [], len(lines) - len(head))
 
 
-def common(old: Sequence[object], new: Sequence[object]) -> int:
+def _common(old: Sequence[object], new: Sequence[object]) -> int:
     """The length of the beginning that both have."""
     sizes = range(min(len(old), len(new)))
     return bisect_left(sizes, True, key=lambda size: old[: size + 1] != new[: size + 1])
@@ -143,7 +143,7 @@ class _Form:
         """Two texts that differ only in what would not be shown begin shortly before that."""
         begins = [0] * max(len(olds), len(news))
         if len(olds) == len(news):
-            firsts = [common(_text(a), _text(b)) for a, b in zip(olds, news, strict=True)]
+            firsts = [_common(_text(a), _text(b)) for a, b in zip(olds, news, strict=True)]
             begins = [at - _BEFORE if at > self.limit - _BEFORE else 0 for at in firsts]
         of_left, of_right = self.margins
         return (
