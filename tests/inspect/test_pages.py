@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,25 @@ def test_a_bridged_turn_at_a_look() -> None:
         "id         resp_1",
         "Responses stream",
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "clean"),
+        ({"job": "watch"}, "passed"),
+        ({"job": "bridge"}, "bridged"),
+        ({"request_notes": ("cured: x",)}, "cured"),
+        ({"reply_notes": ("dropped x",)}, "repair"),
+        ({"outcome": RUNNING}, "repair"),
+    ],
+)
+def test_a_turn_without_a_leak_says_what_the_headline_of_its_flow_says(
+    change: dict[str, Any], said: str
+) -> None:
+    page = turn_page(replace(of_fixture("clean_text"), **change))
+    headline = " · ".join(line.text for line in page if line.style == "highlight")
+    assert said in headline.split(" · ")
 
 
 def test_arguments_of_several_lines_are_shown_as_lines() -> None:

@@ -99,7 +99,7 @@ def test_a_stream_that_was_broken_off_is_unchanged(by: str) -> None:
     upstream = exchange.upstream_reply
     half = upstream[: upstream.index(b"\n\n", upstream.index(b" functions")) + 2]
     broken = replace(exchange, upstream_reply=half, error="it broke off")
-    told, cut = replay(broken).replies
+    told, cut = replay(broken).possible_replies
     assert told.startswith(cut)
     assert len(told) > len(cut), "what was held"
     got = told if by == "upstream" else cut

@@ -61,9 +61,10 @@ _HEARTBEAT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    replies: tuple[bytes, ...]
-    """For the client. Of a stream that broke off: if the upstream did, and if the client did; of
-    one that ended early: if it was known as a chat completion, and if not."""
+    possible_replies: tuple[bytes, ...]
+    """What the client would get: several where the record does not tell which. It does not tell who
+    broke a stream off (the upstream, then the client), nor whether one that ended early was known
+    as a chat completion (if it was, then if not)."""
     request: bytes | None
     """What the upstream would get; None if a part of it was in a store."""
 
@@ -192,7 +193,7 @@ def _bridged_replies(
 def compare(exchange: Exchange) -> list[str]:
     """What has changed since the flow ran; the first line sums up. Raises `IncompleteError`."""
     now = replay(exchange)
-    lines = _difference("reply", exchange.client_reply, now.replies)
+    lines = _difference("reply", exchange.client_reply, now.possible_replies)
     if now.request is None:
         lines.append("request: not compared, as a part of it came from the store")
     elif exchange.job == "bridge":
