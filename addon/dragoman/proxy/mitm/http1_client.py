@@ -37,7 +37,7 @@ _MAX_READ = 128 * 1024
 end grows beyond them, and would be copied with each read."""
 
 
-class JoiningReader(ChunkedReader):  # type: ignore[misc]
+class JoiningReader(ChunkedReader):
     """As its parent, but all chunks of the buffer at once.  What is not plainly one is read by the
     parent: extensions, the end, a fault."""
 
