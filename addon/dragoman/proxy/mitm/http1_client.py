@@ -101,26 +101,30 @@ class UpstreamConnection(Http1Client):
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         """As its parent does.  The generator is returned: a piece of a reply that runs, as nearly
-        all events are, passes through none but its own."""
+        all events are, passes through none but that of its `Stream`."""
+        stream = self.streams.get(self.stream_id or 0)
         if (
-            type(event) is events.DataReceived
-            and isinstance(stream := self.streams.get(self.stream_id or 0), Stream)
-            and stream.takes_pieces
-            and type(self.body_reader) is JoiningReader
+            type(event) is not events.DataReceived
+            or not isinstance(stream, Stream)
+            or stream.live is None
+            or stream._paused is not None  # a hook is waited for
+            or type(self.body_reader) is not JoiningReader
+            or self.debug is not None
         ):
-            return self._deliver(stream, self.body_reader, event.data)
-        return super().handle_event(event)
+            return super().handle_event(event)
+        self.buf += event.data
+        piece = self.body_reader.take(self.buf)
+        if self.buf or not piece:
+            return self._deliver(stream, piece)
+        return stream.deliver(piece)
 
     def read_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         if type(self.body_reader) is ChunkedReader:
             self.body_reader.__class__ = JoiningReader
         yield from super().read_body(event)
 
-    def _deliver(
-        self, stream: Stream, reader: JoiningReader, data: bytes
-    ) -> layer.CommandGenerator[None]:
-        self.buf += data
-        if piece := reader.take(self.buf):
+    def _deliver(self, stream: Stream, piece: bytes) -> layer.CommandGenerator[None]:
+        """A piece, and what follows it in the buffer."""
+        if piece:
             yield from stream.deliver(piece)
-        if self.buf:
-            yield from super().handle_event(events.DataReceived(self.conn, b""))
+        yield from super().handle_event(events.DataReceived(self.conn, b""))

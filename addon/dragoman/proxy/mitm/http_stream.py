@@ -261,11 +261,6 @@ class Stream(HttpStream):
         encoding = self.flow.response.headers.get("transfer-encoding", "")
         return self.context.client.alpn in HTTP1 and "chunked" in encoding.lower()
 
-    @property
-    def takes_pieces(self) -> bool:
-        """Whether a piece of the reply may be given to `deliver` at once: nothing is waited for."""
-        return self.live is not None and self._paused is None and self.debug is None
-
     def deliver(self, piece: bytes) -> layer.CommandGenerator[None]:
         """A piece of a reply that runs: the path of nearly every event, as the parent's without its
         detours."""
