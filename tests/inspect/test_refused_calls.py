@@ -51,7 +51,7 @@ def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence
     named: dict[str, Any] = {"job": "repair", "host": "h", "model": "m", "times": {}}
     stats = Stats()
     outcome = outcome_of(seen, evidence)
-    stats.ended(seen, evidence, outcome, streamed=True, has_tools=bool(tools), **named)
+    stats.add(seen, evidence, outcome, streamed=True, has_tools=bool(tools), **named)
     counted = stats.snapshot()
     counts = {
         name.removesuffix("_calls"): sum(counted.counts[name].values())

@@ -62,7 +62,7 @@ def count(
     known: dict[str, Any] = {"job": "repair", "host": "api.example.com", "model": "kimi-k2.5"}
     known |= {"streamed": True, "has_tools": False}
     known["times"] = {"first token": first_token, "longest silence": None, "duration": 1.0}
-    stats.ended(turn, evidence, outcome, **(known | changes))
+    stats.add(turn, evidence, outcome, **(known | changes))
 
 
 def table(stats: Stats) -> dict[str, str]:

@@ -130,7 +130,7 @@ class Stats:
         self._times: dict[Model, dict[Time, Histogram]] = {}
         self._names: defaultdict[str, set[str]] = defaultdict(set)
 
-    def ended(
+    def add(
         self,
         turn: TurnSummary,
         evidence: Evidence,
@@ -143,13 +143,14 @@ class Stats:
         has_tools: bool,
         times: Mapping[Time, float | None],
     ) -> None:
-        """Count a flow. `has_tools`: its request declared tools; a time is None if unknown."""
+        """Count a flow that has ended. `has_tools`: its request declared tools; a time is None if
+        unknown."""
         notes = _other_notes(evidence)
         tokens = {"input": turn.upstream.input_tokens, "output": turn.upstream.output_tokens}
         with self._lock:
-            known = self._known(host, model)
+            pair = self._pair(host, model)
             stream, label = "yes" if streamed else "no", _outcome_label(job, outcome, evidence)
-            self._count("flows", job, *known, stream, label)
+            self._count("flows", job, *pair, stream, label)
             for (leaked_as, found), number in evidence.forms.items():
                 self._count_name("repaired_calls", f"{leaked_as}, {found}", number)
             for what, number in notes.items():
@@ -158,27 +159,27 @@ class Stats:
                 self._count_name("failures", outcome.reason)
             self._count("unread_replies", by=not turn.upstream.parsed)
             for direction, of_flow in tokens.items():
-                self._count("tokens", *known, direction, by=max(0, of_flow or 0))
+                self._count("tokens", *pair, direction, by=max(0, of_flow or 0))
             if has_tools and turn.upstream.parsed:
-                self._count("tool_turns", *known)
-                self._count("calls", *known, by=len(turn.client.calls))
-                self._count("refused_calls", *known, by=evidence.refused_calls + turn.refused_calls)
-                self._count("silent_turns", *known, by=outcome.ending == "empty")
+                self._count("tool_turns", *pair)
+                self._count("calls", *pair, by=len(turn.client.calls))
+                self._count("refused_calls", *pair, by=evidence.refused_calls + turn.refused_calls)
+                self._count("silent_turns", *pair, by=outcome.ending == "empty")
                 for leaked_as, number in evidence.leaked.items():
-                    self._count("leaked_calls", *known, leaked_as, by=number)
+                    self._count("leaked_calls", *pair, leaked_as, by=number)
             for time, seconds in times.items():
-                self._times[known][time] = self._times[known][time].with_time(seconds)
+                self._times[pair][time] = self._times[pair][time].with_time(seconds)
 
-    def _known(self, host: str, model: str) -> Model:
+    def _pair(self, host: str, model: str) -> Model:
         """The labels of a model, or `OTHER` for both if there are too many."""
-        known = self._name("host", host), self._name("model", model)
-        if known not in self._times:
+        pair = self._name("host", host), self._name("model", model)
+        if pair not in self._times:
             if len(self._times) >= MAX_MODELS:
-                known = OTHER, OTHER
-            self._times.setdefault(known, dict.fromkeys(TIMES, Histogram()))
+                pair = OTHER, OTHER
+            self._times.setdefault(pair, dict.fromkeys(TIMES, Histogram()))
             for family in ("tool_turns", "calls", "refused_calls", "silent_turns"):
-                self._count(family, *known, by=0)
-        return known
+                self._count(family, *pair, by=0)
+        return pair
 
     def _name(self, kind: str, name: str) -> str:
         """`name`, or `OTHER` if there are too many of its kind."""
@@ -217,29 +218,29 @@ def _outcome_label(job: Job, outcome: Outcome, evidence: Evidence) -> OutcomeLab
     return "repaired" if evidence.calls or changed else "clean"
 
 
-def rows(seen: Snapshot) -> list[list[str]]:
+def rows(snapshot: Snapshot) -> list[list[str]]:
     """A table for a person."""
-    streamed, outcomes = seen.by("flows", "streamed"), seen.by("flows", "outcome")
-    tokens, forms = seen.by("tokens", "direction"), seen.by("repaired_calls", "form")
+    streamed, outcomes = snapshot.by("flows", "streamed"), snapshot.by("flows", "outcome")
+    tokens, forms = snapshot.by("tokens", "direction"), snapshot.by("repaired_calls", "form")
     counts = {
         "flows": streamed.total(),
         "streams": streamed["yes"],
         "whole replies": streamed["no"],
-        "bridged": seen.by("flows", "job")["bridge"],
+        "bridged": snapshot.by("flows", "job")["bridge"],
         **{name: outcomes[label] for label, name in _OUTCOMES.items()},
-        "no reply of an LLM": seen.counts["unread_replies"][()],
+        "no reply of an LLM": snapshot.counts["unread_replies"][()],
         "tokens in": tokens["input"],
         "tokens out": tokens["output"],
         "calls repaired": forms.total(),
     }
     table = [[name, str(number)] for name, number in counts.items()]
     table += _listed("call read from", forms)
-    table += _listed("note", seen.by("notes", "what"))
-    table += _listed("failure", seen.by("failures", "reason"))
+    table += _listed("note", snapshot.by("notes", "what"))
+    table += _listed("failure", snapshot.by("failures", "reason"))
     for what in TIMES:
-        table += _times(what, sum((times[what] for times in seen.times.values()), Histogram()))
-    flows = seen.by("flows", *_MODEL)
-    return table + [_model_row(seen, model, flows[model]) for model in seen.times]
+        table += _times(what, sum((times[what] for times in snapshot.times.values()), Histogram()))
+    flows = snapshot.by("flows", *_MODEL)
+    return table + [_model_row(snapshot, model, flows[model]) for model in snapshot.times]
 
 
 def _listed(what: str, counts: Mapping[str, int]) -> list[list[str]]:
@@ -254,19 +255,19 @@ def _times(what: str, times: Histogram) -> list[list[str]]:
     return [[what, " · ".join(f"{name} {seconds:.2f} s" for name, seconds in parts)]]
 
 
-def _model_row(seen: Snapshot, model: Model, flows: int) -> list[str]:
+def _model_row(snapshot: Snapshot, model: Model, flows: int) -> list[str]:
     def count(family: str, *labels: str) -> int:
-        return seen.counts[family][(*model, *labels)]
+        return snapshot.counts[family][(*model, *labels)]
 
     parts = [
         f"flows {flows}",
         f"tokens in {count('tokens', 'input')}",
         f"tokens out {count('tokens', 'output')}",
     ]
-    if (first := seen.times[model]["first token"]).total:
+    if (first := snapshot.times[model]["first token"]).total:
         parts.append(f"first token p50 {first.quantile(0.5):.2f} s")
     if turns := count("tool_turns"):
-        leaks = seen.counts["leaked_calls"].items()
+        leaks = snapshot.counts["leaked_calls"].items()
         leaked = {values[2]: number for values, number in leaks if values[:2] == model}
         by_format = ", ".join(f"{number} {name}" for name, number in sorted(leaked.items()))
         parts += [

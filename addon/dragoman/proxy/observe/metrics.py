@@ -68,17 +68,17 @@ class Metrics:
 
     def collect(self) -> Iterator[Any]:
         """The figures; called at every scrape, in the server's thread."""
-        core, seen = importlib.import_module("prometheus_client.core"), self._stats.snapshot()
+        core, snapshot = importlib.import_module("prometheus_client.core"), self._stats.snapshot()
         for family, (text, labels) in FAMILIES.items():
             counter = core.CounterMetricFamily(f"dragoman_{family}", text, labels=labels)
-            for values, count in seen.counts[family].items():
+            for values, count in snapshot.counts[family].items():
                 counter.add_metric(values, count)
             yield counter
         bounds = [*map(str, BOUNDS), "+Inf"]
         for what, text in TIMES.items():
             name = f"dragoman_{what.replace(' ', '_')}_seconds"
             histogram = core.HistogramMetricFamily(name, text, labels=("host", "model"))
-            for model, times in seen.times.items():
+            for model, times in snapshot.times.items():
                 buckets = zip(bounds, accumulate(times[what].counts), strict=True)
                 histogram.add_metric(model, list(buckets), times[what].sum)
             yield histogram

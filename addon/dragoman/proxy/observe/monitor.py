@@ -167,7 +167,7 @@ class FlowMonitor:
             logger.info("%s: %s", name_of(flow), "; ".join(phrases))
 
     def _count(self, flow: http.HTTPFlow, record: FlowRecorder, summary: TurnSummary) -> None:
-        self.stats.ended(
+        self.stats.add(
             summary,
             record.evidence,
             record.outcome,
