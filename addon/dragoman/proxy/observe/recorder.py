@@ -1,8 +1,8 @@
 """Records both sides of a flow.
 
 When a flow has ended, the client's side of its reply becomes the flow's content and the rest its
-metadata, which mitmproxy saves and loads.  `exchange_of` reads these, or the record of a flow that
-still runs.
+metadata, which mitmproxy saves and loads.  `exchange_of` reads these; of a flow that still runs it
+reads what its record would keep now.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
         return None
     record, response, sent = recorder_of(flow), flow.response, readable(flow.request)
     metadata = record.kept() if record else flow.metadata[KEY]
-    # Only `FlowRecorder.kept` says what is missing: the flow was not saved, or left, before.
+    # Only `FlowRecorder.kept` says what is missing; else the flow was saved while it ran.
     is_whole = "missing" in metadata
     unfinished = record is not None or not is_whole
     kept = _sound(metadata)
