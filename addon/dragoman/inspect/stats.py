@@ -151,8 +151,8 @@ class Stats:
             pair = self._pair(host, model)
             stream, label = "yes" if streamed else "no", _outcome_label(job, outcome, evidence)
             self._count("flows", job, *pair, stream, label)
-            for (leaked_as, found), number in evidence.forms.items():
-                self._count_name("repaired_calls", f"{leaked_as}, {found}", number)
+            for (leaked_as, form), number in evidence.forms.items():
+                self._count_name("repaired_calls", f"{leaked_as}, {form}", number)
             for what, number in notes.items():
                 self._count_name("notes", what, number)
             if outcome.ending == "failed":
