@@ -25,7 +25,6 @@ from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...stored.continuation import (
     Continuation,
-    continuing,
     in_progress,
     previous_id,
     resuming,
@@ -142,17 +141,17 @@ async def _read_request(
             keeping = SaveContext(asker, received, replace(earlier, items=[]))
         whole = await in_slices(with_references(body, earlier.references), flow)
         return _WholeRequest(received, whole, earlier.items, body, keeping)
-    *before, kept = await archive.chain(asker, address.response_id)
+    kept = await archive.one(asker, address.response_id)
+    items = await archive.items(asker, kept.ancestors, flow)
     outputs = await in_slices(submitted(body, kept), flow)
     stream = {"stream": body.get("stream") is True}
     earlier = Continuation([], kept.ancestors, kept.references, tuple(kept.inherited))
-    conversation = await in_slices(continuing([], before, {}), flow)
     original = await in_slices(kept.request_body(), flow) | stream
     without_input = {name: value for name, value in original.items() if name != "input"}
     return _WholeRequest(
         received,
         await in_slices(resuming(kept, outputs), flow) | stream,
-        conversation.items,
+        items,
         original,
         SaveContext(asker, kept.request, earlier, kept, outputs),
         await in_slices(writing(without_input), flow),

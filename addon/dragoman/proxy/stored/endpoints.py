@@ -100,7 +100,7 @@ class StoredEndpoints:
             return _json(await in_slices(writing(stream.reply.response), flow))
         if request.method == "DELETE":
             if not await self._archive.delete(asker, response_id):
-                raise not_found(response_id, previous=False)
+                raise not_found(response_id)
             return _json(endpoint_bodies.deleted(response_id))
         if address.action == "input_items":
             chain = await self._archive.chain(asker, response_id)
