@@ -32,7 +32,6 @@ from ...stored.continuation import (
 from ...stored.save_context import owner
 from ...stored.store import Limits, Parts, Store, StoreError
 from ...stored.stored_response import StoredResponse, Unreadable, parts_of
-from ...stored.turn_reasoning import Remembered, TurnNames
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ...wire.json_slices import writing
@@ -201,19 +200,19 @@ class AsyncStore:
         self._ready.drop(asker, response_id)
         return await self._run(asker, delete)
 
-    async def recall(self, asker: bytes, turns: Sequence[TurnNames]) -> list[Remembered | None]:
-        """The reasoning of each of these turns."""
-        now, found = time.time(), list[Remembered | None]()
-        for begin in range(0, len(turns), TURNS_AT_ONCE):
-            some = turns[begin : begin + TURNS_AT_ONCE]
-            found += await self._run(asker, partial(turn_reasoning.recall, turns=some, now=now))
+    async def recall(self, asker: bytes, names: Sequence[str]) -> list[str]:
+        """The reasoning of the turns with these names; empty where none is kept."""
+        now, found = time.time(), list[str]()
+        for begin in range(0, len(names), TURNS_AT_ONCE):
+            some = names[begin : begin + TURNS_AT_ONCE]
+            found += await self._run(asker, partial(turn_reasoning.recall, names=some, now=now))
         return found
 
     async def keep_reasoning(
-        self, asker: bytes, names: TurnNames, text: str, *, used: Sequence[str]
+        self, asker: bytes, name: str, text: str, *, used: Sequence[str]
     ) -> None:
         """Safe when this returns; `used` are the names of the reasonings in its request."""
-        keep = partial(turn_reasoning.keep, names=names, text=text, now=time.time(), used=used)
+        keep = partial(turn_reasoning.keep, name=name, text=text, now=time.time(), used=used)
         await self._run(asker, keep)
 
     async def speaks(self, address: str) -> str:
