@@ -75,11 +75,11 @@ class _KeptTurn:
 
 
 class CureFlow:
-    """Makes chat requests acceptable, and keeps what the next ones need in `archive`."""
+    """Makes chat requests acceptable, and keeps what the next ones need in `store`."""
 
-    def __init__(self, monitor: FlowMonitor, archive: AsyncStore) -> None:
+    def __init__(self, monitor: FlowMonitor, store: AsyncStore) -> None:
         self._monitor = monitor
-        self._archive = archive
+        self._store = store
         self._kept_turns: WeakKeyDictionary[http.HTTPFlow, _KeptTurn] = WeakKeyDictionary()
         self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
 
@@ -112,7 +112,7 @@ class CureFlow:
 
     async def _cure(self, flow: http.HTTPFlow, received: _StrictRequest) -> None:
         request, remembered = received.value, 0
-        if received.history is not None and self._archive.opened:
+        if received.history is not None and self._store.opened:
             request, remembered = await self._with_reasoning(flow, request, received.history)
         cured = await in_slices(curing(request, received.family), flow)
         if cured.tool_names:
@@ -158,7 +158,7 @@ class CureFlow:
         found: Sequence[str] = [""] * len(names)
         try:
             if names:
-                found = await self._archive.recall(asker, names)
+                found = await self._store.recall(asker, names)
         except NotOpened as error:
             logger.debug("%s: its reasoning is not put back: %s", name_of(flow), error)
         except (StoreError, Refused) as error:
@@ -187,7 +187,7 @@ class CureFlow:
         try:
             for turn in kept.reader.take(last=last):
                 name = await in_slices(kept.history.name(turn.call_deltas), None)
-                await self._archive.keep_reasoning(kept.asker, name, turn.reasoning, used=kept.used)
+                await self._store.keep_reasoning(kept.asker, name, turn.reasoning, used=kept.used)
         except NotOpened as error:
             logger.debug("%s: its reasoning is not remembered: %s", name_of(flow), error)
         except (StoreError, Refused) as error:
