@@ -112,7 +112,7 @@ STREAM_STAGES = [
     "proxy.flows.repair_flow:decoder_for",
     "proxy.flows.repair_flow:RepairStream",
     "proxy.flows.cure_flow:reading",
-    "proxy.flows.cure_flow:reading_history",
+    "proxy.flows.cure_flow:History.reading",
     "proxy.flows.cure_flow:asker_of",
     "bridge.cure.tool_names:ToolNames.restored",
     "stored.turn_reader:TurnReader.feed",
