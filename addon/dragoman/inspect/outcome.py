@@ -128,14 +128,20 @@ def headline(
 
 
 def _done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
+    repaired = bool(evidence.reply_lines() or evidence.calls)
+    return what_was_done(job, outcome, cured=bool(evidence.of_request), repaired=repaired)
+
+
+def what_was_done(job: Job, outcome: Outcome, *, cured: bool, repaired: bool) -> str:
+    """In a word or two."""
     if job == "bridge":
         return "bridge"
-    cured = ["cured"] if evidence.of_request else []
+    request = ["cured"] if cured else []
     if job == "watch":
-        return "".join(cured) or "passed"
-    if evidence.reply_lines() or evidence.calls or outcome.ending != "answered":
-        return ", ".join([*cured, "repair"])
-    return "".join(cured) or "clean"
+        return "".join(request) or "passed"
+    if repaired or outcome.ending != "answered":
+        return ", ".join([*request, "repair"])
+    return "".join(request) or "clean"
 
 
 def _figures(
