@@ -10,13 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..wire.chat_text import CONTENT, Passage, passages, without_text
-from ..wire.frame_templates import (
-    FrameTemplate,
-    KnownTemplate,
-    LooseFrame,
-    LooseTemplate,
-    template_of_written,
-)
+from ..wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache, Values
 from ..wire.json_codec import Json, quoted
 from ..wire.sse import Frame
 from .chunk_writer import Envelope, says_nothing
@@ -31,38 +25,39 @@ class ChunkTemplate:
     channel: TextChannel
     fields: tuple[str, ...]
     """Those that carry the text."""
-    envelope: Envelope
-    """Of the first one."""
+    counts: bool
+    """Whether they have a usage, which leaves in a frame of its own."""
+    envelope: Envelope | None = None
+    """What surrounds that which replaces them."""
     call: int = 0
-    written: FrameTemplate | LooseFrame | None = None
+    written: FrameTemplate | None = None
     """What replaces a frame that only continues the arguments of `call` (see
     `TextChannel.open_call`), or if that is 0 with text that is moved to ``content``."""
 
-    def learn(
-        self,
-        pattern: FrameTemplate | LooseTemplate,
-        text: str,
-        part: PendingPart,
-        sent: list[Frame],
-    ) -> None:
-        """A frame that fits `pattern` and has this `text` was replaced by those `sent`; `part` is
-        all of it."""
+    def learn(self, values: Values, text: str, part: PendingPart, sent: list[Frame]) -> None:
+        """A frame that has these values and this `text` was replaced by those `sent`; `part` is all
+        of it."""
         call = self.channel.open_call
         if self.written is not None and 0 < call == self.call:
             return
         self.written = None
-        member, value = _only_delta(part) if len(sent) == 1 else ("", "")
+        member, value = _only_delta(part) if len(sent) == 1 + self.counts else ("", "")
         # What a format makes of a text may be another text, but never one that was held.
         if member != ("arguments" if call else "content") or not (
             value and (call or value == text)
         ):
             return
-        written = template_of_written(sent[0], member, value)
-        if written is not None and isinstance(pattern, LooseTemplate):
-            self.written = LooseFrame.of(written, pattern.names)
-        else:
-            self.written = written
+        self.written = FrameTemplate.of_written(sent, member, quoted(value), values)
         self.call = call
+
+
+def learn(templates: TemplateCache[ChunkTemplate], waiting: PendingFrame, passage: Passage) -> None:
+    """Make a template of a frame that was read, and has this text and nothing else."""
+    (part,), chunk, fields = waiting.parts, waiting.chunk, passage.fields
+    template = ChunkTemplate(part.channel, fields, bool(chunk.get("usage")))
+    known = templates.learn(waiting.frame, passage.text, len(fields), lone_text, template)
+    if known is not None:
+        template.envelope = Envelope.of(chunk, part, known.pattern.values_in(waiting.frame.raw))
 
 
 def rewritten(
@@ -71,9 +66,6 @@ def rewritten(
     """What replaces frames in a row that fit, with these texts; `ends`: where the first begins, and
     where each ends."""
     written, pattern = known.meaning.written, known.pattern
-    if isinstance(written, FrameTemplate):
-        return written.around_each(map(quoted, texts))
-    assert isinstance(pattern, LooseTemplate)
     assert written is not None
     places = zip(texts, ends, ends[1:], strict=False)
     return b"".join(
@@ -98,7 +90,8 @@ def lone_text(chunk: Any) -> str:
 
 
 def lone_passage(chunk: Json) -> Passage | None:
-    if len(chunk["choices"]) != 1 or chunk.get("usage"):
+    """Its text, if it has nothing else but a usage."""
+    if len(chunk["choices"]) != 1:
         return None
     (choice,) = chunk["choices"]
     if any(choice.get(name) for name in ("finish_reason", "logprobs", "usage")):

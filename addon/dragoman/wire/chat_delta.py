@@ -93,6 +93,16 @@ def only_text(chunk: Any) -> DeltaText | None:
     return DeltaText("reasoning", values[0], len(values)) if isinstance(values[0], str) else None
 
 
+def only_counts(chunk: Any) -> bool:
+    """Whether a chunk has a usage, and its choice says nothing."""
+    if not (isinstance(chunk, dict) and chunk.get("usage")):
+        return False
+    match chunk.get("choices"):
+        case [{"index": 0, "delta": {**delta}, **others}]:
+            return not any((*delta.values(), *others.values()))
+    return False
+
+
 def text_of(chunk: Any) -> str:
     """The same as a string; empty for any other chunk."""
     found = only_text(chunk)
