@@ -115,14 +115,13 @@ def test_a_text_that_stands_elsewhere_too_makes_no_pattern(frame: Frame) -> None
 
 
 def template_of_written(frame: Frame, name: str, text: str) -> FrameTemplate | None:
-    return FrameTemplate.of_written([frame], name, quoted(text) if text else b"", {})
+    return FrameTemplate.of_written(frame, {}, (name, quoted(text)))
 
 
 def test_a_written_frame_is_a_pattern_without_a_trial() -> None:
     frame = Frame(frame_of(("content",), "word", separators=(",", ":")).raw)
     assert template_of_written(frame, "content", "word") == learn(frame, "word", 1, any_text)
     assert template_of_written(frame, "model", "kimi") == learn(frame, "kimi", 1, any_text)
-    assert template_of_written(frame, "content", "") is None
     twice = encode(dumps([{"content": "word"}, {"content": "word"}]))
     assert template_of_written(twice, "content", "word") is None
 

@@ -17,7 +17,7 @@ from ..wire.chat_text import CONTENT, Passage, passages
 from ..wire.errors import read_error
 from ..wire.frame_templates import MAX_RUN, KnownTemplate, TemplateCache
 from ..wire.json_codec import Json, NotJson, loads
-from ..wire.sse import BLANK_LINE_ENDS, Frame, split
+from ..wire.sse import BLANK_LINE_ENDS, Frame, joined
 from .chunk_templates import ChunkTemplate, learn, one_text, rewritten
 from .chunk_writer import added_chunk
 from .declared_tools import DeclaredTools
@@ -137,7 +137,11 @@ class ChatStreamRepair:
         channel.latest = frames[last:end]
         if template.call:
             channel.calls.passed("".join(taken))
-        return rewritten(known, frames, ends, taken), end
+        return joined(
+            each
+            for text, begin, stop in zip(taken, ends, ends[1:], strict=False)
+            for each in rewritten(known, frames[begin:stop], text)
+        ), end
 
     def _continuing(
         self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
@@ -152,7 +156,7 @@ class ChatStreamRepair:
         template.channel.length += len(text)
         if template.call:
             template.channel.calls.passed(result)
-        return [*split(rewritten(known, frame.raw, [0, len(frame.raw)], [result]))]
+        return rewritten(known, frame.raw, result)
 
     def _may_continue(self, template: ChunkTemplate) -> bool:
         """Whether a frame that fits can take the short way now, whatever its text."""

@@ -25,8 +25,6 @@ class ChunkTemplate:
     channel: TextChannel
     fields: tuple[str, ...]
     """Those that carry the text."""
-    counts: bool
-    """Whether they have a usage, which leaves in a frame of its own."""
     envelope: Envelope | None = None
     """What surrounds that which replaces them."""
     call: int = 0
@@ -41,37 +39,33 @@ class ChunkTemplate:
         if self.written is not None and 0 < call == self.call:
             return
         self.written = None
-        member, value = _only_delta(part) if len(sent) == 1 + self.counts else ("", "")
+        alone = self.envelope and len(sent) == 1 + len(self.envelope.after(values))
+        member, value = _only_delta(part) if alone else ("", "")
         # What a format makes of a text may be another text, but never one that was held.
         if member != ("arguments" if call else "content") or not (
             value and (call or value == text)
         ):
             return
-        self.written = FrameTemplate.of_written(sent, member, quoted(value), values)
+        self.written = FrameTemplate.of_written(sent[0], values, (member, quoted(value)))
         self.call = call
 
 
 def learn(templates: TemplateCache[ChunkTemplate], waiting: PendingFrame, passage: Passage) -> None:
     """Make a template of a frame that was read, and has this text and nothing else."""
     (part,), chunk, fields = waiting.parts, waiting.chunk, passage.fields
-    template = ChunkTemplate(part.channel, fields, bool(chunk.get("usage")))
+    template = ChunkTemplate(part.channel, fields)
     known = templates.learn(waiting.frame, passage.text, len(fields), lone_text, template)
     if known is not None:
         template.envelope = Envelope.of(chunk, part, known.pattern.values_in(waiting.frame.raw))
 
 
-def rewritten(
-    known: KnownTemplate[ChunkTemplate], frames: bytes, ends: list[int], texts: list[str]
-) -> bytes:
-    """What replaces frames in a row that fit, with these texts; `ends`: where the first begins, and
-    where each ends."""
-    written, pattern = known.meaning.written, known.pattern
+def rewritten(known: KnownTemplate[ChunkTemplate], raw: bytes, text: str) -> list[Frame]:
+    """What replaces a frame that fits, with this text."""
+    written, envelope = known.meaning.written, known.meaning.envelope
     assert written is not None
-    places = zip(texts, ends, ends[1:], strict=False)
-    return b"".join(
-        written.around(quoted(text), pattern.values_in(frames[begin:end]))
-        for text, begin, end in places
-    )
+    assert envelope is not None
+    values = known.pattern.values_in(raw)
+    return [Frame(written.around(quoted(text), values)), *envelope.after(values)]
 
 
 def one_text(waiting: PendingFrame) -> Passage | None:

@@ -33,21 +33,26 @@ class Envelope:
         """`values`: what may differ in the template.  None if the metadata are odd."""
         (choice,) = chunk["choices"]
         written, probe = encode(dumps(_with_delta(chunk, _PROBE))), dumps(_PROBE)
-        around = FrameTemplate.of_written([written], "delta", probe, values)
+        around = FrameTemplate.of_written(written, values, ("delta", probe))
         rest = None
         if chunk.get("usage"):
             written = encode(dumps({**chunk, "choices": [_rest(choice, part)[0]]}))
-            rest = FrameTemplate.of_written([written], "", b"", values)
+            rest = FrameTemplate.of_written(written, values)
         if around is None or (rest is None and chunk.get("usage")):
             return None
         return cls(delta_of(choice), around, rest)
 
     def frames(self, deltas: list[Json], values: Values, other_lines: bytes) -> list[Frame]:
         """What replaces a frame with these `values`."""
-        written = [self.around.around(dumps(delta), values) for delta in deltas]
-        if self.rest is not None:
-            written.append(self.rest.around(b"", values))
-        return [Frame(raw if at else other_lines + raw) for at, raw in enumerate(written)]
+        written = [Frame(self.around.around(dumps(delta), values)) for delta in deltas]
+        written += self.after(values)
+        if other_lines and written:
+            written[0] = Frame(other_lines + written[0].raw)
+        return written
+
+    def after(self, values: Values) -> list[Frame]:
+        """What follows them."""
+        return [] if self.rest is None else [Frame(self.rest.around(b"", values))]
 
 
 def render(waiting: PendingFrame, policy: Policy) -> list[Frame]:

@@ -17,7 +17,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
 
 from .json_codec import Json, NotJson, loads, quoted
-from .sse import Frame, FrameSplitter, joined
+from .sse import Frame, FrameSplitter
 
 MAX_FRAME = 4096
 MAX_FITTING = 64 * 1024
@@ -71,27 +71,24 @@ class FrameTemplate:
 
     @classmethod
     def of_written(
-        cls, frames: Sequence[Frame], name: str, value: bytes, values: Values
+        cls, frame: Frame, values: Values, text: tuple[str, bytes] | None = None
     ) -> FrameTemplate | None:
-        """The template of frames in a row that `dumps` has written, in which one member `name` has
-        this `value`, its text; if the name is empty, there is none.  `values` are in the holes of
-        the frame that they replace.  A single match is that member: within a string its quotes
-        would be escaped."""
-        raw = joined(frames)
+        """The template of a frame that `dumps` has written, in place of one with these `values`;
+        `text` is the one member with this name and JSON value.  A single match is that member:
+        within a string its quotes would be escaped."""
+        raw, name, value = frame.raw, *(text or ("", b""))
         member = quoted(name) + b":"
-        before, *after = raw.split(member + value) if name else [raw]
-        if len(after) != bool(name) or not (value or not name):
+        pieces = raw.split(member + value) if text else [raw]
+        if len(pieces) != 1 + bool(text):
             return None
-        text = cls((before + member, *after)) if name else cls((raw,), ())
+        template = cls((pieces[0] + member, pieces[1])) if text else cls((raw,), ())
         names = {hole.partition(b".")[0] for hole in values}
-        template = text.without(names)
-        for each in names:
-            counts = [frame.raw.count(b'"%b":' % each) for frame in frames]
-            of_member = [hole for hole in values if hole.partition(b".")[0] == each]
-            found = [hole for hole in template.holes if hole in of_member]
-            if max(counts) > 1 or found != of_member * sum(counts):
-                return None
-        return template if template.around(value, values) == raw else None
+        counts = {name: raw.count(b'"%b":' % name) for name in names}
+        template = template.without(names)
+        expected = [hole for hole in values if counts[hole.partition(b".")[0]]]
+        found = [hole for hole in template.holes if hole != _TEXT]
+        fits = found == expected and max(counts.values(), default=0) <= 1
+        return template if fits and template.around(value, values) == raw else None
 
     def without(self, names: Container[bytes]) -> FrameTemplate:
         """The same without the values of these members, each of which is there once."""
