@@ -20,6 +20,7 @@ from dragoman.repair.chunk_templates import lone_text
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
+from dragoman.wire import json_codec
 from dragoman.wire.frame_templates import (
     MAX_KNOWN,
     MAX_MISSES,
@@ -328,6 +329,19 @@ def test_what_says_nothing_may_differ_in_every_chunk(bridge: bool, varied: str) 
             short = through(stream, bridge=bridge)
         assert sum(text is not None for text in fitted) > 90
         assert short == the_long_way(stream, bridge=bridge)
+
+
+@pytest.mark.parametrize("varied", VARIED)
+@pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
+def test_few_frames_of_a_leaked_call_are_read_whatever_differs_in_each(
+    bridge: bool, varied: str
+) -> None:
+    begin = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "'
+    leaked = [begin, *(f"w{number} " for number in range(300)), '"}<|tool_call_end|>']
+    stream = sse([_with(number, {"content": text}, varied) for number, text in enumerate(leaked)])
+    with mock.patch.object(json_codec, "_read", wraps=json_codec._read) as read:
+        through(stream, bridge=bridge)
+    assert read.call_count < 40
 
 
 SCALARS = st.binary(max_size=6) | st.sampled_from(

@@ -47,7 +47,7 @@ _COUNT_IN_MEMBER = re.compile(rb"(?<=[: ])[0-9]+(?=[,}])")
 
 Meaning = TypeVar("Meaning")
 Values = dict[bytes, bytes]
-"""By the names of holes, what is in those of a frame."""
+"""What is in the holes of a frame, by their names; the text may be among it."""
 
 
 @dataclass(slots=True)
@@ -59,13 +59,16 @@ class FrameTemplate:
     holes: tuple[bytes, ...] = (_TEXT,)
     _format: bytes = field(init=False, repr=False, compare=False)
     """For the operator ``%``."""
+    _names: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
+    """Of the holes, each once."""
     _varies: bool = field(init=False, repr=False, compare=False)
-    """Whether something else may differ."""
+    """Whether more than the text may differ."""
     _whole: re.Pattern[bytes] | None = field(default=None, init=False, repr=False, compare=False)
     """Matches a frame that varies."""
 
     def __post_init__(self) -> None:
-        self._varies = set(self.holes) != {_TEXT}
+        self._names = tuple(dict.fromkeys(self.holes))
+        self._varies = self._names != (_TEXT,)
         pieces = [piece.replace(b"%", b"%%") for piece in self.pieces]
         self._format = _alternating(pieces, [b"%%(%b)b" % hole for hole in self.holes])
 
@@ -82,12 +85,12 @@ class FrameTemplate:
         if len(pieces) != 1 + bool(text):
             return None
         template = cls((pieces[0] + member, pieces[1])) if text else cls((raw,), ())
-        names = {hole.partition(b".")[0] for hole in values}
-        counts = {name: raw.count(b'"%b":' % name) for name in names}
-        template = template.without(names)
-        expected = [hole for hole in values if counts[hole.partition(b".")[0]]]
+        members = {hole: hole.partition(b".")[0] for hole in values if hole != _TEXT}
+        counts = {each: raw.count(b'"%b":' % each) for each in members.values()}
+        template = template.without(counts)
         found = [hole for hole in template.holes if hole != _TEXT]
-        fits = found == expected and max(counts.values(), default=0) <= 1
+        fits = found == [hole for hole, each in members.items() if counts[each]]
+        fits = fits and max(counts.values(), default=0) <= 1
         return template if fits and template.around(value, values) == raw else None
 
     def without(self, names: Container[bytes]) -> FrameTemplate:
@@ -135,13 +138,10 @@ class FrameTemplate:
         return texts, ends
 
     def values_in(self, raw: bytes) -> Values:
-        """What else may differ in a frame that matches; empty if it does not, or nothing may."""
+        """What is in the holes of a frame that matches; empty if it does not, or if only its text
+        may differ."""
         found = self._match(raw) if self._varies else None
-        if found is None:
-            return {}
-        values = dict(zip(dict.fromkeys(self.holes), found.groups(), strict=True))
-        values.pop(_TEXT, None)
-        return values
+        return dict(zip(self._names, found.groups(), strict=True)) if found else {}
 
     def _match(self, raw: bytes) -> re.Match[bytes] | None:
         if self._whole is None:
@@ -153,7 +153,7 @@ class FrameTemplate:
         return self._whole.fullmatch(raw)
 
     def around(self, literal: bytes, values: Values) -> bytes:
-        """The frame with this text, as a JSON value, and these values."""
+        """The frame with this text, a JSON value, and these values."""
         return self._format % {**values, _TEXT: literal}
 
 
