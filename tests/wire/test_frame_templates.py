@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
-from dragoman.repair.chunk_templates import lone_text
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.wire import json_codec
+from dragoman.wire.chat_delta import text_of
 from dragoman.wire.frame_templates import (
     MAX_KNOWN,
     MAX_MISSES,
@@ -72,7 +72,7 @@ def frame_of(fields: tuple[str, ...], text: str, **dumps: Any) -> Frame:
 def test_a_frame_that_differs_in_its_text_alone_fits(
     fields: tuple[str, ...], one: str, other: str, ascii_only: bool
 ) -> None:
-    pattern = learn(frame_of(fields, one, ensure_ascii=False), one, len(fields), lone_text)
+    pattern = learn(frame_of(fields, one, ensure_ascii=False), one, len(fields), text_of)
     assume(pattern is not None)
     assert pattern is not None
     raw = frame_of(fields, other, ensure_ascii=ascii_only).raw
@@ -84,7 +84,7 @@ def test_a_frame_that_differs_in_its_text_alone_fits(
 def test_what_fits_is_what_json_reads(
     fields: tuple[str, ...], inserted: bytes, replaced: bytes, at: int
 ) -> None:
-    pattern = learn(frame_of(fields, "first words"), "first words", len(fields), lone_text)
+    pattern = learn(frame_of(fields, "first words"), "first words", len(fields), text_of)
     assert pattern is not None
     good = pattern.around(b'"second"', {})
     for raw in (pattern.around(inserted, {}), good[:at] + replaced + good[at + len(replaced) :]):
@@ -355,7 +355,7 @@ def test_an_ignored_value_that_is_none_does_not_fit(name: str, value: bytes, tex
     known: TemplateCache[None] = TemplateCache()
     for number in (1, 2):  # which shows that it differs
         learned = encode(dumps({name: number, "choices": [{"delta": {"content": "word"}}]}))
-        known.learn(learned, "word", 1, lone_text, None)
+        known.learn(learned, "word", 1, text_of, None)
     between = b"," + dumps({"choices": [{"delta": {"content": text}}]})[1:]
     frame = encode(
         b'{"' + name.encode() + b'":', value.replace(b"\n", b"").replace(b"\r", b""), between

@@ -252,10 +252,10 @@ class ChatStreamRepair:
         """Read any other.  If it has one text and nothing else, a template is made of it."""
         self._pending.begin(frame)
         waiting = self._take_in(frame)
-        passage = one_text(waiting) if waiting and self._templates.wanted else None
+        text = one_text(waiting) if waiting and self._templates.wanted else None
         self._let_out(self._channels.all)
-        if waiting and passage:
-            learn(self._templates, waiting, passage)
+        if waiting and text:
+            learn(self._templates, waiting, text)
 
     def _let_out(self, read: Iterable[TextChannel]) -> list[Frame]:
         """The latest frame, of these channels, is fully processed: a later fault must not send

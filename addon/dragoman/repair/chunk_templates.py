@@ -7,14 +7,14 @@ learned when one was parsed is used for those that fit its template.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ..wire.chat_text import CONTENT, Passage, passages, without_text
+from ..wire.chat_delta import DeltaText, only_text, text_of
+from ..wire.chat_text import CONTENT
 from ..wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache, Values
-from ..wire.json_codec import Json, quoted
+from ..wire.json_codec import quoted
 from ..wire.sse import Frame
 from .chunk_writer import Envelope, says_nothing
-from .pending import PendingFrame, PendingPart, delta_of
+from .pending import PendingFrame, PendingPart
 from .text_channel import TextChannel
 
 
@@ -50,13 +50,13 @@ class ChunkTemplate:
         self.call = call
 
 
-def learn(templates: TemplateCache[ChunkTemplate], waiting: PendingFrame, passage: Passage) -> None:
+def learn(templates: TemplateCache[ChunkTemplate], waiting: PendingFrame, found: DeltaText) -> None:
     """Make a template of a frame that was read, and has this text and nothing else."""
-    (part,), chunk, fields = waiting.parts, waiting.chunk, passage.fields
+    (part,), frame, fields = waiting.parts, waiting.frame, found.fields
     template = ChunkTemplate(part.channel, fields)
-    known = templates.learn(waiting.frame, passage.text, len(fields), lone_text, template)
+    known = templates.learn(frame, found.text, len(fields), text_of, template)
     if known is not None:
-        template.envelope = Envelope.of(chunk, part, known.pattern.values_in(waiting.frame.raw))
+        template.envelope = Envelope.of(waiting.chunk, part, known.pattern.values_in(frame.raw))
 
 
 def rewritten(known: KnownTemplate[ChunkTemplate], raw: bytes, text: str) -> list[Frame]:
@@ -68,36 +68,16 @@ def rewritten(known: KnownTemplate[ChunkTemplate], raw: bytes, text: str) -> lis
     return [Frame(written.around(quoted(text), values)), *envelope.after(values)]
 
 
-def one_text(waiting: PendingFrame) -> Passage | None:
+def one_text(waiting: PendingFrame) -> DeltaText | None:
     """The text of a frame that has nothing else, if frames like it are written alike: the
     first frame that is written anew also has the role."""
-    if len(waiting.parts) != 1 or (passage := lone_passage(waiting.chunk)) is None:
+    found = only_text(waiting.chunk) if len(waiting.parts) == 1 else None
+    if found is None or not found.fields:
         return None
     (choice,), (part,) = waiting.chunk["choices"], waiting.parts
-    return None if "role" in choice["delta"] and not part.channel.role_seen else passage
-
-
-def lone_text(chunk: Any) -> str:
-    """The text of a chunk that has nothing else; empty for any other."""
-    passage = lone_passage(chunk)
-    return passage.text if passage else ""
-
-
-def lone_passage(chunk: Json) -> Passage | None:
-    """Its text, if it has nothing else but a usage."""
-    if len(chunk["choices"]) != 1:
-        return None
-    (choice,) = chunk["choices"]
-    if any(choice.get(name) for name in ("finish_reason", "logprobs", "usage")):
-        return None
-    delta = delta_of(choice)
-    found = passages(delta)
-    if len(found) != 1:
-        return None
-    (passage,) = found
-    others = (delta[name] for name in delta.keys() - {"role", *passage.fields})
-    besides = (without_text(name, delta[name]) for name in passage.fields)
-    return passage if all(map(says_nothing, others)) and not any(besides) else None
+    others = [v for name, v in choice["delta"].items() if name not in ("role", *found.fields)]
+    writes_role = "role" in choice["delta"] and not part.channel.role_seen
+    return None if writes_role or not all(map(says_nothing, others)) else found
 
 
 def _only_delta(part: PendingPart) -> tuple[str, str]:

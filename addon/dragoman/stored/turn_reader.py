@@ -15,7 +15,7 @@ from ..bridge.reply.whole_body import completion_in_runs
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from ..wire.chat_delta import DeltaText, choices, only_text, text_of
 from ..wire.chat_end import turn_end
-from ..wire.chat_text import reasoning
+from ..wire.chat_text import CONTENT, reasoning
 from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
@@ -59,7 +59,7 @@ class Turn:
         if self.size <= MAX_TEXT:
             self.thoughts.append(text)
 
-    def add_arguments(self, index: int | None, text: str) -> None:
+    def add_arguments(self, index: int, text: str) -> None:
         """More of the arguments of the call at this index."""
         call = self.assembler.at(index)
         if call is None:
@@ -159,17 +159,17 @@ class TurnReader:
             chunk = loads(frame.data or b"null") if frame.whole else None
         except NotJson:
             return
-        if self._templates.wanted and (delta := only_text(chunk)) is not None:
-            self._templates.learn(frame, delta.text, delta.times, text_of, delta)
+        if self._templates.wanted and (delta := only_text(chunk)) and not delta.choice:
+            self._templates.learn(frame, delta.text, len(delta.fields) or 1, text_of, delta)
         if isinstance(chunk, dict):
             self._add_chunk(chunk)
 
     def _add_text(self, delta: DeltaText, text: str) -> None:
         """A text of the first choice, in a delta like this."""
-        if delta.what == "reasoning":
+        if delta.call is not None:
+            self._turns[0].add_arguments(delta.call, text)
+        elif delta.fields != CONTENT:
             self._turns[0].add_reasoning(text)
-        elif delta.what == "arguments":
-            self._turns[0].add_arguments(delta.index, text)
 
     def _add_chunk(self, chunk: Json) -> None:
         for choice in choices(chunk):

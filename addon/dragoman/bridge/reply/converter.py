@@ -23,6 +23,7 @@ from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
+from ...wire.chat_text import CONTENT
 from ...wire.errors import UpstreamError, failure, stream_error
 from ...wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache, learn_counts
 from ...wire.json_codec import NotJson, loads
@@ -248,14 +249,16 @@ class ReplyConverter:
             self._evidence.note("skipped", "event that is not JSON")
             return None
         self._chunk(value, named=frame.is_error)
+        if self._only_counts is None and chat_delta.only_counts(value) and counts(value):
+            self._only_counts = learn_counts(frame, value)
         only = chat_delta.only_text(value) if self._templates.wanted else None
-        if only is None:
-            if self._only_counts is None and chat_delta.only_counts(value) and counts(value):
-                self._only_counts = learn_counts(frame, value)
+        if only is None or only.choice:
             return None
-        prose: ProseKind = "reasoning" if only.what == "reasoning" else "text"
-        meaning = prose if only.index is None else only.index, counts(value) is not None
-        return self._templates.learn(frame, only.text, only.times, chat_delta.text_of, meaning)
+        prose: ProseKind = "text" if only.fields == CONTENT else "reasoning"
+        meaning = prose if only.call is None else only.call, counts(value) is not None
+        return self._templates.learn(
+            frame, only.text, len(only.fields) or 1, chat_delta.text_of, meaning
+        )
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         for choice in self._choices_of(value, named=named):
