@@ -136,7 +136,7 @@ STREAM_STAGES = [
     "repair.chat_stream:loads",
     "repair.pending_frames:render",
     "repair.chunk_templates:ChunkTemplate.learn",
-    "repair.chunk_templates:template_of_written",
+    "wire.frame_templates:FrameTemplate.of_written",
     "wire.frame_templates:TemplateCache.match",
     "wire.frame_templates:learn",
     "repair.chunk_writer:dumps",

@@ -15,7 +15,7 @@ from ..bridge.reply.whole_body import completion_in_runs
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from ..wire.chat_delta import DeltaText, choices, only_text, text_of
 from ..wire.chat_end import turn_end
-from ..wire.chat_text import reasoning
+from ..wire.chat_text import CONTENT, reasoning
 from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
@@ -139,10 +139,10 @@ class TurnReader:
             for text, delta, raw in self._templates.runs(unread[:end]):
                 if delta is None:
                     self._read_frame(Frame(raw))
-                elif delta.what == "reasoning":
+                elif delta.call is not None:
+                    self._turns[0].add_call(CallDelta(delta.call, "", "", text), whole=False)
+                elif delta.fields != CONTENT:
                     self._turns[0].add_reasoning(text)
-                elif delta.what == "arguments":
-                    self._turns[0].add_call(CallDelta(delta.index, "", "", text), whole=False)
         for frame in self._splitter.feed(unread[end:]):
             self._read_frame(frame)
 
@@ -153,8 +153,8 @@ class TurnReader:
             chunk = loads(frame.data or b"null") if frame.whole else None
         except NotJson:
             return
-        if self._templates.wanted and (delta := only_text(chunk)) is not None:
-            self._templates.learn(frame, delta.text, delta.times, text_of, delta)
+        if self._templates.wanted and (delta := only_text(chunk)) and not delta.choice:
+            self._templates.learn(frame, delta.text, len(delta.fields) or 1, text_of, delta)
         if isinstance(chunk, dict):
             self._add_chunk(chunk)
 
