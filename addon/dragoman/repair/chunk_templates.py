@@ -65,21 +65,14 @@ class ChunkTemplate:
         self.call = call
 
 
-def rewritten(
-    known: KnownTemplate[ChunkTemplate], frames: bytes, ends: list[int], texts: list[str]
-) -> bytes:
-    """What replaces frames in a row that fit, with these texts; `ends`: where the first begins, and
-    where each ends."""
+def rewritten(known: KnownTemplate[ChunkTemplate], raw: bytes, text: str) -> bytes:
+    """What replaces a frame that fits, with this text."""
     written, pattern = known.meaning.written, known.pattern
     if isinstance(written, FrameTemplate):
-        return written.around_each(map(quoted, texts))
+        return written.around(quoted(text))
     assert isinstance(pattern, LooseTemplate)
     assert written is not None
-    places = zip(texts, ends, ends[1:], strict=False)
-    return b"".join(
-        written.around(quoted(text), pattern.values_in(frames[begin:end]))
-        for text, begin, end in places
-    )
+    return written.around(quoted(text), pattern.values_in(raw))
 
 
 def one_text(waiting: PendingFrame) -> Passage | None:

@@ -10,13 +10,13 @@ place, and only the values that held the text may change.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
 
 from .json_codec import NotJson, loads, quoted
-from .sse import Frame, FrameSplitter
+from .sse import Frame, raw_frames
 
 MAX_FRAME = 4096
 MAX_FITTING = 64 * 1024
@@ -26,9 +26,6 @@ MAX_MISSES = 16
 every chunk."""
 MAX_KNOWN = 3
 """Templates kept of a stream: for its reasoning, its text, and a call."""
-MAX_RUN = 64
-"""Frames that are matched at once: one of them that is odd has them all matched again."""
-LF = ord("\n")
 _PROBE = "another text"
 _CALL_INDEX = re.compile(
     rb'(.*"tool_calls":[ ]?\[\{"index":[ ]?)(0|[1-9][0-9]{0,8})'
@@ -49,15 +46,6 @@ class FrameTemplate:
     head: bytes
     between: bytes | None
     tail: bytes
-    _opening: bytes = field(init=False, repr=False)
-    """The head, and the quote with which the text begins."""
-    _after: bytes = field(init=False, repr=False)
-    """What follows a text, with its quote: the tail, or what is between, up to the next quote."""
-    _closing: bytes = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._opening, self._closing = self.head + b'"', b'"' + self.tail
-        self._after = self._closing if self.between is None else b'"%b"' % self.between
 
     def text_in(self, raw: bytes) -> str | None:
         """The text of a frame that matches; None if it does not."""
@@ -70,32 +58,6 @@ class FrameTemplate:
                 return None
             literal = half
         return _string(literal) if literal[:1] == b'"' else None
-
-    def texts_in(
-        self, frames: bytes, begin: int, limit: int = MAX_RUN
-    ) -> tuple[list[str], list[int]]:
-        """What `text_in` gives for at most `limit` whole frames in a row, from `begin` on, in a
-        fourth of the time; no text if the first does not match, or has a long one.  And `begin`,
-        and where each ends."""
-        opening, after, closing = self._opening, self._after, self._closing
-        literals: list[bytes] = []
-        ends, end = [begin], begin
-        if not closing.endswith(b"\n\n"):
-            return [], ends
-        while len(literals) < limit and frames.startswith(opening, end):
-            start = end + len(opening)
-            stop = frames.find(after, start, start + MAX_FRAME)
-            literal = frames[start:stop]
-            if stop < 0 or LF in literal:
-                break
-            if self.between is not None:
-                stop += len(after) + len(literal)
-                if not frames.startswith(literal + closing, stop - len(literal)):
-                    break
-            end = stop + len(closing)
-            literals.append(literal)
-            ends.append(end)
-        return _first_strings(b'"', literals), ends
 
     def of_another_call(self, raw: bytes, index: int) -> tuple[FrameTemplate, int] | None:
         """Of a template with arguments of the call with this `index`: the template of another frame
@@ -111,10 +73,6 @@ class FrameTemplate:
         if self.between is None:
             return b"".join((self.head, literal, self.tail))
         return b"".join((self.head, literal, self.between, literal, self.tail))
-
-    def around_each(self, literals: Iterable[bytes]) -> bytes:
-        """`around` each of one or more, where the text is there once."""
-        return b"".join((self.head, (self.tail + self.head).join(literals), self.tail))
 
 
 VARIED = ("created", "obfuscation", "sequence_number", "usage")
@@ -162,19 +120,6 @@ class LooseTemplate:
         """As `FrameTemplate.text_in`."""
         found = self.whole.fullmatch(raw)
         return _string(found["text"]) if found else None
-
-    def texts_in(
-        self, frames: bytes, begin: int, limit: int = MAX_RUN
-    ) -> tuple[list[str], list[int]]:
-        """As `FrameTemplate.texts_in`."""
-        literals: list[bytes] = []
-        ends, match = [begin], self.whole.match
-        while len(literals) < limit and (found := match(frames, begin)):
-            if found.end() - begin > MAX_FRAME or frames[found.end() - 2 : found.end()] != b"\n\n":
-                break
-            literals.append(found["text"])
-            ends.append(begin := found.end())
-        return _first_strings(b"", literals), ends
 
     def values_in(self, raw: bytes) -> dict[bytes, bytes]:
         """The values of the members in a frame that matches."""
@@ -224,21 +169,6 @@ def _string(literal: bytes) -> str | None:
     except ValueError:  # of either
         return None
     return text if end == len(string) else None
-
-
-def _first_strings(quote: bytes, literals: list[bytes]) -> list[str]:
-    """The texts of JSON strings, which lack this `quote`: of all, or if one of them is invalid, of
-    the first."""
-    if len(literals) > 1:
-        array = b"".join((b"[", quote, (quote + b"," + quote).join(literals), quote, b"]"))
-        try:
-            texts: list[Any] = loads(array)
-        except NotJson:
-            texts = []
-        if len(texts) == len(literals) and set(map(type, texts)) == {str}:
-            return texts
-    first = _string(quote + literals[0] + quote) if literals else None
-    return [] if first is None else [first]
 
 
 def _members(names: list[str]) -> re.Pattern[bytes] | None:
@@ -345,26 +275,23 @@ class TemplateCache(Generic[Meaning]):
 
     def runs(self, frames: bytes) -> Iterator[tuple[str, Meaning | None, bytes]]:
         """Of whole frames: the texts, joined, of some in a row that match a template, its meaning,
-        and these frames; or else a frame that matches none."""
-        if b"\r" in frames:
-            yield from (("", None, frame.raw) for frame in FrameSplitter().feed(frames))
-            return
-        at = 0
-        while at < len(frames):
-            begin = at
-            for place, known in enumerate(self.known):
-                texts, ends = known.pattern.texts_in(frames, begin)
-                if texts:
-                    at = ends[len(texts)]
-                    if len(texts) > 1:  # else learning it cost more than it saved
-                        self._misses = 0
-                    self.known.insert(0, self.known.pop(place))
-                    yield "".join(texts), known.meaning, frames[begin:at]
-                    break
+        and the last of them; or else a frame that matches none."""
+        run: list[str] = []
+        known, last = None, b""
+        for raw in filter(None, raw_frames(frames)):
+            text = known.pattern.text_in(raw) if known is not None else None
+            if not text:
+                if known is not None:
+                    yield "".join(run), known.meaning, last
+                    run = []
+                text, known = self.match(Frame(raw)) or ("", None)
+            if known is None:
+                yield "", None, raw
             else:
-                at = frames.find(b"\n\n", begin) + 2
-                at = at if at > begin else len(frames)
-                yield "", None, frames[begin:at]
+                run.append(text)
+                last = raw
+        if known is not None:
+            yield "".join(run), known.meaning, last
 
     @property
     def latest(self) -> KnownTemplate[Meaning] | None:
