@@ -14,8 +14,8 @@ from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..events import CallEnd, Dropped, Header, ParseEvent
 from .json_arguments import JsonArguments, StringArguments
-from .marker_set import HEADER_LIMIT, HeaderParser, MarkerPattern, MarkerSet, tag_at
-from .protocol import WORD, CallArguments, MarkerMatch
+from .marker_set import HEADER_LIMIT, MarkerPattern, MarkerSet, tag_at
+from .protocol import WORD, CallArguments, LeakParser, MarkerMatch
 
 OBJECT = r"\s*(?P<list>\[\s*)?\{\s*(?:(?P<double>\{)\s*)?(?=[^\s{])"
 OBJECT_SO_FAR = r"\s*(?:\[\s*)?(?:\{\s*){0,2}"
@@ -26,10 +26,11 @@ _NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
 
-class JsonCallsParser(HeaderParser):
+class JsonCallsParser(LeakParser):
     """Parses from where the first object, or their list, begins."""
 
     header = MarkerPattern(OBJECT, OBJECT_SO_FAR)
+    """With what a call begins."""
     markers: MarkerSet
     """A call that is not whole ends at one of these."""
     closer = ""
@@ -50,6 +51,12 @@ class JsonCallsParser(HeaderParser):
     @property
     def whole(self) -> bool:
         return super().whole and self._called
+
+    def _read_header(self) -> bool:
+        found = self.header.header_at(self._buffer, self._at)
+        if isinstance(found, bool):
+            return not found and self._refuse()
+        return self._begin(found)
 
     def _begin(self, found: re.Match[str]) -> bool:
         """A call begins where an object does."""

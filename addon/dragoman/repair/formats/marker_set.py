@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from .protocol import LeakFormat, LeakParser, MarkerMatch, Parser
+from .protocol import LeakFormat, MarkerMatch, Parser
 
 HEADER_LIMIT = 256
 """Characters of a header, with the markers and the white space in it."""
@@ -72,6 +72,15 @@ class MarkerPattern:
         """Whether a marker may begin in `text`; a quick look, False is certain."""
         return self._first in text or text.endswith(self._halves)
 
+    def header_at(self, text: str, at: int) -> re.Match[str] | bool:
+        """The header at this position, if this is the expression of one; else whether it may come
+        with more text."""
+        found = self.match(text, at)
+        if found is not None:
+            return found.end() - at <= HEADER_LIMIT and found
+        begun = self.begun.fullmatch(text, at)
+        return begun is not None and len(text) - at <= HEADER_LIMIT
+
 
 class MarkedFormat(LeakFormat):
     """A format whose calls begin with a marker."""
@@ -104,24 +113,6 @@ class MarkedFormat(LeakFormat):
 
     def unfinished(self, text: str) -> int:
         return self._set.unfinished(text)
-
-
-class HeaderParser(LeakParser):
-    """Reads calls whose header an expression describes."""
-
-    header: MarkerPattern
-    """A header, up to what shows that a call was meant."""
-
-    def _read_header(self) -> bool:
-        found = self.header.match(self._buffer, self._at)
-        if found is not None and found.end() - self._at <= HEADER_LIMIT:
-            return self._begin(found)
-        waits = found is None and self.header.begun.fullmatch(self._buffer, self._at)
-        return not (waits and len(self.rest) <= HEADER_LIMIT) and self._refuse()
-
-    def _begin(self, found: re.Match[str]) -> bool:
-        """A call begins with this header; False if more text is needed."""
-        raise NotImplementedError
 
 
 def tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:

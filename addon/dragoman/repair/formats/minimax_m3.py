@@ -123,10 +123,6 @@ class _Elements(TypedArguments):
         """Whether an element may begin in the open one: not after text."""
         return 0 < len(self._open) < MAX_DEPTH and not self._open[-1].has_text
 
-    @property
-    def begun(self) -> bool:
-        return bool(self._last) or super().begun
-
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         element, last = _Element(key), self._last
         if self._open:

@@ -334,14 +334,6 @@ class LeakParser:
             arguments.push(self._buffer[at:])
         self._buffer, self._at = "", 0
 
-    def _call_without_arguments(self, header: Header, at: int) -> bool:
-        """A call begins, and ends at this place in the buffer."""
-        self._events += [header, CallEnd(valid=True, cut=False)]
-        self._in_head = False
-        self._at = at
-        self._read = self._read_after
-        return True
-
     def _give_text(self, end: int, kind: Literal["content", "reasoning"] | None = None) -> bool:
         """What comes up to this place in the buffer is text; False if that is nothing."""
         if end <= self._at:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .marker_set import TAG_LIMIT, MarkerPattern, so_far
+from .marker_set import TAG_LIMIT, MarkerPattern, MarkerSet, so_far
 from .typed_arguments import TypedArguments
 from .value_types import ValueType
 
@@ -82,11 +82,16 @@ class TagSyntax:
 
     tags: MarkerPattern
     """Where only tags may stand."""
-    in_value: MarkerPattern
+    in_value: MarkerPattern | MarkerSet
     """Those that may end a value."""
     read: Callable[[re.Match[str]], Tag]
     in_text: MarkerPattern | None = None
     """Outside of calls, if not all are meant there."""
+    header: MarkerPattern | None = None
+    """What comes after the tag of a call that has no name: the `name`, up to what `follows` and
+    shows that a call was meant.  In the start of one, `word` is the name so far."""
+    several: bool = False
+    """Whether a call may follow another without a section."""
     text_kinds: Mapping[str, Literal["reasoning", "content"]] = field(default_factory=dict)
     """The names of other tags after which a text is of this kind, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")
