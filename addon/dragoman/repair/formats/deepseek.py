@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerPattern, MarkerSet, begun, so_far
-from .protocol import WORD
+from .marker_set import HEADER_LIMIT, MarkerPattern, begun, marker_set, so_far
+from .protocol import WORD, LeakFormat, named
 from .tagged_calls import TaggedCalls
 from .tags import Tag, TagKind, TagSyntax
 
@@ -32,7 +32,7 @@ _KINDS = {
     "call_end": TagKind.CALL_END,
 }
 _TAGS = tuple(token for token, name in _NAMES.items() if name in _KINDS)
-_MARKERS = MarkerSet(_NAMES)
+_MARKERS = marker_set(_NAMES)
 
 
 def _token(*names: str) -> str:
@@ -64,11 +64,10 @@ _SYNTAX = TagSyntax(
     several=True,
     closing=re.compile(r"\s*<｜"),
 )
-DEEPSEEK = MarkedFormat(
+DEEPSEEK = LeakFormat(
     "deepseek",
+    ("<｜tool",),
     _MARKERS,
     partial(TaggedCalls, _SYNTAX),
-    begin=[token for token, name in _NAMES.items() if name.endswith("_begin")],
-    beginnings=("<｜tool",),
-    names=_NAMES,
+    named([token for token, name in _NAMES.items() if name.endswith("_begin")], _NAMES),
 )

@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import partial
 
 from ..events import Arguments
-from .hermes import CLOSE, OPEN, OPENED
-from .marker_set import MarkedFormat, MarkerPattern, begun, so_far
-from .protocol import WORD
+from .hermes import CLOSE, OPEN, OPENED, TAGS
+from .marker_set import MarkerPattern, begun, so_far
+from .protocol import WORD, LeakFormat, named
 from .tagged_arguments import TaggedArguments
 from .tagged_calls import TaggedCalls
 from .tags import TagKind, plain_syntax
@@ -46,9 +46,10 @@ def arguments_of(tags: str, schema: object) -> str:
     return "".join(event.text for event in arguments.take() if isinstance(event, Arguments))
 
 
-GLM = MarkedFormat(
+GLM = LeakFormat(
     "glm",
+    (OPEN, KEY),
     MarkerPattern(rf"{OPENED}(?=[A-Za-z0-9_])", rf"(?:{begun(OPEN)}|{OPENED})\Z"),
-    partial(TaggedCalls, replace(_TAGS, header=_HEADER)),
-    beginnings=(OPEN, KEY),
+    partial(TaggedCalls, replace(_TAGS, in_json=TAGS, header=_HEADER)),
+    named(),
 )

@@ -9,12 +9,13 @@ objects come one after the other or in a list; some models double their outer br
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..events import CallEnd, Dropped, Header, ParseEvent
 from .json_arguments import JsonArguments, StringArguments
-from .marker_set import HEADER_LIMIT, MarkerPattern, MarkerSet, tag_at
+from .marker_set import HEADER_LIMIT, MarkerPattern
 from .protocol import WORD, CallArguments, LeakParser, MarkerMatch
 
 OBJECT = r"\s*(?P<list>\[\s*)?\{\s*(?:(?P<double>\{)\s*)?(?=[^\s{])"
@@ -31,7 +32,7 @@ class JsonCallsParser(LeakParser):
 
     header = MarkerPattern(OBJECT, OBJECT_SO_FAR)
     """With what a call begins."""
-    markers: MarkerSet
+    markers: MarkerPattern
     """A call that is not whole ends at one of these."""
     closer = ""
     """The marker that ends all calls, if the format has one."""
@@ -161,7 +162,7 @@ class JsonCallsParser(LeakParser):
 
     def _read_closer(self) -> bool:
         bracket = "}" if self._doubled else "]" if self._in_list else ""
-        found = tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
+        found = _tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
 
     def _finish(self) -> None:
@@ -170,3 +171,14 @@ class JsonCallsParser(LeakParser):
             return
         self._events.append(CallEnd(valid=False, cut=True))
         self._leave(len(self._buffer))
+
+
+def _tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:
+    """Which of these tags follows in `text` at `at`, after white space, and where it ends;
+    ``("", at)`` if one may, by what comes, and None if not."""
+    begin = at + len(text[at:]) - len(text[at:].lstrip())
+    for tag in tags:
+        if text.startswith(tag, begin) and begin + len(tag) - at <= HEADER_LIMIT:
+            return tag, begin + len(tag)
+    may_follow = any(tag.startswith(text[begin : begin + len(tag)]) for tag in tags)
+    return ("", at) if may_follow and len(text) - at < HEADER_LIMIT else None

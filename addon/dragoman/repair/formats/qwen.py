@@ -17,8 +17,8 @@ from dataclasses import replace
 from functools import partial
 
 from .hermes import CLOSE, OPEN, OPENED
-from .marker_set import MarkedFormat, MarkerPattern, begun, so_far
-from .protocol import WORD
+from .marker_set import MarkerPattern, begun, so_far
+from .protocol import WORD, LeakFormat, named
 from .tagged_calls import TaggedCalls
 from .tags import TagKind, plain_syntax
 
@@ -35,19 +35,19 @@ _TAGS = plain_syntax(
     {
         "</parameter>": TagKind.ARGUMENT_END,
         f"{_FUNCTION}=": TagKind.CALL,
-        f"{_FUNCTION} =": TagKind.CALL,
         _FUNCTION_END: TagKind.CALL_END,
         OPEN: TagKind.SECTION,
         CLOSE: TagKind.SECTION_END,
     },
     trim=True,
 )
-QWEN = MarkedFormat(
+QWEN = LeakFormat(
     "qwen",
+    (OPEN, _FUNCTION),
     MarkerPattern(
         rf"(?:{OPENED})?{_FUNCTION}\s{{0,4}}=",
         rf"(?:{begun(OPEN)}|(?:{OPENED})?(?:{begun(_FUNCTION)}|{_FUNCTION}\s{{0,4}})|{OPENED})\Z",
     ),
     partial(TaggedCalls, replace(_TAGS, header=_HEADER, several=True)),
-    beginnings=(OPEN, _FUNCTION),
+    named(),
 )

@@ -34,32 +34,23 @@ _FENCE = "```"
 _BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD})\s*(?:`{{1,2}}|```\w*\s*)?\Z")
 
 
-class TaggedFormat(LeakFormat):
+def tagged(name: str, beginnings: tuple[str, ...], shown: str, syntax: TagSyntax) -> LeakFormat:
     """A format whose calls always begin with a tag."""
 
-    def __init__(
-        self, name: str, beginnings: tuple[str, ...], markers: str, syntax: TagSyntax
-    ) -> None:
-        super().__init__(name, beginnings, markers, partial(TaggedCalls, syntax))
-        self._syntax = syntax
-        self._in_text = syntax.in_text or syntax.tags
-
-    def match(self, text: str, at: int) -> MarkerMatch | None:
-        match = self._in_text.match(text, at)
-        if match is None:
-            return None
-        tag = self._syntax.read(match)
+    def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch | None:
+        tag = syntax.read(found)
         begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
-        if self._syntax.plain and not begins and tag.kind is not TagKind.SECTION_END:
+        if syntax.plain and not begins and tag.kind is not TagKind.SECTION_END:
             return None
         other = tag.name if tag.kind in (TagKind.OTHER, TagKind.OTHER_END) else None
         name = other or tag.kind.value
-        kind = self._syntax.text_kinds.get(name)
+        kind = syntax.text_kinds.get(name)
         tool = tag.name if tag.kind is TagKind.CALL else None
-        return MarkerMatch(self, name, tag.start, tag.end, begins or kind is not None, tool, kind)
+        begins = begins or kind is not None
+        return MarkerMatch(leak_format, name, tag.start, tag.end, begins, tool, kind)
 
-    def unfinished(self, text: str) -> int:
-        return self._in_text.unfinished(text)
+    markers, parser = syntax.in_text or syntax.tags, partial(TaggedCalls, syntax)
+    return LeakFormat(name, beginnings, markers, parser, meaning, shown=shown)
 
 
 class TaggedCalls(LeakParser):
@@ -247,7 +238,7 @@ class TaggedCalls(LeakParser):
         return self._start(arguments, at)
 
     def _begin_json(self, at: int) -> bool:
-        return self._start(JsonArguments(self._syntax.in_value), at)
+        return self._start(JsonArguments(self._syntax.in_json or self._syntax.in_value), at)
 
     def _start(self, arguments: CallArguments, at: int) -> bool:
         self._calls += 1

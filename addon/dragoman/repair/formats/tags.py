@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .marker_set import TAG_LIMIT, MarkerPattern, MarkerSet, so_far
+from .marker_set import TAG_LIMIT, MarkerPattern, so_far
 from .typed_arguments import TypedArguments
 from .value_types import ValueType
 
@@ -82,9 +82,11 @@ class TagSyntax:
 
     tags: MarkerPattern
     """Where only tags may stand."""
-    in_value: MarkerPattern | MarkerSet
+    in_value: MarkerPattern
     """Those that may end a value."""
     read: Callable[[re.Match[str]], Tag]
+    in_json: MarkerPattern | None = None
+    """Those that may end arguments that are JSON, if not the same."""
     in_text: MarkerPattern | None = None
     """Outside of calls, if not all are meant there."""
     header: MarkerPattern | None = None
