@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -179,6 +180,8 @@ def _main() -> None:
     _, descriptor, kind, *given = sys.argv
     del sys.path[0]  # the folder of this file
     run = _KINDS[kind](*given)
+    # A collection would write to every object, and so copy the memory that is shared till then.
+    gc.freeze()
     # Nobody has to wait for the children, but they for theirs.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     arguments = _serve(socket.socket(fileno=int(descriptor)))
