@@ -14,7 +14,7 @@ from dragoman.bridge.cure.chat_request import Cured, curing
 from dragoman.bridge.cure.moonshot_schema import moonshot_schema
 from dragoman.bridge.cure.output_pairing import NO_OUTPUT
 from dragoman.bridge.model_families import family_of
-from dragoman.stored.turn_reasoning import reading_history
+from dragoman.stored.turn_reasoning import History
 from dragoman.wire.json_codec import dumps, loads
 
 from .converting import cured
@@ -249,7 +249,7 @@ def test_an_id_that_was_made_is_that_of_one_call() -> None:
 def test_what_is_long_is_looked_at_in_slices(message: Json) -> None:
     request = {"model": K2, "messages": [USER, message]}
     assert sum(1 for _ in curing(request, family_of(K2))) >= 50
-    assert sum(1 for _ in reading_history(request["messages"])) >= 3
+    assert sum(1 for _ in History.reading(request["messages"])) >= 3
 
 
 @pytest.mark.parametrize("model", [K2, DEEPSEEK])

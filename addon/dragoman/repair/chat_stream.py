@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable
 from ..notes import Evidence
 from ..wire.chat_text import CONTENT, Passage, passages
 from ..wire.errors import read_error
-from ..wire.frame_templates import MAX_RUN, FrameTemplate, KnownTemplate, TemplateCache
+from ..wire.frame_templates import MAX_RUN, KnownTemplate, TemplateCache
 from ..wire.json_codec import Json, NotJson, loads
-from ..wire.sse import BLANK_LINE_ENDS, Frame
-from .chunk_templates import ChunkTemplate, lone_text, one_text, rewritten
-from .chunk_writer import Envelope, added_chunk
+from ..wire.sse import BLANK_LINE_ENDS, Frame, joined
+from .chunk_templates import ChunkTemplate, learn, one_text, rewritten
+from .chunk_writer import added_chunk
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
 from .passed_frames import PassedFrames
@@ -137,11 +137,15 @@ class ChatStreamRepair:
         channel.latest = frames[last:end]
         if template.call:
             channel.calls.passed("".join(taken))
-        return rewritten(known, frames, ends, taken), end
+        return joined(
+            each
+            for text, begin, stop in zip(taken, ends, ends[1:], strict=False)
+            for each in rewritten(known, frames[begin:stop], text)
+        ), end
 
     def _continuing(
         self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
-    ) -> Frame | None:
+    ) -> list[Frame] | None:
         """`continues` for one frame, which may fit another template than the one before."""
         template = known.meaning
         if not self._may_continue(template):
@@ -152,7 +156,7 @@ class ChatStreamRepair:
         template.channel.length += len(text)
         if template.call:
             template.channel.calls.passed(result)
-        return Frame(rewritten(known, frame.raw, [0, len(frame.raw)], [result]))
+        return rewritten(known, frame.raw, result)
 
     def _may_continue(self, template: ChunkTemplate) -> bool:
         """Whether a frame that fits can take the short way now, whatever its text."""
@@ -216,7 +220,7 @@ class ChatStreamRepair:
             known.meaning.channel.latest = frame.raw
             continued = None if again else self._continuing(frame, text, known)
             if continued is not None:
-                return [continued]
+                return continued
             self._read_fitting(frame, text, known)
         self._settle()
         return self._pending.take()
@@ -238,22 +242,20 @@ class ChatStreamRepair:
         part = channel.new_part()
         self._scan(part, (Passage(template.fields, text),))
         channel.decide()
-        exact = isinstance(known.pattern, FrameTemplate)
-        pending.add(PendingFrame(frame, [part], envelope=template.envelope if exact else None))
+        values = known.pattern.values_in(frame.raw)
+        pending.add(PendingFrame(frame, [part], envelope=template.envelope, values=values))
         out = self._let_out((channel,))
         if not pending.frames:
-            template.learn(known.pattern, text, part, out)
+            template.learn(values, text, part, out)
 
     def _read(self, frame: Frame) -> None:
         """Read any other.  If it has one text and nothing else, a template is made of it."""
         self._pending.begin(frame)
         waiting = self._take_in(frame)
-        passage = one_text(waiting) if waiting and self._templates.wanted else None
+        text = one_text(waiting) if waiting and self._templates.wanted else None
         self._let_out(self._channels.all)
-        if waiting and passage:
-            channel, envelope = waiting.parts[0].channel, Envelope(waiting.chunk)
-            template = ChunkTemplate(channel, passage.fields, envelope)
-            self._templates.learn(frame, passage.text, len(passage.fields), lone_text, template)
+        if waiting and text:
+            learn(self._templates, waiting, text)
 
     def _let_out(self, read: Iterable[TextChannel]) -> list[Frame]:
         """The latest frame, of these channels, is fully processed: a later fault must not send

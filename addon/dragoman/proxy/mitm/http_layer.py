@@ -1,8 +1,7 @@
 """A client's connection, and the HTTP layer on it, whose streams are those of `http_stream`.
 
-The layer joins the chunks that one read of an upstream's socket brings of a reply.  mitmproxy
-makes an event of each chunk of HTTP/1, and hosts send each event of a stream as a chunk: joined
-they cost a fraction.
+What one read of an upstream's socket brings of a reply stays together: joined, the events of a
+stream cost a fraction.  For HTTP/1, `http1_client` does that; here it is done for other protocols.
 
 As `http_stream`, this knows internals of mitmproxy.
 """
@@ -18,16 +17,23 @@ from mitmproxy import ctx, http
 from mitmproxy.connection import Client, Connection, ConnectionState
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
-from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HttpStream
+from mitmproxy.proxy.layers.http import (
+    GetHttpConnection,
+    HttpLayer,
+    HttpStream,
+    RegisterHttpConnection,
+)
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
-from mitmproxy.proxy.layers.http._events import ResponseData, ResponseEndOfMessage
+from mitmproxy.proxy.layers.http._events import ResponseData
 from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from ..flows.live_stream import LiveStream
 from ..options import OptionsOverlay
-from .http_stream import Interpreter, Stream
+from .http1_client import UpstreamConnection
+from .http_stream import HTTP1, Stream
+from .interpreter import Interpreter
 
 
 def connect_when_asked(client: Client) -> None:
@@ -93,10 +99,6 @@ def _send(handler: ConnectionHandler, event: events.Event) -> None:
     task.add_done_callback(_sending.discard)
 
 
-def _no_commands() -> layer.CommandGenerator[None]:
-    yield from ()
-
-
 class _Layer(HttpLayer):
     interpreter: Interpreter
     ended: WeakSet[Connection]
@@ -108,24 +110,30 @@ class _Layer(HttpLayer):
         """Whether it uses a connection whose end it has missed."""
         return connection in self.connections and connection not in self.ended
 
+    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """As its parent does.  The generator is returned: each one that others pass through costs
+        every event of a stream."""
+        if type(event) is events.DataReceived and self._paused is None and self.debug is None:
+            upstream = self.connections.get(event.connection)
+            if upstream is not None and event.connection is not self.context.client:
+                return self.event_to_child(self._joining(event.connection, upstream), event)
+        return super().handle_event(event)
+
+    def _joining(self, connection: Connection, upstream: layer.Layer) -> layer.Layer:
+        """`upstream`, if need be with the chunks of one read of its socket joined."""
+        if connection.alpn in HTTP1:  # `UpstreamConnection` joins them itself
+            return upstream
+        if self.coalescing is None or self.coalescing.connection is not upstream:
+            self.coalescing = CoalescingConnection(upstream, self.streams)
+        return cast(layer.Layer, self.coalescing)
+
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """As its parent does, but for timers that it does not know, and with the chunks of one read
-        of an upstream's socket joined. The generator is returned: each one that others pass through
-        costs every event of a stream."""
-        if isinstance(event, events.DataReceived):
-            connection = self.connections.get(event.connection)
-            if connection is not None and event.connection is not self.context.client:
-                coalescing = self.coalescing
-                if coalescing is None or coalescing.connection is not connection:
-                    coalescing = CoalescingConnection(connection, self.streams)
-                    self.coalescing = coalescing
-                return self.event_to_child(cast(layer.Layer, coalescing), event)
-        elif isinstance(event, events.Wakeup) and event.command not in self.command_sources:
-            return _no_commands()
-        elif isinstance(event, events.ConnectionClosed):
+        """As its parent does, but for timers that it does not know."""
+        if isinstance(event, events.Wakeup) and event.command not in self.command_sources:
+            return
+        if isinstance(event, events.ConnectionClosed):
             self.ended.add(event.connection)
-        handled: layer.CommandGenerator[None] = super()._handle_event(event)
-        return handled
+        yield from super()._handle_event(event)
 
     def forget(self, timer: commands.RequestWakeup | None) -> None:
         """Drop a timer, which mitmproxy cannot cancel."""
@@ -143,6 +151,11 @@ class _Layer(HttpLayer):
             self.context.server.error = None
         yield from super().get_connection(event, reuse=reuse)
 
+    def register_connection(self, command: RegisterHttpConnection) -> layer.CommandGenerator[None]:
+        if not command.err:
+            UpstreamConnection.adopt(self.connections[command.connection], self.streams)
+        yield from super().register_connection(command)
+
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
         stream = Stream(self.context.fork(), stream_id, self.interpreter, self.forget)
         self.streams[stream_id] = stream
@@ -150,7 +163,7 @@ class _Layer(HttpLayer):
 
 
 class CoalescingConnection:
-    """Wraps a connection to an upstream; all but `handle_event` is the connection's."""
+    """Wraps a connection of HTTP/2; all but `handle_event` is the connection's."""
 
     def __init__(self, connection: layer.Layer, streams: Mapping[int, HttpStream]) -> None:
         self.connection = connection
@@ -162,33 +175,21 @@ class CoalescingConnection:
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         """The commands of the connection, those with data of the same streamed reply joined."""
         chunks: list[ReceiveHttp] = []
-        stream_id = -1  # no stream
-        try:
-            for command in self.connection.handle_event(event):
-                received = command.event if type(command) is ReceiveHttp else None
-                if received is not None:
-                    stream_id = received.stream_id
-                # A layer may have had streams of mitmproxy's own before it was adopted.
-                stream = self._streams.get(stream_id) if type(received) is ResponseData else None
-                is_live = getattr(stream, "live", None) is not None
-                if chunks and not (is_live and chunks[0].event.stream_id == stream_id):
-                    yield _joined(chunks)
-                    chunks = []
-                if is_live:
-                    chunks.append(cast(ReceiveHttp, command))
-                else:
-                    yield command
-        except NotImplementedError:
-            # mitmproxy has no trailers of HTTP/1, and crashes where a body ends with some.
-            if stream_id < 0 or not isinstance(event, events.ConnectionEvent):
-                raise
-            if chunks:
+        for command in self.connection.handle_event(event):
+            received = command.event if type(command) is ReceiveHttp else None
+            stream_id = received.stream_id if received is not None else -1  # no stream
+            # A layer may have had streams of mitmproxy's own before it was adopted.
+            stream = self._streams.get(stream_id) if type(received) is ResponseData else None
+            is_live = getattr(stream, "live", None) is not None
+            if chunks and not (is_live and chunks[0].event.stream_id == stream_id):
                 yield _joined(chunks)
-            yield ReceiveHttp(ResponseEndOfMessage(stream_id))
-            yield commands.CloseConnection(event.connection)
-        else:
-            if chunks:
-                yield chunks[0] if len(chunks) == 1 else _joined(chunks)
+                chunks = []
+            if is_live:
+                chunks.append(cast(ReceiveHttp, command))
+            else:
+                yield command
+        if chunks:
+            yield chunks[0] if len(chunks) == 1 else _joined(chunks)
 
 
 def _joined(chunks: list[ReceiveHttp]) -> ReceiveHttp:

@@ -13,7 +13,7 @@ when all is over:
   would pass every hook, and bounds such a reply.
 
 This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are used
-here and in `http_layer` alone; where one is missing these cannot be imported, and all else works
+in this folder alone; where one is missing its modules cannot be imported, and all else works
 without them.
 """
 
@@ -22,15 +22,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from mitmproxy import flow, http
+from mitmproxy import flow
 from mitmproxy.net.http import status_codes
 from mitmproxy.net.http.http1 import expected_http_body_size
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp, _events
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import (
     RequestEndOfMessage,
     RequestProtocolError,
@@ -40,10 +41,12 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseProtocolError,
     ResponseTrailers,
 )
+from mitmproxy.proxy.layers.tls import HTTP1_ALPNS
 
 from ..content_decoding import MAX_REPLY
 from ..flows.live_stream import LiveStream
 from ..options import OptionsOverlay
+from .interpreter import DragomanKeepHook, DragomanPauseHook, DragomanReadHook, Interpreter
 
 LONG = 0.01
 """Seconds of work on a piece of a reply after which other flows run."""
@@ -58,6 +61,8 @@ _CODES: Any = getattr(_events, "ErrorCode", None)
 _CANCEL: Any = _CODES.CANCEL if _CODES else status_codes.CLIENT_CLOSED_REQUEST
 # That with which mitmproxy resets the client's stream of HTTP/2.
 _BROKEN: Any = _CODES.GENERIC_SERVER_ERROR if _CODES else status_codes.BAD_GATEWAY
+HTTP1 = (None, *HTTP1_ALPNS)
+"""Of a connection that speaks HTTP/1: its protocol by ALPN."""
 _FROM_UPSTREAM = (ResponseHeaders, ResponseData, ResponseTrailers, ResponseEndOfMessage)
 _USED = {
     HttpLayer: "make_stream event_to_child get_connection",
@@ -75,45 +80,12 @@ if _MISSING:
     raise ImportError(f"mitmproxy has no {', '.join(_MISSING)}")
 
 
-class Interpreter(Protocol):
-    """The part of the addon that a `Stream` calls."""
-
-    def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
-        """Whether a flow's request (True) or response (False) must be read whole before it is
-        sent."""
-
-    def converts_reply(self, flow: http.HTTPFlow) -> bool:
-        """Whether the reply to a flow, once it comes, is to be converted or repaired."""
-
-    def give_up_whole(self, flow: http.HTTPFlow) -> None:
-        """A response that `needs_whole` is too large: the flow's response gets a stream with which
-        it passes, or is replaced."""
-
-    def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
-        """The reply to a flow whose upstream failed before any of its reply was sent."""
-
-
 @dataclass
-class DragomanReadHook(commands.StartHook):
-    """A document has come where a stream was expected, or what is sent next takes long to write:
-    time to do a part of it."""
+class _Delivered(_events.HttpEvent):
+    """A piece of a reply was delivered, and more may be to do."""
 
-    flow: http.HTTPFlow
-
-
-@dataclass
-class DragomanPauseHook(commands.StartHook):
-    """Nothing is to be done: whatever follows it waits until other flows have run.  Of what one
-    read of a socket has brought, mitmproxy has all parts handled before that."""
-
-    flow: http.HTTPFlow
-
-
-@dataclass
-class DragomanKeepHook(commands.StartHook):
-    """The reply to a flow is about to end: time to keep it."""
-
-    flow: http.HTTPFlow
+    is_long: bool
+    """Whether the piece took long."""
 
 
 class Stream(HttpStream):
@@ -139,6 +111,8 @@ class Stream(HttpStream):
         """Whether the upstream's part of this was ended here."""
         self._stores_body = False
         """Whether mitmproxy is to keep the body of a reply that is streamed."""
+        self._chunked = False
+        """Whether the client receives a streamed reply as chunks of HTTP/1."""
         self._over = False
         """Whether both sides have had all, and the flow is not held any more."""
         self.live: LiveStream | None = None
@@ -148,12 +122,15 @@ class Stream(HttpStream):
         """The generator is returned: a piece of a reply that runs, as nearly all events are, passes
         through none but its own."""
         if type(event) is ResponseData and self.live is not None:
-            return self._piece(self.live, event)
+            return self.deliver(event.data)
         return self._other_event(event)
 
     def _other_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Wakeup):
             yield from self._wake(event)
+        elif isinstance(event, _Delivered):
+            if self.live is not None:
+                yield from self._after_piece(self.live, is_long=event.is_long)
         elif self._upstream_ended and isinstance(event, _FROM_UPSTREAM):
             pass  # it had come before, while a hook was waited for
         elif not self._over:  # else it waited for a hook, as the last ones did
@@ -274,21 +251,33 @@ class Stream(HttpStream):
         if (live := self.live) is not None:
             # Asked once: mitmproxy copies the value of an option each time.  Version 11 has none.
             self._stores_body = getattr(self.context.options, "store_streamed_bodies", False)
+            self._chunked = self._sends_chunks()
             yield from self._send(live.opening())
             yield from self._send_waiting(live)
             yield from self._wait()
 
-    def _piece(self, live: LiveStream, event: ResponseData) -> layer.CommandGenerator[None]:
-        """The path of nearly every event: as the parent's, without its detours."""
+    def _sends_chunks(self) -> bool:
+        assert self.flow.response
+        encoding = self.flow.response.headers.get("transfer-encoding", "")
+        return self.context.client.alpn in HTTP1 and "chunked" in encoding.lower()
+
+    def deliver(self, piece: bytes) -> layer.CommandGenerator[None]:
+        """A piece of a reply that runs: the path of nearly every event, as the parent's without its
+        detours."""
+        live = self.live
+        assert live is not None
         began = time.monotonic()
-        for chunk in live(event.data):
+        for chunk in live(piece):
             if self._stores_body:
                 self.response_body_buf += chunk
-            yield SendHttp(ResponseData(self.stream_id, chunk), self.context.client)
+            if self._chunked:
+                yield commands.SendData(self.context.client, b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            else:
+                yield SendHttp(ResponseData(self.stream_id, chunk), self.context.client)
         self._received_at = time.monotonic()
         is_long = self._received_at - began > LONG
         if is_long or live.needs_attention:
-            yield from self._after_piece(live, is_long=is_long)
+            yield ReceiveHttp(_Delivered(self.stream_id, is_long))
 
     def _after_piece(self, live: LiveStream, *, is_long: bool) -> layer.CommandGenerator[None]:
         if is_long and not (live.has_slow_work or live.holds_end):
@@ -365,7 +354,9 @@ class Stream(HttpStream):
         """As its parent does, which starts to stream unless it sees no such option: what is read as
         a whole has a bound of ours."""
         options = self.context.options
-        needs_whole = self._interpreter.needs_whole(self.flow, request)
+        choice = self._interpreter
+        reads_whole = choice.reads_request_whole if request else choice.reads_reply_whole
+        needs_whole = reads_whole(self.flow)
         if needs_whole:
             self.context.options = cast(Options, OptionsOverlay(options, stream_large_bodies=None))
         try:
@@ -385,7 +376,7 @@ class Stream(HttpStream):
             size = expected_http_body_size(self.flow.request, self.flow.response) or 0
         except ValueError:
             return False
-        return size > MAX_REPLY and self._interpreter.needs_whole(self.flow, False)
+        return size > MAX_REPLY and self._interpreter.reads_reply_whole(self.flow)
 
     def _give_up_whole(self) -> layer.CommandGenerator[None]:
         received = bytes(self.response_body_buf)
