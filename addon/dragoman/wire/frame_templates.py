@@ -107,6 +107,12 @@ class FrameTemplate:
             holes += [hole] if hole else []
         return FrameTemplate(tuple(pieces), tuple(holes))
 
+    def inner(self, before: bytes, after: bytes) -> FrameTemplate:
+        """The same with its text between these two."""
+        at, pieces = self.holes.index(_TEXT), list(self.pieces)
+        pieces[at : at + 2] = pieces[at] + before, after + pieces[at + 1]
+        return FrameTemplate(tuple(pieces), self.holes)
+
     def text_in(self, raw: bytes) -> str | None:
         """The text of a frame that matches; None if it does not."""
         if self._varies:
