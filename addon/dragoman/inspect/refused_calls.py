@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from ..notes import Evidence
@@ -15,7 +16,7 @@ from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, loads, objects
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
-from ..wire.sse import Frame, is_event_stream
+from ..wire.sse import Frame, in_steps, is_event_stream
 from .parse.reply import parsing_whole
 from .summary import TurnSummary
 
@@ -57,12 +58,12 @@ def streamed_calls(body: bytes) -> Slices[list[tuple[str, str]]]:
     certain: where there are several choices, or too many events.
 
     Most events have one fragment of the arguments of one call, and reading each as JSON would cost
-    too much; such events are read many at a time."""
+    too much; the texts of such events are found by templates."""
     if b'"tool_calls"' not in body or _OTHER_CHOICE.search(body):
         return []
     templates: TemplateCache[CallDelta] = TemplateCache()
     calls, found, left = CallAssembler(), [], MAX_READ
-    for arguments, template, raw in templates.runs(body):
+    for arguments, template, raw in chain.from_iterable(map(templates.runs, in_steps(body))):
         if template is not None:
             deltas = [replace(template, arguments=arguments)]
         elif _CALLS.search(raw) is None:

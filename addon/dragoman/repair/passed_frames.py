@@ -3,7 +3,7 @@
 Whether a marker is in quoted code, or has its header before it, depends on the text before
 it.  Nearly all frames pass without having been read, so their bytes are kept until a
 frame comes that has to be.  Bounded: of many bytes without a backtick or a tilde, only the
-last matter; others are read many at a time, as nearly all of them differ in a text alone.
+last matter; others are read by templates, as nearly all of them differ in a text alone.
 """
 
 from __future__ import annotations

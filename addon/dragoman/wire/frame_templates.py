@@ -17,7 +17,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
 
 from .json_codec import Json, NotJson, loads, quoted
-from .sse import Frame, FrameSplitter
+from .sse import Frame, raw_frames
 
 MAX_FRAME = 4096
 MAX_FITTING = 64 * 1024
@@ -27,8 +27,6 @@ MAX_MISSES = 16
 every chunk."""
 MAX_KNOWN = 3
 """Templates kept of a stream: for its reasoning, its text, and a call."""
-MAX_RUN = 64
-"""Frames that are matched at once: one of them that is odd has them all matched again."""
 _PROBE = "another text"
 VARIED = ("created", "obfuscation", "sequence_number", "usage")
 """Members that some hosts change in every chunk, and that mean nothing, or count."""
@@ -123,19 +121,6 @@ class FrameTemplate:
                 return None
             literal = half
         return _string(literal) if literal[:1] == b'"' else None
-
-    def texts_in(
-        self, frames: bytes, begin: int, limit: int = MAX_RUN
-    ) -> tuple[list[str], list[int]]:
-        texts: list[str] = []
-        ends = [begin]
-        while len(texts) < limit and (end := frames.find(b"\n\n", ends[-1]) + 2) > 1:
-            text = self.text_in(frames[ends[-1] : end])
-            if text is None:
-                break
-            texts.append(text)
-            ends.append(end)
-        return texts, ends
 
     def values_in(self, raw: bytes) -> Values:
         """What is in the holes of a frame that matches; empty if it does not, or if only its text
@@ -274,26 +259,23 @@ class TemplateCache(Generic[Meaning]):
 
     def runs(self, frames: bytes) -> Iterator[tuple[str, Meaning | None, bytes]]:
         """Of whole frames: the texts, joined, of some in a row that match a template, its meaning,
-        and these frames; or else a frame that matches none."""
-        if b"\r" in frames:
-            yield from (("", None, frame.raw) for frame in FrameSplitter().feed(frames))
-            return
-        at = 0
-        while at < len(frames):
-            begin = at
-            for place, known in enumerate(self.known):
-                texts, ends = known.pattern.texts_in(frames, begin)
-                if texts:
-                    at = ends[len(texts)]
-                    if len(texts) > 1:  # else learning it cost more than it saved
-                        self._misses = 0
-                    self.known.insert(0, self.known.pop(place))
-                    yield "".join(texts), known.meaning, frames[begin:at]
-                    break
+        and the last of them; or else a frame that matches none."""
+        run: list[str] = []
+        known, last = None, b""
+        for raw in filter(None, raw_frames(frames)):
+            text = known.pattern.text_in(raw) if known is not None else None
+            if not text:
+                if known is not None:
+                    yield "".join(run), known.meaning, last
+                    run = []
+                text, known = self.match(Frame(raw)) or ("", None)
+            if known is None:
+                yield "", None, raw
             else:
-                at = frames.find(b"\n\n", begin) + 2
-                at = at if at > begin else len(frames)
-                yield "", None, frames[begin:at]
+                run.append(text)
+                last = raw
+        if known is not None:
+            yield "".join(run), known.meaning, last
 
     @property
     def latest(self) -> KnownTemplate[Meaning] | None:

@@ -122,16 +122,6 @@ class ReplyConverter:
         if self._leave_shortcut():
             self._take(frame)
 
-    def take_frames(self, frames: bytes) -> None:
-        """Whole frames in a row, `sse.is_plain`."""
-        at = len(frames) if self.shortcut is not None and self.shortcut.take(frames) else 0
-        while at < len(frames):
-            if self.shortcut is not None:
-                at = self.shortcut.append_frames(frames, at)
-            if at < len(frames):
-                begin, at = at, frames.find(b"\n\n", at) + 2
-                self.take(Frame(frames[begin:at]))
-
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""
         return self.writer.events.drain()

@@ -55,15 +55,5 @@ class Shortcut:
             self.append(text, raw)
         return bool(text)
 
-    def append_frames(self, frames: bytes, begin: int) -> int:
-        """Write whole frames, from `begin` on, while they only continue the open text; returns
-        where these end."""
-        texts, ends = self._template.texts_in(frames, begin)
-        for text, start, end in zip(texts, ends, ends[1:], strict=False):
-            if not (text and self._may_append(text)):
-                return start
-            self.append(text, frames[start:end])
-        return ends[len(texts)]
-
     def _may_append(self, text: str) -> bool:
         return len(text) <= self._room and not (self._may_hold_tags and "<" in text)

@@ -10,14 +10,16 @@ The invariant of both: the result, joined, does not depend on how the text was c
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import Literal
 
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, CallEnd, Dropped, Header, NoHeader, NoJson, ParseEvent, Text
+from .marker_set import MarkerPattern
 
 WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 """The name of a tool in a header."""
@@ -60,6 +62,23 @@ Parser = Callable[["MarkerMatch", str, int, DeclaredTools], "LeakParser"]
 second parameter is the header of `LeakFormat.header_before`."""
 
 
+Meaning = Callable[["LeakFormat", re.Match[str]], MarkerMatch | None]
+"""What is meant by a marker that was found outside of calls; None: it is text."""
+
+
+def named(begin: Collection[str] | None = None, names: Mapping[str, str] | None = None) -> Meaning:
+    """What markers mean whose text says it.  A section or a call begins with those of `begin`, or
+    with any; `names` are theirs in the evidence, if they have other names than themselves."""
+
+    def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch:
+        marker = found[0]
+        name = names[marker] if names else marker.strip()
+        begins = begin is None or marker in begin
+        return MarkerMatch(leak_format, name, found.start(), found.end(), begins)
+
+    return meaning
+
+
 class LeakFormat:
     """A format.  It has no state of a reply, so one object serves them all."""
 
@@ -68,24 +87,29 @@ class LeakFormat:
     beginning of its call; 0 if a call always begins with a marker."""
 
     def __init__(
-        self, name: str, beginnings: tuple[str, ...], markers: str, parser: Parser
+        self,
+        name: str,
+        beginnings: tuple[str, ...],
+        markers: MarkerPattern,
+        parser: Parser,
+        meaning: Meaning,
+        *,
+        shown: str = "",
     ) -> None:
-        """`name` is used in the evidence and the options.  Each marker begins with one of the
-        `beginnings`.  `markers` is a regular expression of all, for those who only show or cut
-        texts."""
+        """`name` is used in the evidence and the options.  Each of the `markers`, which are those
+        outside of calls, begins with one of the `beginnings`.  `shown` is an expression of all
+        markers, if there are others, for those who only show or cut texts."""
         self.name = name
         self.beginnings = beginnings
         self.markers = markers
         self.parser = parser
+        self._meaning = meaning
+        self.shown = shown or markers.expression
 
     def match(self, text: str, at: int) -> MarkerMatch | None:
         """The marker at this position, if it means anything outside of a section."""
-        raise NotImplementedError
-
-    def unfinished(self, text: str) -> int:
-        """How many characters at the end of `text`, which has no marker, may be the start of
-        one."""
-        raise NotImplementedError
+        found = self.markers.match(text, at)
+        return self._meaning(self, found) if found else None
 
     def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
         """Whether `text`, where a call may begin, is or could grow into a header whose
@@ -333,14 +357,6 @@ class LeakParser:
         if at < len(self._buffer):
             arguments.push(self._buffer[at:])
         self._buffer, self._at = "", 0
-
-    def _call_without_arguments(self, header: Header, at: int) -> bool:
-        """A call begins, and ends at this place in the buffer."""
-        self._events += [header, CallEnd(valid=True, cut=False)]
-        self._in_head = False
-        self._at = at
-        self._read = self._read_after
-        return True
 
     def _give_text(self, end: int, kind: Literal["content", "reasoning"] | None = None) -> bool:
         """What comes up to this place in the buffer is text; False if that is nothing."""

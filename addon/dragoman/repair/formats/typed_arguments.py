@@ -48,10 +48,6 @@ class TypedArguments:
         """Whether a value may begin in the open one."""
         return False
 
-    @property
-    def begun(self) -> bool:
-        return bool(self._keys)
-
     def has(self, key: str) -> bool:
         return key in self._keys
 
