@@ -124,10 +124,9 @@ class FrameTemplate:
             return None
         literal = raw[len(head) : len(raw) - len(tail)]
         if len(pieces) == 3:
-            half = literal[: (len(literal) - len(pieces[1])) // 2]
-            if literal != half + pieces[1] + half:
+            half, _, literal = literal.partition(pieces[1])
+            if half != literal:
                 return None
-            literal = half
         return _string(literal) if literal[:1] == b'"' else None
 
     def values_in(self, raw: bytes) -> Values:
