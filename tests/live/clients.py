@@ -64,6 +64,7 @@ def node() -> Path:
 
 @functools.cache
 def _forker(path: Path) -> Forker:
+    """What starts the processes of a Python script."""
     return Forker(PYTHON, ROOT, os.environ, "script", path)
 
 

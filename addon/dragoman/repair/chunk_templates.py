@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..wire.chat_delta import DeltaText, only_text, text_of
 from ..wire.chat_text import CONTENT
 from ..wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache, Values
-from ..wire.json_codec import quoted
+from ..wire.json_codec import dumps, quoted
 from ..wire.sse import Frame
 from .chunk_writer import Envelope, says_nothing
 from .pending import PendingFrame, PendingPart
@@ -35,19 +35,22 @@ class ChunkTemplate:
     def learn(self, values: Values, text: str, part: PendingPart, sent: list[Frame]) -> None:
         """A frame that has these values and this `text` was replaced by those `sent`; `part` is all
         of it."""
-        call = self.channel.open_call
+        call, envelope = self.channel.open_call, self.envelope
         if self.written is not None and 0 < call == self.call:
             return
         self.written = None
-        alone = self.envelope and len(sent) == 1 + len(self.envelope.after(values))
-        member, value = _only_delta(part) if alone else ("", "")
+        if envelope is None or len(sent) != 1 + len(envelope.after(values)):
+            return
+        member, value = _only_delta(part)
         # What a format makes of a text may be another text, but never one that was held.
         if member != ("arguments" if call else "content") or not (
             value and (call or value == text)
         ):
             return
-        self.written = FrameTemplate.of_written(sent[0], values, (member, quoted(value)))
-        self.call = call
+        before, _, after = dumps(part.deltas[0]).rpartition(quoted(value))
+        written = envelope.around.inner(before, after)
+        if written.around(quoted(value), values) == sent[0].raw:
+            self.written, self.call = written, call
 
 
 def learn(templates: TemplateCache[ChunkTemplate], waiting: PendingFrame, found: DeltaText) -> None:

@@ -63,6 +63,8 @@ class FrameTemplate:
     """Whether more than the text may differ."""
     _whole: re.Pattern[bytes] | None = field(default=None, init=False, repr=False, compare=False)
     """Matches a frame that varies."""
+    _found: re.Match[bytes] | None = field(default=None, init=False, repr=False, compare=False)
+    """The latest match."""
 
     def __post_init__(self) -> None:
         self._names = tuple(dict.fromkeys(self.holes))
@@ -105,6 +107,12 @@ class FrameTemplate:
             holes += [hole] if hole else []
         return FrameTemplate(tuple(pieces), tuple(holes))
 
+    def inner(self, before: bytes, after: bytes) -> FrameTemplate:
+        """The same with its text between these two."""
+        at, pieces = self.holes.index(_TEXT), list(self.pieces)
+        pieces[at : at + 2] = pieces[at] + before, after + pieces[at + 1]
+        return FrameTemplate(tuple(pieces), self.holes)
+
     def text_in(self, raw: bytes) -> str | None:
         """The text of a frame that matches; None if it does not."""
         if self._varies:
@@ -129,13 +137,18 @@ class FrameTemplate:
         return dict(zip(self._names, found.groups(), strict=True)) if found else {}
 
     def _match(self, raw: bytes) -> re.Match[bytes] | None:
-        if self._whole is None:
-            holes = [b"(%b)" % (_SCALAR if b"." not in hole else _INTEGER) for hole in self.holes]
-            texts = [at for at, hole in enumerate(self.holes) if hole == _TEXT]
-            for again, at in enumerate(texts):
-                holes[at] = b"(?P=text)" if again else b"(?P<text>%b)" % _STRING
-            self._whole = re.compile(_alternating([*map(re.escape, self.pieces)], holes))
-        return self._whole.fullmatch(raw)
+        """Text and values of a frame are asked for one after the other."""
+        if self._found is None or self._found.string is not raw:
+            self._whole = self._whole or self._expression()
+            self._found = self._whole.fullmatch(raw)
+        return self._found
+
+    def _expression(self) -> re.Pattern[bytes]:
+        holes = [b"(%b)" % (_SCALAR if b"." not in hole else _INTEGER) for hole in self.holes]
+        texts = [at for at, hole in enumerate(self.holes) if hole == _TEXT]
+        for again, at in enumerate(texts):
+            holes[at] = b"(?P=text)" if again else b"(?P<text>%b)" % _STRING
+        return re.compile(_alternating([*map(re.escape, self.pieces)], holes))
 
     def around(self, literal: bytes, values: Values) -> bytes:
         """The frame with this text, a JSON value, and these values."""

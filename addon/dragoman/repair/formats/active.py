@@ -33,9 +33,9 @@ class ActiveFormats:
             (first, re.compile(re.escape(first) + tree(rest, r"\Z")).search)
             for first, rest in by_first(beginnings)
         ]
-        self.begins = re.compile(tree(beginnings)).search
+        self.find_beginning = re.compile(tree(beginnings)).search
         """Finds a beginning."""
-        self.begins_or_ends = re.compile(tree(beginnings, r"\Z")).search
+        self.find_beginning_or_end = re.compile(tree(beginnings, r"\Z")).search
         """Finds a beginning, or the start of one at the end of the text, or this end."""
         self._beginning = {
             text: [
@@ -84,13 +84,13 @@ class ActiveFormats:
 
     def find(self, text: str, start: int = 0) -> MarkerMatch | None:
         """The first marker from `start` on; of two at one place that of the first format."""
-        began = self.begins(text, start)
+        began = self.find_beginning(text, start)
         while began is not None:
             at = began.start()
             for each in self._beginning[began[0]]:
                 if (marker := each.match(text, at)) is not None:
                     return marker
-            began = self.begins(text, at + 1)
+            began = self.find_beginning(text, at + 1)
         return None
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:

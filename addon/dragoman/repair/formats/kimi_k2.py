@@ -231,7 +231,7 @@ class _KimiK2(LeakFormat):
     def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:
         return header_at_end(text, tools) if match.name == _ARGUMENTS_BEGIN else ""
 
-    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:
+    def stray_opens_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:
         if match.name != _ARGUMENTS_BEGIN:
             return False
         return True if header else _begins_object(text, match.end)

@@ -116,7 +116,7 @@ class _Elements(TypedArguments):
 
     @property
     def held(self) -> Held:
-        return ("", self._texts, len(self._texts)) if self._last else super().held
+        return Held("", self._texts, len(self._texts)) if self._last else super().held
 
     @property
     def nests(self) -> bool:

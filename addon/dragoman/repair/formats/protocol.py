@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, CallEnd, Dropped, Header, NoHeader, NoJson, ParseEvent, Text
@@ -24,10 +24,23 @@ from .marker_set import MarkerPattern
 WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 """The name of a tool in a header."""
 
-Held = tuple[str, list[str], int]
-"""A text that is held back: its first piece, a list that has the others, and may grow, and the
-number of those that belong to it."""
-NOTHING_HELD: Held = "", [], 0
+
+class Held(NamedTuple):
+    """A text that is held back, as it was when this was made: the list may have grown since.  It is
+    made after each frame and hardly ever read, so the list is not copied; its pieces are
+    counted."""
+
+    first: str
+    others: list[str]
+    size: int
+    """How many of the others belong to it."""
+
+    @property
+    def text(self) -> str:
+        return self.first + "".join(self.others[: self.size])
+
+
+NOTHING_HELD = Held("", [], 0)
 
 
 @dataclass(slots=True)
@@ -39,7 +52,7 @@ class MarkerMatch:
     """Its name in the evidence: ``section_begin``."""
     start: int
     end: int
-    begins: bool
+    is_opener: bool
     """Whether a section, a call, or a text of a kind begins here, whatever the text around it."""
     tool: str | None = None
     """The name in a marker that begins a call."""
@@ -47,14 +60,14 @@ class MarkerMatch:
     """The kind of the text after it, up to the format's next marker."""
 
     @property
-    def begins_call(self) -> bool:
+    def opens_call(self) -> bool:
         """Whether a section or a call begins here."""
-        return self.begins and self.kind is None
+        return self.is_opener and self.kind is None
 
     def moved(self, by: int) -> MarkerMatch:
         """The same marker, where text was added before it, or removed."""
         start, end = self.start + by, self.end + by
-        return MarkerMatch(self.format, self.name, start, end, self.begins, self.tool, self.kind)
+        return MarkerMatch(self.format, self.name, start, end, self.is_opener, self.tool, self.kind)
 
 
 Parser = Callable[["MarkerMatch", str, int, DeclaredTools], "LeakParser"]
@@ -66,15 +79,17 @@ Meaning = Callable[["LeakFormat", re.Match[str]], MarkerMatch | None]
 """What is meant by a marker that was found outside of calls; None: it is text."""
 
 
-def named(begin: Collection[str] | None = None, names: Mapping[str, str] | None = None) -> Meaning:
-    """What markers mean whose text says it.  A section or a call begins with those of `begin`, or
-    with any; `names` are theirs in the evidence, if they have other names than themselves."""
+def named(
+    openers: Collection[str] | None = None, names: Mapping[str, str] | None = None
+) -> Meaning:
+    """What markers mean whose text says it.  A section or a call begins with the `openers`, or with
+    any; `names` are those in the evidence, if markers have other names than themselves."""
 
     def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch:
         marker = found[0]
         name = names[marker] if names else marker.strip()
-        begins = begin is None or marker in begin
-        return MarkerMatch(leak_format, name, found.start(), found.end(), begins)
+        is_opener = openers is None or marker in openers
+        return MarkerMatch(leak_format, name, found.start(), found.end(), is_opener)
 
     return meaning
 
@@ -121,9 +136,9 @@ class LeakFormat:
         empty if there is none."""
         return ""
 
-    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
-        """Whether a call begins, after this `header`, at a marker of `text` for which `begins`
-        is False; None if that depends on text to come.  If not, the marker is a stray one."""
+    def stray_opens_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
+        """Whether a call begins, after this `header`, at a marker of `text` that is no opener; None
+        if that depends on text to come.  If not, the marker is a stray one."""
         return False
 
 

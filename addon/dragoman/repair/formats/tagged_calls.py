@@ -39,15 +39,15 @@ def tagged(name: str, beginnings: tuple[str, ...], shown: str, syntax: TagSyntax
 
     def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch | None:
         tag = syntax.read(found)
-        begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
-        if syntax.plain and not begins and tag.kind is not TagKind.SECTION_END:
+        is_opener = tag.kind in (TagKind.SECTION, TagKind.CALL)
+        if syntax.plain and not is_opener and tag.kind is not TagKind.SECTION_END:
             return None
         other = tag.name if tag.kind in (TagKind.OTHER, TagKind.OTHER_END) else None
         name = other or tag.kind.value
         kind = syntax.text_kinds.get(name)
         tool = tag.name if tag.kind is TagKind.CALL else None
-        begins = begins or kind is not None
-        return MarkerMatch(leak_format, name, tag.start, tag.end, begins, tool, kind)
+        is_opener = is_opener or kind is not None
+        return MarkerMatch(leak_format, name, tag.start, tag.end, is_opener, tool, kind)
 
     markers, parser = syntax.in_text or syntax.tags, partial(TaggedCalls, syntax)
     return LeakFormat(name, beginnings, markers, parser, meaning, shown=shown)
@@ -80,8 +80,10 @@ class TaggedCalls(LeakParser):
     @property
     def in_header(self) -> bool:
         if self._in_head and (header := self._syntax.header) is not None:
+            if "word" not in header.begun.groupindex:
+                return True
             begun = header.begun.fullmatch(self._buffer, self._at)
-            word = begun.groupdict().get("word") if begun else None
+            word = begun["word"] if begun else None
             return word is None or self._tools.may_begin(word)
         half = bool(self.rest.strip()) and not self._syntax.closing.match(self.rest)
         in_section = self._in_section and self._reader is TaggedCalls._read_section

@@ -55,7 +55,7 @@ class TypedArguments:
     def held(self) -> Held:
         """See `LeakParser.held`."""
         held = self._value.held if self._value else []
-        return self._wrapped, held, len(held)
+        return Held(self._wrapped, held, len(held))
 
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         """A value begins.  `kind` is its type if the format writes it (`STRING`, `OTHER`), else
