@@ -26,7 +26,7 @@ from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.stored.store import Limits
 from dragoman.stored.turn_reader import TurnReader
-from dragoman.stored.turn_reasoning import TurnNamer, keep, reading_history, recall
+from dragoman.stored.turn_reasoning import History, keep, recall
 from dragoman.wire import json_codec
 from dragoman.wire.chat_calls import CallDelta
 from dragoman.wire.slices import drained
@@ -149,12 +149,12 @@ def cure(bench: Bench) -> Iterator[Row]:
         yield Row(row, "ms", None, Samples.of(found[""], 1e3), "value", goal, "–")
     store = open_store("", confdir=bench.confdir(), limits=Limits(30, 1 << 30))
     for number in range(TURNS):
-        names = drained(TurnNamer().names([CallDelta(0, f"call_{number}", "bash", "{}")]))
-        keep(store, "owner", names=names, text="thought " * 100, now=time.time(), used=())
+        name = drained(History().name([CallDelta(0, "", f"tool_{number}", "{}")]))
+        keep(store, "owner", name=name, text="thought " * 100, now=time.time(), used=())
 
     def look_up(number: int) -> None:
-        names = drained(TurnNamer().names([CallDelta(0, f"call_{number}", "bash", "{}")]))
-        assert recall(store, "owner", [names], time.time())[0]
+        name = drained(History().name([CallDelta(0, "", f"tool_{number}", "{}")]))
+        assert recall(store, "owner", [name], time.time())[0]
 
     samples = Samples([_seconds(look_up, number) * 1e3 for number in range(0, TURNS, 10)])
     store.close()
@@ -165,7 +165,7 @@ def cure(bench: Bench) -> Iterator[Row]:
 def _curing(body: bytes) -> None:
     if drained(may_be_strict(body)):
         value = json_codec.loads(body)
-        drained(reading_history(value["messages"]))
+        drained(History.reading(value["messages"]))
         made = cured(value, family_of(value["model"])).request
         assert made is not value
         json_codec.dumps(made)

@@ -15,6 +15,7 @@ from dragoman.bridge.request.convert import Conversion
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.outcome import headline, outcome_of
+from dragoman.inspect.summary import TurnSummary
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
@@ -207,7 +208,7 @@ def an_error_is_told(status: int, body: bytes) -> None:
 
 def a_headline_is_found(body: bytes) -> None:
     """What is told of a reply is one printable line, whatever is in it."""
-    seen = summarize(body)
+    seen = TurnSummary(summarize(body), summarize(body))
     line = headline(outcome_of(seen, Evidence()), "repair", seen, Evidence())
     assert line.isprintable() and len(line) < 2000
 

@@ -29,6 +29,15 @@ def test_turns_that_begin_with_one_another() -> None:
     assert turns_of_chain(turns, 5) == [5]
 
 
+def test_a_message_that_is_marked_for_a_cache_is_the_same_message() -> None:
+    def turn(*contents: Any) -> Turn:
+        said = [{"role": "user", "content": content} for content in contents]
+        return turn_of(same(b"", request=json.dumps({"messages": said}).encode()))
+
+    part = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+    assert turns_of_chain([turn([part]), turn("a", "b"), turn("b")], 0) == [0, 1]
+
+
 def test_turns_that_name_one_another() -> None:
     turns = [response("1"), response("2", "1"), response("9"), response("3", "2"), response("4")]
     assert turns_of_chain(turns, 1) == turns_of_chain(turns, 3) == [0, 1, 3]

@@ -19,7 +19,7 @@ from dragoman.proxy.observe import commands
 from dragoman.proxy.observe.commands import Commands
 from dragoman.proxy.observe.recorder import FlowRecorder
 from fixtures.server import FOLDER
-from tests.inspect.test_stats import summary
+from tests.inspect.test_stats import count
 
 FIXTURE = FOLDER / "kimi_specification"
 KEY = "my-own-credential-0001"
@@ -117,7 +117,7 @@ def test_the_flows_of_a_conversation_are_shown_alone(
 
 def test_counts_are_a_table_for_the_console_and_json_for_mitmweb() -> None:
     stats = Stats()
-    stats.add(summary(first_token=1.0))
+    count(stats, first_token=1.0)
     rows = run(recorded(), "dragoman.stats", stats=stats)
     assert {len(row) for row in rows} == {2}
     # The console takes lists and nothing else for a table.

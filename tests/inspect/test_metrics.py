@@ -15,9 +15,9 @@ from mitmproxy import exceptions
 
 from dragoman.inspect.outcome import Outcome
 from dragoman.inspect.stats import Stats
-from dragoman.inspect.turn_figures import TurnFigures
+from dragoman.inspect.summary import ReplySummary
 from dragoman.proxy.observe.metrics import Metrics
-from tests.inspect.test_stats import summary
+from tests.inspect.test_stats import NATIVE_ID, count
 
 prometheus = pytest.importorskip("prometheus_client.parser")
 
@@ -51,10 +51,12 @@ def scrape(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 
 
 def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> None:
-    stats.add(summary(forms={"native id": 2}, input_tokens=7, first_token=0.4))
-    turn = TurnFigures(1, 3, {"dsml": 2}, refused=1)
+    seen = ReplySummary(parsed=True, input_tokens=7)
+    count(stats, leaked=[NATIVE_ID] * 2, upstream=seen, first_token=0.4)
     failed = Outcome("failed", "server_error")
-    stats.add(summary(outcome=failed, notes={"dropped": 3}, first_token=700.0, turn=turn))
+    leaked = [("dsml", "plain name")] * 2
+    made = {"leaked": leaked, "calls": 3, "refused": 1, "has_tools": True}
+    count(stats, failed, notes={"dropped": 3}, first_token=700.0, **made)
     port = free_port()
     metrics.listen(port)
     found = scrape(port)
@@ -62,9 +64,10 @@ def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> No
     labels = model | {"job": "repair", "streamed": "yes", "outcome": "repaired"}
     for name, wanted, value in (
         ("dragoman_flows_total", labels, 1),
-        ("dragoman_repaired_calls_total", {"form": "native id"}, 2),
+        ("dragoman_repaired_calls_total", {"form": "kimi_k2, native id"}, 2),
         ("dragoman_notes_total", {"what": "dropped"}, 3),
         ("dragoman_failures_total", {"reason": "server_error"}, 1),
+        ("dragoman_unread_replies_total", {}, 0),
         ("dragoman_tokens_total", model | {"direction": "input"}, 7),
         ("dragoman_tool_turns_total", model, 1),
         ("dragoman_calls_total", model, 3),
@@ -79,7 +82,7 @@ def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> No
         ("dragoman_duration_seconds_sum", model, 2.0),
     ):
         assert found[name, frozenset(wanted.items())] == value, name
-    stats.add(summary(input_tokens=1))
+    count(stats, upstream=ReplySummary(parsed=True, input_tokens=1))
     assert (
         scrape(port)["dragoman_tokens_total", frozenset((model | {"direction": "input"}).items())]
         == 8
@@ -117,13 +120,13 @@ def test_scrapes_and_flows_at_the_same_time_do_not_meet(stats: Stats, metrics: M
     def add() -> None:
         n = 0
         while not stop.wait(0.0005):  # a scrape of very many takes long
-            stats.add(summary(host=f"host{n}", notes={f"note{n}": 1}))
+            count(stats, host=f"host{n}", notes={f"note{n}": 1})
             n += 1
 
     adding = threading.Thread(target=add)
     adding.start()
     try:
-        for _ in range(20):
+        for _ in range(10):
             found = scrape(port)
             flows = sum(v for (name, _), v in found.items() if name == "dragoman_flows_total")
             notes = sum(v for (name, _), v in found.items() if name == "dragoman_notes_total")

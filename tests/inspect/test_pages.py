@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,25 @@ def test_a_bridged_turn_at_a_look() -> None:
         "id         resp_1",
         "Responses stream",
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "clean"),
+        ({"job": "watch"}, "passed"),
+        ({"job": "bridge"}, "bridged"),
+        ({"request_notes": ("cured: x",)}, "cured"),
+        ({"reply_notes": ("dropped x",)}, "repair"),
+        ({"outcome": RUNNING}, "repair"),
+    ],
+)
+def test_a_turn_without_a_leak_says_what_the_headline_of_its_flow_says(
+    change: dict[str, Any], said: str
+) -> None:
+    page = turn_page(replace(of_fixture("clean_text"), **change))
+    headline = " · ".join(line.text for line in page if line.style == "highlight")
+    assert said in headline.split(" · ")
 
 
 def test_arguments_of_several_lines_are_shown_as_lines() -> None:
@@ -211,6 +231,14 @@ def test_what_is_too_much_to_be_compared_is_said() -> None:
     assert f"… {2_500 - MAX_COMPARED:,} further frames of the upstream are not compared …" in lines
 
 
+@pytest.mark.parametrize("more", ["", "+"], ids=["a stream", "a text"])
+def test_a_difference_far_behind_in_a_long_text_is_shown(more: str) -> None:
+    upstream, client = (of_texts(["x" * 5_000 + end]) for end in ("here", "there"))
+    exchange = replace(same(more.encode() + upstream), client_reply=more.encode() + client)
+    page = text(diff_page(exchange))
+    in_order(page, "\n- ", "…xxx", 'here"', "\n+ ", "…xxx", 'there"')
+
+
 def test_a_whole_reply_is_compared_line_by_line() -> None:
     folder = FOLDER / "kimi_whole_message"
     request, answer = (folder / "request.json").read_bytes(), (folder / "upstream.json")
@@ -232,14 +260,21 @@ def test_a_whole_bridged_reply_is_read_and_compared() -> None:
 
 def test_a_bridged_request_says_what_was_asked_and_what_became_of_it() -> None:
     in_order(
-        text(request_page(bridged())),
+        text(request_page(replace(bridged(), client_path="/v1/responses?a=b"))),
         "some-org/chat-model · 9 messages · 4 tools · streamed\nchat request, converted",
-        "── The client asked ",
-        "web_search",
         "── Converted ",
         "• dropped tool web_search",
         "── Before: what the client sent ",
+        "some-org/chat-model · 10 items · 4 tools · streamed · Responses request\n",
+        "/v1/responses · 4,848 bytes\n",
         "── 1 developer ",
+        "── 5 custom_tool_call · call_1 ",
+        "  → apply_patch",
+        "    *** Begin Patch",
+        "── 6 custom_tool_call_output · call_1 ",
+        "  Success. Added a.txt",
+        "── 8 tool_search_output · call_2 ",
+        '"name": "list_events"',
         "exec_command  apply_patch  tool_search  web_search",
         "── After: what the upstream received ",
         "── 1 system ",
@@ -260,14 +295,14 @@ def test_outputs_that_are_submitted_are_shown_as_what_the_client_asked() -> None
     outputs = [{"tool_call_id": "call_1", "output": "done"}]
     request = json.dumps({"tool_outputs": outputs}).encode()
     page = text(request_page(replace(bridged(), client_request=request)))
-    in_order(page, "items   1 tool output", "── 1 tool output · call_1 ", "  done", "── After: ")
+    in_order(page, " · 1 item · ", "── 1 tool output · call_1 ", "  done", "── After: ")
 
 
 def test_a_request_that_was_refused_is_shown_once() -> None:
     request = json.dumps({"model": "m", "input": "Hi.", "background": True}).encode()
     refused = replace(same(b"", request=request), job="bridge", request_notes=("refused: x",))
     page = text(request_page(refused))
-    in_order(page, "── The client asked ", "• refused: x", "  Hi.")
+    in_order(page, f" · {len(request)} bytes", "── Converted ", "• refused: x", "  Hi.")
     assert ("After: " in page, page.count("Hi.")) == (False, 1)
 
 
@@ -294,6 +329,26 @@ def test_a_cured_request_says_what_was_changed_in_it() -> None:
 def test_a_native_responses_request_is_readable_too() -> None:
     request = (FOLDER / "bridge_codex_second_turn" / "request.json").read_bytes()
     in_order(text(request_page(same(b"", request=request))), "Responses request", " user ")
+
+
+def test_a_request_of_the_client_that_cannot_be_read_is_said_to_be_so() -> None:
+    page = text(request_page(replace(bridged(), client_request=b"{")))
+    in_order(page, "── Before: ", "cannot be read", "── After: ", "── 1 system ")
+
+
+def test_texts_are_whole_and_images_are_named_with_their_size() -> None:
+    url = f"data:image/png;base64,{'iVBORw0KGgo' * 100}"
+    parts = [
+        {"type": "text", "text": "天" * 400},
+        {"type": "text", "text": "x" * 400, "cache_control": {}},
+        {"type": "image_url", "image_url": {"url": url, "detail": "low"}},
+    ]
+    user, silent = {"role": "user", "content": parts}, {"role": "assistant", "refusal": "No."}
+    request = json.dumps({"model": "m", "messages": [user, silent]}).encode()
+    page = text(request_page(same(b"", request=request)))
+    assert (page.count("天"), page.count("x" * 50)) == (400, 5), "in lines of 72"
+    in_order(page, '{"type":"image_url","image_url":{"url":"', f"[{len(url):,}", '"detail":"low"}}')
+    in_order(page, "── 2 assistant ", '  "refusal": "No."')
 
 
 def test_a_long_conversation_shows_its_ends() -> None:

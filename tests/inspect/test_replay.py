@@ -99,7 +99,7 @@ def test_a_stream_that_was_broken_off_is_unchanged(by: str) -> None:
     upstream = exchange.upstream_reply
     half = upstream[: upstream.index(b"\n\n", upstream.index(b" functions")) + 2]
     broken = replace(exchange, upstream_reply=half, error="it broke off")
-    told, cut = replay(broken).replies
+    told, cut = replay(broken).possible_replies
     assert told.startswith(cut)
     assert len(told) > len(cut), "what was held"
     got = told if by == "upstream" else cut
@@ -119,12 +119,23 @@ def test_what_has_changed_is_shown_where_it_did() -> None:
     reply = exchange.client_reply
     was = reply.replace(b'"finish_reason":"tool_calls"', b'"finish_reason":"stop"')
     assert was != reply
-    head, where, old, new = compare(replace(exchange, client_reply=was))
+    head, sizes, *lines = compare(replace(exchange, client_reply=was))
     assert "CHANGED" in head
-    assert where.startswith("@@ line ")
-    assert (old[:1], new[:1]) == ("-", "+")
+    assert (sizes.count("record"), sizes.count("replay")) == (1, 1)
+    (old,) = (line for line in lines if line.startswith("-"))
+    (new,) = (line for line in lines if line.startswith("+"))
+    assert old[1:7] == new[1:7], "its number"
     assert '"stop"' in old
     assert '"tool_calls"' in new
+
+
+def test_an_event_of_another_name_is_shown() -> None:
+    exchange = bridged(FOLDER / "bridge_sdk_plain", FOLDER / "clean_text")
+    was = exchange.client_reply.replace(b"event: response.created\n", b"event: created\n")
+    _, _, *lines = compare(replace(exchange, client_reply=was))
+    (old,) = (line for line in lines if line.startswith("-"))
+    (new,) = (line for line in lines if line.startswith("+"))
+    assert ("event: created" in old, "event:" in new) == (True, False)
 
 
 def test_a_request_that_is_converted_otherwise_is_shown() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,15 +14,16 @@ from hypothesis import strategies as st
 from dragoman.inspect.outcome import Outcome
 from dragoman.inspect.stats import (
     BOUNDS,
-    MAX_FLOW_KINDS,
     MAX_MODELS,
     MAX_NAMES,
     OTHER,
-    EndedFlow,
+    Histogram,
     Stats,
+    Time,
     aligned,
-    counted,
+    rows,
 )
+from dragoman.inspect.summary import ReplySummary, TurnSummary
 from dragoman.notes import Evidence
 from dragoman.repair.call_builder import CallBuilder
 from dragoman.repair.call_namer import CallNamer
@@ -30,114 +32,167 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.kimi_k2_names import header_of
 
+TEXT, EMPTY = Outcome("answered", "text"), Outcome("empty", "no answer, no call")
+SAID = ReplySummary(parsed=True)
+NATIVE_ID = ("kimi_k2", "native id")
+"""The format of a leaked call, and how its name was found."""
 
-def summary(**changes: Any) -> EndedFlow:
-    values: dict[str, Any] = {
-        "job": "repair",
-        "host": "api.example.com",
-        "model": "kimi-k2.5",
-        "streamed": True,
-        "outcome": Outcome("answered", "text"),
-        "forms": {},
-        "notes": {},
-        "input_tokens": None,
-        "output_tokens": None,
-        "first_token": None,
-        "longest_silence": None,
-        "duration": 1.0,
-        "parsed": True,
-    }
-    return EndedFlow(**(values | changes))
+
+def count(
+    stats: Stats,
+    outcome: Outcome = TEXT,
+    *,
+    leaked: Sequence[tuple[str, str]] = (),
+    notes: Mapping[str, int] | None = None,
+    upstream: ReplySummary = SAID,
+    calls: int = 0,
+    refused: int = 0,
+    first_token: float | None = None,
+    evidence: Evidence | None = None,
+    **changes: Any,
+) -> None:
+    """Count a flow in which repair made the calls that `leaked`, and the client received `calls`,
+    of which `refused` native ones have arguments that are refused."""
+    evidence = evidence or Evidence()
+    for form in leaked:
+        evidence.call("bash", *form)
+    for what, number in (notes or {}).items():
+        evidence.note(what, "a detail", number)
+    turn = TurnSummary(upstream, ReplySummary(parsed=True, calls=("bash",) * calls), refused)
+    known: dict[str, Any] = {"job": "repair", "host": "api.example.com", "model": "kimi-k2.5"}
+    known |= {"streamed": True, "has_tools": False}
+    known["times"] = {"first token": first_token, "longest silence": None, "duration": 1.0}
+    stats.add(turn, evidence, outcome, **(known | changes))
 
 
 def table(stats: Stats) -> dict[str, str]:
-    return dict(stats.totals().rows())
+    return dict(rows(stats.snapshot()))
+
+
+def times(stats: Stats, what: Time) -> Histogram:
+    return sum((each[what] for each in stats.snapshot().times.values()), Histogram())
 
 
 def test_flows_are_counted_by_what_came_of_them() -> None:
     stats = Stats()
-    stats.add(summary())
-    stats.add(summary(forms={"native id": 2}, job="bridge", streamed=False))
-    stats.add(summary(outcome=Outcome("failed", "rate_limit_exceeded")))
-    stats.add(summary(outcome=Outcome("failed", "refused by Dragoman: x"), parsed=False))
-    stats.add(summary(outcome=Outcome("cut", "max tokens"), forms={"native id": 0}))
-    stats.add(summary(outcome=Outcome("empty", "no answer, no call")))
-    stats.add(summary(notes={"dropped": 1}))  # a stray marker
-    stats.add(summary(notes={"left as text": 1}))
-    stats.add(summary(notes={"dropped": 1}, job="bridge"))  # a tool that no chat host has
-    rows = table(stats)
-    assert (rows["flows"], rows["streams"], rows["whole replies"]) == ("9", "8", "1")
-    assert (rows["clean"], rows["repaired"], rows["failed"]) == ("3", "2", "2")
-    assert rows["cut off"] == rows["no answer, no call"] == "1"
-    assert (rows["bridged"], rows["calls repaired"]) == ("2", "2")
-    assert rows["call read from: native id"] == "2"
-    assert rows["failure: rate_limit_exceeded"] == rows["failure: refused by Dragoman"] == "1"
-    assert rows["no reply of an LLM"] == "1"
+    count(stats)
+    count(stats, leaked=[NATIVE_ID, NATIVE_ID], job="bridge", streamed=False)
+    count(stats, Outcome("failed", "rate_limit_exceeded"))
+    count(stats, Outcome("failed", "refused by Dragoman: x"), upstream=ReplySummary())
+    count(stats, Outcome("cut", "max tokens"), notes={"dropped": 1})
+    count(stats, EMPTY)
+    count(stats, notes={"dropped": 1})  # a stray marker
+    count(stats, notes={"left as text": 1})
+    count(stats, notes={"dropped": 1}, job="bridge")  # a tool that no chat host has
+    told = table(stats)
+    assert (told["flows"], told["streams"], told["whole replies"]) == ("9", "8", "1")
+    assert (told["clean"], told["repaired"], told["failed"]) == ("3", "2", "2")
+    assert told["cut off"] == told["no answer, no call"] == "1"
+    assert (told["bridged"], told["calls repaired"]) == ("2", "2")
+    assert told["call read from: kimi_k2, native id"] == "2"
+    assert told["failure: rate_limit_exceeded"] == told["failure: refused by Dragoman"] == "1"
+    assert told["no reply of an LLM"] == "1"
 
 
 def test_tokens_add_up_and_unknown_ones_count_nothing() -> None:
     stats = Stats()
     for read, wrote in ((10, 2), (None, 3), (5, None), (-4, 0)):
-        stats.add(summary(input_tokens=read, output_tokens=wrote))
-    stats.add(summary(host="other", model="m", input_tokens=4, first_token=1.0))
-    rows = table(stats)
-    assert (rows["tokens in"], rows["tokens out"]) == ("19", "5")
-    assert rows["other m"] == "flows 1 · tokens in 4 · tokens out 0 · first token p50 0.88 s"
+        seen = ReplySummary(parsed=True, input_tokens=read, output_tokens=wrote)
+        count(stats, upstream=seen)
+    seen = ReplySummary(parsed=True, input_tokens=4)
+    count(stats, upstream=seen, host="other", model="m", first_token=1.0)
+    told = table(stats)
+    assert (told["tokens in"], told["tokens out"]) == ("19", "5")
+    assert told["other m"] == "flows 1 · tokens in 4 · tokens out 0 · first token p50 0.88 s"
+
+
+def test_hosts_and_models_are_compared() -> None:
+    stats = Stats()
+    leaked = ("dsml", "plain name")
+    count(stats, leaked=[leaked], calls=2, refused=1, has_tools=True)
+    count(stats, EMPTY, leaked=[leaked], calls=1, has_tools=True)
+    count(stats, host="other.example.com")
+    told = table(stats)
+    assert told["api.example.com kimi-k2.5"].endswith(
+        "turns with tools 2 · calls 3 · leaked 2 (2 dsml) · refused arguments 1 · "
+        "no answer, no call 1"
+    )
+    assert "turns" not in told["other.example.com kimi-k2.5"]
+
+
+@pytest.mark.parametrize("tools", [True, False])
+def test_a_turn_is_one_with_tools_whose_reply_can_be_read(tools: bool) -> None:
+    stats = Stats()
+    count(stats, calls=1, has_tools=tools, upstream=ReplySummary(parsed=not tools))
+    counts = stats.snapshot().counts
+    model = ("api.example.com", "kimi-k2.5")
+    for family in ("tool_turns", "calls", "refused_calls", "silent_turns"):
+        assert counts[family] == {model: 0}
 
 
 @given(st.lists(st.floats(0, 700), min_size=1, max_size=60))
-def test_quantiles_are_right_to_a_bucket(times: list[float]) -> None:
+def test_quantiles_are_right_to_a_bucket(seconds: list[float]) -> None:
     stats = Stats()
-    for seconds in times:
-        stats.add(summary(first_token=seconds))
-    found = stats.totals().times("first token")
-    exact = sorted(times)[math.ceil(0.5 * len(times)) - 1]
+    for time in seconds:
+        count(stats, first_token=time)
+    found = times(stats, "first token")
+    exact = sorted(seconds)[math.ceil(0.5 * len(seconds)) - 1]
     low = max((0.0, *(bound for bound in BOUNDS if bound < exact)))
     high = min((math.inf, *(bound for bound in BOUNDS if bound >= exact)))
     assert low <= found.quantile(0.5) <= high
-    assert found.total == len(times)
-    assert found.longest == max(times)
-    assert found.sum == pytest.approx(statistics.fsum(times))
+    assert found.total == len(seconds)
+    assert found.longest == max(seconds)
+    assert found.sum == pytest.approx(statistics.fsum(seconds))
     assert found.quantile(0.5) <= found.quantile(0.95) <= found.longest
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, None])
 def test_a_time_that_is_none_is_not_counted(seconds: float | None) -> None:
     stats = Stats()
-    stats.add(summary(first_token=seconds))
-    assert stats.totals().times("first token").total == 0
+    count(stats, first_token=seconds)
+    assert times(stats, "first token").total == 0
     assert "first token" not in table(stats)
 
 
 def test_memory_is_bounded_and_nothing_goes_uncounted() -> None:
     stats = Stats()
-    for n in range(MAX_FLOW_KINDS * 3):
+    flows = MAX_MODELS * 12
+    for n in range(flows):
         names = {"host": f"host{n % 97}", "model": f"model{n}"}
-        stats.add(summary(**names, notes={f"note{n}": 1}, outcome=Outcome("failed", f"code{n}")))
-    totals = stats.totals()
-    assert len(totals.flows) <= MAX_FLOW_KINDS + 6
-    assert len(totals.models) <= MAX_MODELS + 1
-    assert totals.count("flows") == MAX_FLOW_KINDS * 3
-    assert max(len(totals.notes), len(totals.failures)) <= MAX_NAMES + 1
-    for counts in (totals.flows, totals.notes, totals.failures):
-        assert sum(counts.values()) == MAX_FLOW_KINDS * 3
-    assert totals.notes[OTHER] == MAX_FLOW_KINDS * 3 - MAX_NAMES
+        count(stats, Outcome("failed", f"code{n}"), **names, notes={f"note{n}": 1})
+    seen = stats.snapshot()
+    assert max(len(seen.counts["flows"]), len(seen.times)) <= MAX_MODELS + 1
+    assert max(len(seen.counts["notes"]), len(seen.counts["failures"])) <= MAX_NAMES + 1
+    for family in ("flows", "notes", "failures"):
+        assert sum(seen.counts[family].values()) == flows
+    assert seen.counts["notes"][OTHER,] == flows - MAX_NAMES
+
+
+def test_too_many_models_are_counted_under_neither_their_host_nor_their_name() -> None:
+    stats = Stats()
+    for n in range(2 * MAX_MODELS):
+        count(stats, host=f"host{n // 32}", model=f"model{n % 32}", has_tools=True)
+    seen = stats.snapshot()
+    assert seen.by("flows", "host", "model")[OTHER, OTHER] == MAX_MODELS
+    assert seen.counts["tool_turns"][OTHER, OTHER] == MAX_MODELS
+    assert not any((host == OTHER) != (model == OTHER) for host, model in seen.times)
 
 
 def test_what_was_counted_before_does_not_change() -> None:
     stats = Stats()
-    stats.add(summary())
-    before = stats.totals()
-    rows = before.rows()
-    stats.add(summary(forms={"native id": 1}))
-    assert before.rows() == rows
+    count(stats)
+    before = stats.snapshot()
+    shown = rows(before)
+    count(stats, leaked=[NATIVE_ID], first_token=1.0)
+    assert rows(before) == shown
 
 
 def test_names_of_others_cannot_break_the_table() -> None:
     stats = Stats()
-    stats.add(summary(host="\x1b[2J\n", model="\ud800" * 10_000, notes={"a\nb": 1}))
-    assert all(cell.isprintable() for row in stats.totals().rows() for cell in row)
-    assert len(aligned(stats.totals().rows()).split("\n")) == len(stats.totals().rows())
+    count(stats, host="\x1b[2J\n", model="\ud800" * 10_000, notes={"a\nb": 1})
+    shown = rows(stats.snapshot())
+    assert all(cell.isprintable() for row in shown for cell in row)
+    assert len(aligned(shown).split("\n")) == len(shown)
 
 
 def test_forms_are_read_from_the_evidence_of_repair() -> None:
@@ -150,10 +205,11 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
         for start in namer.header(header_of(header, tools, arguments=True)) or ():
             calls.start(start)
     evidence.note("dropped", "a marker", 3)
-    forms, notes = counted(evidence)
-    assert forms == {
+    stats = Stats()
+    count(stats, evidence=evidence)
+    assert stats.snapshot().by("repaired_calls", "form") == {
         "kimi_k2, native id": 2,
         "kimi_k2, name:index": 2,
         "kimi_k2, name:index, tool not declared": 1,
     }
-    assert notes == {"dropped": 3}
+    assert stats.snapshot().by("notes", "what") == {"dropped": 3}

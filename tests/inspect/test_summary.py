@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.inspect.exchange import Job
 from dragoman.inspect.outcome import headline, outcome_of
-from dragoman.inspect.summary import ReplySummary, summarizing
+from dragoman.inspect.summary import ReplySummary, TurnSummary, summarizing
 from dragoman.notes import Evidence
 from dragoman.wire.slices import drained
 from tests.repair.streams import chunk, sse, summarize
@@ -149,14 +149,13 @@ JSON_VALUES = st.recursive(
 def test_nothing_that_can_come_is_an_error(values: list[object], streamed: bool) -> None:
     lines = [v if isinstance(v, bytes) else json.dumps(v).encode() for v in values]
     body = b"".join(b"data: " + line + b"\n\n" for line in lines) if streamed else b"".join(lines)
-    seen = summarize(body)
-    line = headline(outcome_of(seen, Evidence()), "bridge", seen, Evidence())
-    assert " · bridge" in line
+    assert " · bridge" in line("bridge", summarize(body), Evidence())
 
 
 def line(job: Job, seen: ReplySummary, evidence: Evidence, **known: Any) -> str:
-    """The headline of a flow that has ended."""
-    return headline(outcome_of(seen, evidence), job, seen, evidence, **known)
+    """The headline of a flow that has ended, of whose reply both sides are the same."""
+    turn = TurnSummary(seen, seen)
+    return headline(outcome_of(turn, evidence), job, turn, evidence, **known)
 
 
 def test_the_headline_of_the_readme() -> None:

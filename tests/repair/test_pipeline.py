@@ -56,7 +56,6 @@ def test_an_event_may_end_with_several_blank_lines(blank: bytes) -> None:
 
 
 def test_arguments_that_only_continue_are_the_same_in_one_piece() -> None:
-    """Their frames are then not split one by one."""
     head = "<|tool_calls_section_begin|><|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
     arguments = ("a b", "\t", "é", "\\n", "x <", "y", '\\"', "", "z") * 9
     texts = [head, '{"command": "', *arguments, '"}', "<|tool_call_end|><|tool_calls_section_end|>"]

@@ -19,8 +19,10 @@ from dragoman.stored.continuation import (
     Continuation,
     continuing,
     open_calls,
+    reading_turns,
     response_ids_of,
     resuming,
+    writing_turn,
 )
 from dragoman.stored.endpoint_bodies import events_after, input_items
 from dragoman.stored.save_context import SaveContext, asker, owner
@@ -192,12 +194,14 @@ def made(number: int, *, before: tuple[str, ...] = (), **request: Any) -> Stored
 def test_a_chain_is_a_conversation() -> None:
     first = made(1)
     second = made(2, before=(first.response["id"],))
-    earlier = drained(continuing([], [first, second], {}))
-    assert earlier.ancestors == (first.response["id"], second.response["id"])
-    assert [item.get("content") for item in earlier.items] == [
+    items = drained(reading_turns(drained(writing_turn(kept)) for kept in (first, second)))
+    assert [item.get("content") for item in items] == [
         *("ask 1", [], "ask 2", []),
     ]
-    assert earlier.items == [*drained(first.turn_items()), *drained(second.turn_items())]
+    assert items == [*drained(first.turn_items()), *drained(second.turn_items())]
+    earlier = drained(continuing(second, items, [], {}))
+    assert earlier.ancestors == (first.response["id"], second.response["id"])
+    assert earlier.items is items
 
 
 @given(text=st.text(max_size=60) | IDS.map(lambda name: f"msg_{name[5:]}_0"))

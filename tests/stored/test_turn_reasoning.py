@@ -20,9 +20,9 @@ from dragoman.stored.store import Store
 from dragoman.stored.turn_reader import MAX_TEXT, MAX_UNREAD, TurnReader
 from dragoman.stored.turn_reasoning import (
     MAX_PARSED,
+    History,
     calls_of,
     keep,
-    reading_history,
     recall,
     with_reasoning,
 )
@@ -51,15 +51,16 @@ CAT = ("functions.bash:1", "bash", '{"command": "cat"}')
 
 def remember(store: Store, before: list[Json], said: Json, thought: str, now: float) -> None:
     """The reply to `before` has come."""
-    names = drained(drained(reading_history(before)).namer.names(drained(calls_of(said))))
-    keep(store, OWNER, names=names, text=thought, now=now, used=())
+    name = drained(drained(History.reading(before)).name(drained(calls_of(said))))
+    keep(store, OWNER, name=name, text=thought, now=now, used=())
 
 
 def known(store: Store, messages: list[Json], now: float, owner: str = OWNER) -> list[Any]:
     """The reasoning of each message as it would be sent."""
-    lacking = drained(reading_history(messages)).lacking
-    found = recall(store, owner, [names for _, names in lacking], now)
-    made = with_reasoning(messages, lacking, [each.reasoning if each else "" for each in found])
+    lacking = drained(History.reading(messages)).lacking
+    found = recall(store, owner, [turn.name for turn in lacking], now)
+    made, given = with_reasoning(messages, lacking, found)
+    assert given == sum(new is not old for new, old in zip(made, messages, strict=True))
     return [message.get("reasoning_content") for message in made if message["role"] != "user"]
 
 
@@ -126,16 +127,16 @@ def test_of_two_turns_with_one_name_the_first_is_kept(backend: Backend) -> None:
     store = backend.open()
     for thought, call_id in (("one", "a"), ("two", "a"), ("three", "b")):
         remember(store, [user()], calling((call_id, *LS[1:])), thought, backend.now)
-    assert known(store, [user(), calling(("a", *LS[1:]))], backend.now) == ["one"]
-    assert known(store, [user(), calling(("c", *LS[1:]))], backend.now) == ["one"]
+    for call_id in "abc":
+        assert known(store, [user(), calling((call_id, *LS[1:]))], backend.now) == ["one"]
 
 
 def test_long_arguments_are_not_parsed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     store, write = backend.open(), calling(("a", "write", json.dumps({"text": "x" * MAX_PARSED})))
     monkeypatch.setattr(turn_reasoning, "loads", None)
-    names = drained(drained(reading_history([user()])).namer.names(drained(calls_of(write))))
+    name = drained(drained(History.reading([user()])).name(drained(calls_of(write))))
     monkeypatch.undo()
-    keep(store, OWNER, names=names, text="hm", now=backend.now, used=())
+    keep(store, OWNER, name=name, text="hm", now=backend.now, used=())
     assert known(store, [user(), write], backend.now) == ["hm"]
 
 
@@ -145,18 +146,38 @@ def test_calls_of_one_turn_are_found_apart_and_what_the_client_sends_stays(
     store = backend.open()
     remember(store, [user()], calling(LS, CAT), "both", backend.now)
     assert known(store, [user(), calling(LS), calling(CAT)], backend.now) == ["both", "both"]
+    own = calling(LS, reasoning_content="own")
+    assert known(store, [user(), own, calling(CAT)], backend.now) == ["own", "both"]
+    said = {"role": "assistant", "content": "And then:"}
+    sent = [user(), calling(LS), said, calling(CAT), answered("a"), answered("b")]
+    found = ["both", None, "both", None, None]
+    assert known(store, sent, backend.now) == found
+    remember(store, sent, calling(LS), "more", backend.now)
+    assert known(store, [*sent, calling(LS)], backend.now) == [*found, "more"]
     assert known(store, [user(), calling(LS, reasoning_content="own")], backend.now) == ["own"]
+
+
+def test_what_an_earlier_version_kept_is_found(backend: Backend) -> None:
+    """It kept the text under a name with the ids of the calls, to which the other name led."""
+    store = backend.open()
+    (turn,) = drained(History.reading([user(), calling(LS)])).lacking
+    store.put(OWNER, "reasoning:exact", dumps("hm"), backend.now)
+    store.put(OWNER, turn.name, b"reasoning:exact", backend.now)
+    assert known(store, [user(), calling(LS)], backend.now) == ["hm"]
+    remember(store, [user()], calling(LS), "again", backend.now)
+    assert known(store, [user(), calling(LS)], backend.now) == ["hm"]
+    store.put(OWNER, turn.name, b"reasoning:gone", backend.now)
+    assert known(store, [user(), calling(LS)], backend.now) == [None]
 
 
 def test_what_is_used_is_kept_longer(backend: Backend) -> None:
     store = backend.open()
     remember(store, [user()], calling(LS), "old", backend.now)
     backend.advance(20 * 86400)
-    lacking = drained(reading_history([user(), calling(LS)])).lacking
-    (found,) = recall(store, OWNER, [names for _, names in lacking], backend.now)
-    assert found
-    names = drained(drained(reading_history([user(), calling(LS), user()])).namer.names([]))
-    keep(store, OWNER, names=names, text="new", now=backend.now, used=found.names)
+    (turn,) = drained(History.reading([user(), calling(LS)])).lacking
+    assert recall(store, OWNER, [turn.name], backend.now) == ["old"]
+    name = drained(drained(History.reading([user(), calling(LS), user()])).name([]))
+    keep(store, OWNER, name=name, text="new", now=backend.now, used=[turn.name])
     backend.advance(20 * 86400)
     assert known(store, [user(), calling(LS)], backend.now) == ["old"]
 
@@ -345,11 +366,9 @@ def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str)
             if turn["restart"]:
                 store.close()
                 store = backend.open()
-            history = drained(reading_history(messages))
-            names = [each for _, each in history.lacking]
-            found = recall(store, OWNER, names, backend.now)
-            reasonings = [each.reasoning if each else "" for each in found]
-            known = with_reasoning(messages, history.lacking, reasonings)
+            history = drained(History.reading(messages))
+            found = recall(store, OWNER, [turn.name for turn in history.lacking], backend.now)
+            known, _ = with_reasoning(messages, history.lacking, found)
             request = cured({"model": model, "messages": known, "tools": [BASH]}, family).request
             sent = dumps(request["messages"])
             assert sent.startswith(before)
@@ -361,8 +380,8 @@ def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str)
             repaired = repair_whole(reply, tools, Policy(), Evidence(), 1)
             drained(reader.reading(repaired))
             for taken_turn in reader.take(last=True):
-                named = drained(history.namer.names(taken_turn.call_deltas))
+                name = drained(history.name(taken_turn.call_deltas))
                 text = taken_turn.reasoning
-                keep(store, OWNER, names=named, text=text, now=backend.now, used=())
+                keep(store, OWNER, name=name, text=text, now=backend.now, used=())
             messages += heard(turn, number, repaired)
         store.close()

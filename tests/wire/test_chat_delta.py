@@ -15,7 +15,7 @@ from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.wire.chat_calls import elements, read_delta
-from dragoman.wire.chat_delta import choices
+from dragoman.wire.chat_delta import DeltaText, choices, only_counts, only_text
 from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import feed_body, new_reply, run
@@ -101,3 +101,47 @@ def test_all_who_read_calls_find_the_same(
     assert carried(value) == arguments
     (item,) = run([value]).output
     assert (item["name"], item["arguments"]) == ("echo", arguments)
+
+
+DETAIL = {"type": "reasoning.text", "text": "a"}
+SEALED = {"type": "reasoning.encrypted", "data": "d"}
+
+
+@pytest.mark.parametrize(
+    ("delta", "found"),
+    [
+        ({"content": "a", "role": "assistant", "refusal": None}, DeltaText("a", ("content",))),
+        ({"content": [{"type": "text", "text": "a"}]}, DeltaText("a", ("content",))),
+        ({"content": [{"type": "text", "summary": "a"}]}, None),
+        ({"reasoning": "a", "content": ""}, DeltaText("a", ("reasoning",))),
+        (
+            {"reasoning": "a", "reasoning_details": [DETAIL]},
+            DeltaText("a", ("reasoning", "reasoning_details")),
+        ),
+        ({"reasoning": "a", "reasoning_details": [DETAIL, SEALED]}, None),
+        ({"reasoning": "a", "reasoning_content": "b"}, None),
+        ({"reasoning": "a", "content": "a"}, None),
+        ({"content": "a", "annotations": [{}]}, None),
+        ({"tool_calls": [{"index": 2, "function": {"arguments": "a"}}]}, DeltaText("a", (), 2)),
+        ({"tool_calls": [{"index": 2, "id": "c", "function": {"arguments": "a"}}]}, None),
+        ({"tool_calls": [{"index": True, "function": {"arguments": "a"}}]}, None),
+        ({"tool_calls": [{"index": 2, "function": {"arguments": ""}}]}, None),
+        ({"role": "assistant"}, None),
+    ],
+)
+def test_a_chunk_has_one_text_and_nothing_else_or_not(
+    delta: dict[str, Any], found: DeltaText | None
+) -> None:
+    chunk: dict[str, Any] = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    assert only_text(chunk) == only_text({**chunk, "usage": {"total_tokens": 5}}) == found
+    for member in ("finish_reason", "logprobs", "usage", "message"):
+        assert only_text({"choices": [chunk["choices"][0] | {member: {"a": 1}}]}) is None
+
+
+def test_a_chunk_has_a_usage_and_nothing_else_or_not() -> None:
+    says_nothing = {"index": 0, "delta": {"content": ""}, "finish_reason": None}
+    ended, said = says_nothing | {"finish_reason": "stop"}, says_nothing | {"delta": {"x": "a"}}
+    for listed in ([], [ended], [said], [says_nothing, says_nothing], [says_nothing, None]):
+        assert not only_counts({"choices": listed, "usage": {"total_tokens": 5}})
+    assert only_counts({"choices": [says_nothing], "usage": {"total_tokens": 5}})
+    assert not only_counts({"choices": [says_nothing], "usage": None})

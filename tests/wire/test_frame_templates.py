@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,19 +16,18 @@ from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
-from dragoman.repair.chunk_templates import lone_text
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
+from dragoman.wire import json_codec
+from dragoman.wire.chat_delta import text_of
 from dragoman.wire.frame_templates import (
     MAX_KNOWN,
     MAX_MISSES,
     VARIED,
     FrameTemplate,
-    LooseTemplate,
     TemplateCache,
     learn,
-    template_of_written,
 )
 from dragoman.wire.json_codec import dumps, quoted
 from dragoman.wire.sse import Frame, FrameSplitter, encode
@@ -73,30 +72,25 @@ def frame_of(fields: tuple[str, ...], text: str, **dumps: Any) -> Frame:
 def test_a_frame_that_differs_in_its_text_alone_fits(
     fields: tuple[str, ...], one: str, other: str, ascii_only: bool
 ) -> None:
-    pattern = learn(frame_of(fields, one, ensure_ascii=False), one, len(fields), lone_text)
+    pattern = learn(frame_of(fields, one, ensure_ascii=False), one, len(fields), text_of)
     assume(pattern is not None)
     assert pattern is not None
     raw = frame_of(fields, other, ensure_ascii=ascii_only).raw
     assert pattern.text_in(raw) == other
-    assert pattern.texts_in(raw * 2, 0) == ([other] * 2, [0, len(raw), 2 * len(raw)])
 
 
 @given(st.sampled_from(FIELDS), st.binary(max_size=12), st.binary(max_size=3), st.integers(0, 400))
 def test_what_fits_is_what_json_reads(
     fields: tuple[str, ...], inserted: bytes, replaced: bytes, at: int
 ) -> None:
-    pattern = learn(frame_of(fields, "first words"), "first words", len(fields), lone_text)
+    pattern = learn(frame_of(fields, "first words"), "first words", len(fields), text_of)
     assert pattern is not None
-    good = pattern.around(b'"second"')
-    for raw in (pattern.around(inserted), good[:at] + replaced + good[at + len(replaced) :]):
+    good = pattern.around(b'"second"', {})
+    for raw in (pattern.around(inserted, {}), good[:at] + replaced + good[at + len(replaced) :]):
         text = pattern.text_in(raw)
         if text is not None:
             expected = chunk(dict.fromkeys(fields, text))
             assert json.loads(Frame(raw).data or b"") == expected
-        texts, ends = pattern.texts_in(good + raw + good, 0)
-        for text, begin, end in zip(texts, ends, ends[1:], strict=False):
-            read = json.loads(Frame((good + raw + good)[begin:end]).data or b"")
-            assert read == chunk(dict.fromkeys(fields, text))
 
 
 @pytest.mark.parametrize(
@@ -113,14 +107,17 @@ def test_a_text_that_stands_elsewhere_too_makes_no_pattern(frame: Frame) -> None
     pattern = learn(frame, "word", 1, any_text)
     assert pattern is None or pattern.text_in(frame.raw) == "word"
     if pattern is not None:
-        assert json.loads(Frame(pattern.around(b'"x"')).data or b"") == {"content": "x"}
+        assert json.loads(Frame(pattern.around(b'"x"', {})).data or b"") == {"content": "x"}
+
+
+def template_of_written(frame: Frame, name: str, text: str) -> FrameTemplate | None:
+    return FrameTemplate.of_written(frame, {}, (name, quoted(text)))
 
 
 def test_a_written_frame_is_a_pattern_without_a_trial() -> None:
     frame = Frame(frame_of(("content",), "word", separators=(",", ":")).raw)
     assert template_of_written(frame, "content", "word") == learn(frame, "word", 1, any_text)
     assert template_of_written(frame, "model", "kimi") == learn(frame, "kimi", 1, any_text)
-    assert template_of_written(frame, "content", "") is None
     twice = encode(dumps([{"content": "word"}, {"content": "word"}]))
     assert template_of_written(twice, "content", "word") is None
 
@@ -138,7 +135,7 @@ def test_in_a_written_frame_only_the_member_is_replaced(
     )
     if text:
         assert pattern is not None
-        frame = Frame(pattern.around(dumps(other)))
+        frame = Frame(pattern.around(dumps(other), {}))
         assert json.loads(frame.data or b"") == {**value, "content": other, "z": text}
 
 
@@ -182,7 +179,7 @@ def through(stream: bytes, *, bridge: bool, policy: Policy = POLICY) -> list[byt
 
 
 def at_once(stream: bytes, policy: Policy) -> bytes:
-    """The same of a stream that comes in one piece, whose frames are not split one by one."""
+    """The same of a stream that comes in one piece."""
     repair = ChatStreamRepair(DeclaredTools.of_request(REQUEST), policy, Evidence(), 1)
     pipeline = RepairPipeline(repair, Evidence())
     return pipeline.feed(stream) + pipeline.close()
@@ -295,14 +292,13 @@ def test_the_arguments_of_one_call_after_another_lead_the_same_way(
 def counting_matches() -> Iterator[list[str | None]]:
     """What templates found in frames."""
     found: list[str | None] = []
-    with ExitStack() as patches:
-        for kind in (FrameTemplate, LooseTemplate):
+    real = FrameTemplate.text_in
 
-            def text_in(template: Any, raw: bytes, real: Any = kind.text_in) -> str | None:
-                found.append(real(template, raw))
-                return found[-1]
+    def text_in(template: FrameTemplate, raw: bytes) -> str | None:
+        found.append(real(template, raw))
+        return found[-1]
 
-            patches.enter_context(mock.patch.object(kind, "text_in", text_in))
+    with mock.patch.object(FrameTemplate, "text_in", text_in):
         yield found
 
 
@@ -314,23 +310,33 @@ def _with(number: int, delta: dict[str, Any], ignored: str) -> dict[str, Any]:
     return {**chunk(delta), ignored: value}
 
 
-@pytest.mark.parametrize(
-    ("bridge", "varied"),
-    # Repair makes two chunks of one that has a usage.
-    [(bridge, name) for name in VARIED for bridge in (False, True) if bridge or name != "usage"],
-)
+@pytest.mark.parametrize("varied", VARIED)
+@pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
 def test_what_says_nothing_may_differ_in_every_chunk(bridge: bool, varied: str) -> None:
     texts = [f'w{number} "created": {number} \\' for number in range(100)]
     begin = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "'
     leaked = [begin, *(quoted(text).decode()[1:-1] for text in texts), '"}<|tool_call_end|>']
     said = [("content", texts), ("reasoning", texts)] if bridge else []
-    said += [("content", leaked), ("reasoning", leaked)] if varied != "usage" else []
+    said += [("content", leaked), ("reasoning", leaked)]
     for field, pieces in said:
         stream = sse([_with(number, {field: text}, varied) for number, text in enumerate(pieces)])
         with counting_matches() as fitted:
             short = through(stream, bridge=bridge)
         assert sum(text is not None for text in fitted) > 90
         assert short == the_long_way(stream, bridge=bridge)
+
+
+@pytest.mark.parametrize("varied", VARIED)
+@pytest.mark.parametrize("bridge", [False, True], ids=["repair", "bridge"])
+def test_few_frames_of_a_leaked_call_are_read_whatever_differs_in_each(
+    bridge: bool, varied: str
+) -> None:
+    begin = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "'
+    leaked = [begin, *(f"w{number} " for number in range(300)), '"}<|tool_call_end|>']
+    stream = sse([_with(number, {"content": text}, varied) for number, text in enumerate(leaked)])
+    with mock.patch.object(json_codec, "_read", wraps=json_codec._read) as read:
+        through(stream, bridge=bridge)
+    assert read.call_count < 40
 
 
 SCALARS = st.binary(max_size=6) | st.sampled_from(
@@ -341,10 +347,10 @@ SCALARS = st.binary(max_size=6) | st.sampled_from(
 @given(st.sampled_from(["created", "obfuscation"]), SCALARS, TEXTS)
 def test_an_ignored_value_that_is_none_does_not_fit(name: str, value: bytes, text: str) -> None:
     """Nor does one that would be read as something else."""
-    learned = encode(dumps({name: 1, "choices": [{"delta": {"content": "word"}}]}))
     known: TemplateCache[None] = TemplateCache()
-    for _ in range(MAX_KNOWN + 1):  # until it is clear that something differs in each
-        known.learn(learned, "word", 1, lone_text, None)
+    for number in (1, 2):  # which shows that it differs
+        learned = encode(dumps({name: number, "choices": [{"delta": {"content": "word"}}]}))
+        known.learn(learned, "word", 1, text_of, None)
     between = b"," + dumps({"choices": [{"delta": {"content": text}}]})[1:]
     frame = encode(
         b'{"' + name.encode() + b'":', value.replace(b"\n", b"").replace(b"\r", b""), between

@@ -16,7 +16,7 @@ from ..wire.chat_end import FINISHES
 
 if TYPE_CHECKING:  # an `Exchange` has an outcome
     from .exchange import Job
-    from .summary import ReplySummary
+    from .summary import TurnSummary
 
 Ending = Literal["answered", "cut", "empty", "failed", "unread", "running"]
 SIGNS: dict[Ending, str] = {
@@ -58,25 +58,25 @@ _UNREAD = Outcome("unread", "no reply of an LLM")
 
 
 def outcome_of(
-    reply: ReplySummary, evidence: Evidence, *, status: int = 200, broken: str = ""
+    turn: TurnSummary, evidence: Evidence, *, status: int = 200, broken: str = ""
 ) -> Outcome:
     """The outcome of a flow that has ended. `status` is the client's, 0 without a reply; `broken`
     says in a few words that a connection broke off."""
-    if failed := _failure(reply, evidence, status, broken):
+    if failed := _failure(turn, evidence, status, broken):
         return Outcome("failed", failed)
-    if cut := next(filter(None, map(_cut, reply.finishes)), ""):
+    if cut := next(filter(None, map(_cut, turn.client.finishes)), ""):
         return Outcome("cut", cut)
-    if calls := calls_in_words(reply, evidence):
+    if calls := calls_in_words(turn, evidence):
         return Outcome("answered", calls)
-    if reply.answered:
+    if turn.client.answered:
         return Outcome("answered", "text")
-    return Outcome("empty", "no answer, no call") if reply.parsed else _UNREAD
+    return Outcome("empty", "no answer, no call") if turn.upstream.parsed else _UNREAD
 
 
-def calls_in_words(reply: ReplySummary, evidence: Evidence) -> str:
+def calls_in_words(turn: TurnSummary, evidence: Evidence) -> str:
     """``2 calls bash, read``: what the client received, or at least the repaired calls, where the
     reply was not kept whole; empty without calls."""
-    calls = max(Counter(reply.calls), evidence.calls, key=Counter.total)
+    calls = max(Counter(turn.client.calls), evidence.calls, key=Counter.total)
     if not calls:
         return ""
     names = [f"{name} ×{n}" if n > 1 else name for name, n in calls.most_common(MAX_NAMES)]
@@ -84,22 +84,24 @@ def calls_in_words(reply: ReplySummary, evidence: Evidence) -> str:
     return f"{calls.total()} call{'' if calls.total() == 1 else 's'} {', '.join(names + more)}"
 
 
-def _failure(reply: ReplySummary, evidence: Evidence, status: int, broken: str) -> str:
+def _failure(turn: TurnSummary, evidence: Evidence, status: int, broken: str) -> str:
     refused = [detail for what, detail in evidence.notes if what == REFUSED]
     if refused:
         return f"refused by Dragoman: {refused[0]}"
-    if reply.error_code and not (reply.error_code == UNNAMED and status >= 400):
-        return reply.error_code
+    upstream, client = turn.upstream, turn.client
+    if upstream.error_code and not (upstream.error_code == UNNAMED and status >= 400):
+        return upstream.error_code
     if broken:
         return broken
-    if "cancelled" in reply.finishes:
+    if "cancelled" in client.finishes:
         return "cancelled"
-    if reply.early:
+    if upstream.early:
         return "ended early"
+    own_code = "" if client is upstream else client.error_code
     if status >= 400:
-        return reply.client_error_code or f"HTTP {status}"
-    failed = (finish for finish in reply.finishes if FINISHES.get(finish, finish) == "failed")
-    return reply.client_error_code or next(failed, "")
+        return own_code or f"HTTP {status}"
+    failed = (finish for finish in client.finishes if FINISHES.get(finish, finish) == "failed")
+    return own_code or next(failed, "")
 
 
 def _cut(finish: str) -> str:
@@ -111,7 +113,7 @@ def _cut(finish: str) -> str:
 def headline(
     outcome: Outcome,
     job: Job,
-    reply: ReplySummary,
+    turn: TurnSummary,
     evidence: Evidence,
     *,
     model: str = "",
@@ -120,33 +122,39 @@ def headline(
 ) -> str:
     """A flow in one line: how it ended, what was done, the model, the figures. `model` is the
     requested one, `first` the seconds from the request to the first token."""
-    figures = _figures(outcome, reply, evidence, first, status)
-    line = (str(outcome), _done(job, outcome, evidence), printable(model) or reply.model, *figures)
+    figures = _figures(outcome, turn, evidence, first, status)
+    line = (str(outcome), _done(job, outcome, evidence), printable(model) or turn.model, *figures)
     return printable(" · ".join(filter(None, line)), 1000)
 
 
 def _done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
+    repaired = bool(evidence.reply_lines() or evidence.calls)
+    return what_was_done(job, outcome, cured=bool(evidence.of_request), repaired=repaired)
+
+
+def what_was_done(job: Job, outcome: Outcome, *, cured: bool, repaired: bool) -> str:
+    """In a word or two."""
     if job == "bridge":
         return "bridge"
-    cured = ["cured"] if evidence.of_request else []
+    request = ["cured"] if cured else []
     if job == "watch":
-        return "".join(cured) or "passed"
-    if evidence.reply_lines() or evidence.calls or outcome.ending != "answered":
-        return ", ".join([*cured, "repair"])
-    return "".join(cured) or "clean"
+        return "".join(request) or "passed"
+    if repaired or outcome.ending != "answered":
+        return ", ".join([*request, "repair"])
+    return "".join(request) or "clean"
 
 
 def _figures(
-    outcome: Outcome, reply: ReplySummary, evidence: Evidence, first: float | None, status: int
+    outcome: Outcome, turn: TurnSummary, evidence: Evidence, first: float | None, status: int
 ) -> Iterator[str]:
     if status >= 400 and outcome.what != f"HTTP {status}":
         yield f"HTTP {status}"
     if outcome.ending != "answered":
-        yield calls_in_words(reply, evidence)
+        yield calls_in_words(turn, evidence)
     if evidence.calls:
         leaked = ", ".join(sorted(evidence.leaked))
         yield f"{evidence.calls.total()} repaired" + (f" from {leaked}" if leaked else "")
-    if reply.output_tokens is not None:
-        yield f"{reply.output_tokens} tok"
+    if turn.upstream.output_tokens is not None:
+        yield f"{turn.upstream.output_tokens} tok"
     if first is not None:
         yield f"first {first:.1f} s"

@@ -7,13 +7,9 @@ change of Dragoman.
 
 from __future__ import annotations
 
-import json
 import re
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 
 from ..bridge.cure.chat_request import curing
 from ..bridge.model_families import family_of
@@ -37,17 +33,15 @@ from ..wire.errors import Refused
 from ..wire.json_codec import NotJson, dumps, loads
 from ..wire.responses import ID_PREFIXES
 from ..wire.slices import drained
-from ..wire.sse import HEARTBEAT, FrameSplitter, is_event_stream, joined, split
+from ..wire.sse import HEARTBEAT, FrameSplitter, is_event_stream, joined
 from ..wire.usage import estimating
 from .exchange import Exchange
 from .fixture import IncompleteError, require_whole
+from .pages.diff import diff_of
 
 NOW = 1_700_000_000
 MAX_LINES = 60
-MAX_COMPARED = 400
-MAX_LINE = 200
-_BEFORE = 40
-"""Characters shown before the first difference."""
+MAX_LINE = 2_100
 
 # Made of the time or at random, where our own code makes it.
 _VOLATILE = tuple(
@@ -67,9 +61,10 @@ _HEARTBEAT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    replies: tuple[bytes, ...]
-    """For the client. Of a stream that broke off: if the upstream did, and if the client did; of
-    one that ended early: if it was known as a chat completion, and if not."""
+    possible_replies: tuple[bytes, ...]
+    """What the client would get: several where the record does not tell which. It does not tell who
+    broke a stream off (the upstream, then the client), nor whether one that ended early was known
+    as a chat completion (if it was, then if not)."""
     request: bytes | None
     """What the upstream would get; None if a part of it was in a store."""
 
@@ -88,7 +83,7 @@ def replay(exchange: Exchange) -> Replay:
     tools = drained(reading_tools(sent))
     names = None
     if (client := _value(exchange.client_request)) != sent and isinstance(client, dict):
-        names = drained(curing(client, family_of(str(client.get("model"))))).tool_names
+        names = drained(curing(client, family_of(str(client.get("model"))), Evidence())).tool_names
         tools = names.with_aliases(tools)
     if is_event_stream(reply):
         replies = _repaired(exchange, tools)
@@ -198,7 +193,7 @@ def _bridged_replies(
 def compare(exchange: Exchange) -> list[str]:
     """What has changed since the flow ran; the first line sums up. Raises `IncompleteError`."""
     now = replay(exchange)
-    lines = _difference("reply", exchange.client_reply, now.replies)
+    lines = _difference("reply", exchange.client_reply, now.possible_replies)
     if now.request is None:
         lines.append("request: not compared, as a part of it came from the store")
     elif exchange.job == "bridge":
@@ -208,14 +203,14 @@ def compare(exchange: Exchange) -> list[str]:
 
 def _difference(what: str, recorded: bytes, replayed: tuple[bytes, ...]) -> list[str]:
     """``reply: unchanged``, or how the first of `replayed` differs from what was `recorded`."""
-    old = normal(recorded)
-    if any(normal(body) == old for body in replayed):
+    before = normal(recorded)
+    if any(normal(body) == before for body in replayed):
         return [f"{what}: unchanged ({len(recorded)} bytes)"]
-    before, after = _lines(old), _lines(normal(replayed[0]))
-    shown = list(_diff(before, after))
-    cut = [f"… {len(shown) - MAX_LINES} more lines"] if len(shown) > MAX_LINES else []
-    head = f"{what}: CHANGED (- when it ran, {len(before)} lines; + now, {len(after)} lines)"
-    return [head, *shown[:MAX_LINES], *cut]
+    page = diff_of(before, normal(replayed[0]), ("record", "replay"))
+    cut = [f"… {len(page) - MAX_LINES} more lines"] if len(page) > MAX_LINES else []
+    # Without what a terminal would obey.
+    lines = [printable(line.text, MAX_LINE) for line in page[:MAX_LINES]]
+    return [f"{what}: CHANGED (- when it ran, + now)", *lines, *cut]
 
 
 def normal(body: bytes) -> bytes:
@@ -226,53 +221,3 @@ def normal(body: bytes) -> bytes:
     for pattern, replacement in _VOLATILE:
         body = pattern.sub(replacement, body)
     return body
-
-
-def _lines(body: bytes) -> list[str]:
-    """One line for each frame of a stream, or of indented JSON."""
-    if is_event_stream(body):
-        frames = split(body, max_frame=len(body) + 1)
-        return [" ".join(_text(frame.raw).split("\n")).strip() for frame in frames]
-    try:
-        value = loads(body)
-        return json.dumps(value, indent=1, ensure_ascii=False).split("\n")
-    except (NotJson, RecursionError):
-        return _text(body).split("\n")
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
-
-
-def _diff(before: list[str], after: list[str]) -> Iterator[str]:
-    """The lines that differ, cut to the difference; `@@` gives their place."""
-    start = _common(before, after)
-    olds, news = before[start:], after[start:]
-    end = _common(olds[::-1], news[::-1])
-    olds, news = olds[: len(olds) - end], news[: len(news) - end]
-    first_olds, first_news = olds[:MAX_COMPARED], news[:MAX_COMPARED]
-    matcher = SequenceMatcher(None, first_olds, first_news, autojunk=False)
-    for tag, i, j, k, m in matcher.get_opcodes():
-        if tag != "equal":
-            yield f"@@ line {start + i + 1} @@"
-            yield from _replaced(first_olds[i:j], first_news[k:m])
-    left = max(len(olds), len(news)) - MAX_COMPARED
-    if left > 0:
-        yield f"… {left} lines behind these are not compared"
-
-
-def _replaced(olds: list[str], news: list[str]) -> Iterator[str]:
-    at = [0] * max(len(olds), len(news))
-    if len(olds) == len(news):
-        at = list(map(_common, olds, news))
-    for sign, lines in (("-", olds), ("+", news)):
-        for line, first in zip(lines, at, strict=False):
-            # A line around the first difference, without what a terminal would obey.
-            begin = max(0, first - _BEFORE) if len(line) > MAX_LINE else 0
-            yield f"{sign} {'…' if begin else ''}{printable(line[begin:], MAX_LINE)}"
-
-
-def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """The length of the beginning that both have."""
-    sizes = range(min(len(old), len(new)))
-    return bisect_left(sizes, True, key=lambda size: old[: size + 1] != new[: size + 1])

@@ -1,7 +1,7 @@
-"""Counts over all flows.
+"""Counts over all flows: a table of counters, as metrics have them.
 
-Flows are added by mitmproxy's thread and read by others, so `Stats` returns frozen `Totals`.
-Memory is bounded: latencies are counted in buckets, and names beyond a limit count as ``other``.
+Flows are counted by mitmproxy's thread and read by others, so `Stats` returns a frozen `Snapshot`.
+Memory is bounded: times are counted in buckets, and names beyond a limit count as ``other``.
 """
 
 from __future__ import annotations
@@ -10,31 +10,54 @@ import math
 import operator
 import threading
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from ..notes import REPAIRED, Evidence, printable
 from .exchange import Job
 from .outcome import Ending, Outcome
-from .turn_figures import TurnFigures
+from .summary import TurnSummary
 
+Model = tuple[str, str]
+"""A host and a model."""
+_MODEL = ("host", "model")
+FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "flows": ("Flows that have ended.", ("job", *_MODEL, "streamed", "outcome")),
+    "repaired_calls": ("Repaired calls, by the form of their header.", ("form",)),
+    "notes": ("What else was done, by what it was.", ("what",)),
+    "failures": ("Flows that failed, by the reason.", ("reason",)),
+    "unread_replies": ("Replies that were no LLM's.", ()),
+    "tokens": ("Tokens that upstreams counted.", (*_MODEL, "direction")),
+    "tool_turns": ("Turns for which tools were declared.", _MODEL),
+    "calls": ("Calls in such turns.", _MODEL),
+    "refused_calls": (
+        "Calls whose arguments are no JSON, or such as their schema refuses.",
+        _MODEL,
+    ),
+    "silent_turns": ("Turns with neither answer nor call.", _MODEL),
+    "leaked_calls": ("Calls that leaked.", (*_MODEL, "format")),
+}
+"""What is counted, in the words of the metrics: its name, help and labels."""
+Time = Literal["first token", "longest silence", "duration"]
+TIMES: dict[Time, str] = {
+    "first token": "From the request to the first token.",
+    "longest silence": "The longest wait of a stream.",
+    "duration": "From the request to the end.",
+}
 MAX_NAMES = 64
 """Different names of one kind (hosts, models, notes, reasons)."""
-MAX_FLOW_KINDS = 1024
 MAX_MODELS = 256
-"""Different combinations of a host and a model."""
 OTHER = "other"
-TOKENS_IN, TOKENS_OUT = "tokens in", "tokens out"
 BOUNDS = (
     *(0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5),
     *(10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0),
 )
 """The upper limits of a histogram's buckets, in seconds; one more has none."""
 
-Result = Literal["clean", "repaired"] | Ending
-_OUTCOMES: dict[Result, str] = {
+OutcomeLabel = Literal["clean", "repaired"] | Ending
+_OUTCOMES: dict[OutcomeLabel, str] = {
     "repaired": "repaired",
     "clean": "clean",
     "cut": "cut off",
@@ -44,47 +67,6 @@ _OUTCOMES: dict[Result, str] = {
 """Those that the table lists, and their names there."""
 _CHANGES = frozenset({"dropped", "took out", "joined", "added finish_reason"})
 """What repair notes of a reply that it changed without making a call."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndedFlow:
-    """What is counted of a flow."""
-
-    job: Job
-    host: str
-    model: str
-    streamed: bool
-    outcome: Outcome
-    forms: Mapping[str, int]
-    """Repaired calls by their format and form."""
-    notes: Mapping[str, int]
-    """Other notes by what was done."""
-    input_tokens: int | None
-    output_tokens: int | None
-    first_token: float | None
-    """Seconds from the request; None if unknown."""
-    longest_silence: float | None
-    duration: float
-    parsed: bool
-    """Whether the reply was an LLM's."""
-    turn: TurnFigures = field(default_factory=TurnFigures)
-
-    @property
-    def result(self) -> Result:
-        """Only an answer or a call is clean, or repaired."""
-        if self.outcome.ending == "answered":
-            changed = self.job == "repair" and not _CHANGES.isdisjoint(self.notes)
-            return "repaired" if self.forms or changed else "clean"
-        return self.outcome.ending
-
-
-def counted(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
-    """The `EndedFlow.forms` and `EndedFlow.notes` of a flow."""
-    notes: Counter[str] = Counter()
-    for (what, _), count in evidence.notes.items():
-        if what != REPAIRED:
-            notes[what.rstrip(":")] += count
-    return {", ".join(form): count for form, count in evidence.forms.items()}, dict(notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,83 +106,141 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowKind:
-    job: Job
-    host: str
-    model: str
-    streamed: bool
-    outcome: Result
+class Snapshot:
+    counts: Mapping[str, Mapping[tuple[str, ...], int]]
+    """By family, and by the values of its labels."""
+    times: Mapping[Model, Mapping[Time, Histogram]]
+
+    def by(self, family: str, *labels: str) -> Counter[Any]:
+        """The sums of a family by the values of one label, or by tuples of several."""
+        values = operator.itemgetter(*map(FAMILIES[family][1].index, labels))
+        sums: Counter[Any] = Counter()
+        for each, number in self.counts[family].items():
+            sums[values(each)] += number
+        return sums
 
 
-Time = Literal["first token", "longest silence", "duration"]
-TIMES: tuple[Time, ...] = get_args(Time)
+class Stats:
+    """May be read from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in FAMILIES}
+        self._count("unread_replies", by=0)
+        self._times: dict[Model, dict[Time, Histogram]] = {}
+        self._names: defaultdict[str, set[str]] = defaultdict(set)
+
+    def add(
+        self,
+        turn: TurnSummary,
+        evidence: Evidence,
+        outcome: Outcome,
+        *,
+        job: Job,
+        host: str,
+        model: str,
+        streamed: bool,
+        has_tools: bool,
+        times: Mapping[Time, float | None],
+    ) -> None:
+        """Count a flow that has ended. `has_tools`: its request declared tools; a time is None if
+        unknown."""
+        notes = _other_notes(evidence)
+        tokens = {"input": turn.upstream.input_tokens, "output": turn.upstream.output_tokens}
+        with self._lock:
+            pair = self._pair(host, model)
+            stream, label = "yes" if streamed else "no", _outcome_label(job, outcome, evidence)
+            self._count("flows", job, *pair, stream, label)
+            for (leaked_as, form), number in evidence.forms.items():
+                self._count_name("repaired_calls", f"{leaked_as}, {form}", number)
+            for what, number in notes.items():
+                self._count_name("notes", what, number)
+            if outcome.ending == "failed":
+                self._count_name("failures", outcome.reason)
+            self._count("unread_replies", by=not turn.upstream.parsed)
+            for direction, of_flow in tokens.items():
+                self._count("tokens", *pair, direction, by=max(0, of_flow or 0))
+            if has_tools and turn.upstream.parsed:
+                self._count("tool_turns", *pair)
+                self._count("calls", *pair, by=len(turn.client.calls))
+                self._count("refused_calls", *pair, by=evidence.refused_calls + turn.refused_calls)
+                self._count("silent_turns", *pair, by=outcome.ending == "empty")
+                for leaked_as, number in evidence.leaked.items():
+                    self._count("leaked_calls", *pair, leaked_as, by=number)
+            for time, seconds in times.items():
+                self._times[pair][time] = self._times[pair][time].with_time(seconds)
+
+    def _pair(self, host: str, model: str) -> Model:
+        """The labels of a model, or `OTHER` for both if there are too many."""
+        pair = self._name("host", host), self._name("model", model)
+        if pair not in self._times:
+            if len(self._times) >= MAX_MODELS:
+                pair = OTHER, OTHER
+            self._times.setdefault(pair, dict.fromkeys(TIMES, Histogram()))
+            for family in ("tool_turns", "calls", "refused_calls", "silent_turns"):
+                self._count(family, *pair, by=0)
+        return pair
+
+    def _name(self, kind: str, name: str) -> str:
+        """`name`, or `OTHER` if there are too many of its kind."""
+        names, name = self._names[kind], printable(name)
+        if name not in names and len(names) >= MAX_NAMES:
+            return OTHER
+        names.add(name)
+        return name
+
+    def _count_name(self, family: str, name: str, by: int = 1) -> None:
+        self._count(family, self._name(family, name), by=by)
+
+    def _count(self, family: str, *labels: str, by: int = 1) -> None:
+        self._counts[family][labels] += by
+
+    def snapshot(self) -> Snapshot:
+        with self._lock:
+            counts = {family: dict(counts) for family, counts in self._counts.items()}
+            return Snapshot(counts, {model: dict(times) for model, times in self._times.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFigures:
-    counts: Mapping[str, int] = field(default_factory=Counter)
-    times: Mapping[Time, Histogram] = field(
-        default_factory=lambda: dict.fromkeys(TIMES, Histogram())
-    )
-    turns: TurnFigures = field(default_factory=TurnFigures)
-
-    def with_flow(self, flow: EndedFlow) -> ModelFigures:
-        tokens = {TOKENS_IN: flow.input_tokens, TOKENS_OUT: flow.output_tokens}
-        counts = {"flows": 1} | {what: max(0, count or 0) for what, count in tokens.items()}
-        seconds = zip(TIMES, (flow.first_token, flow.longest_silence, flow.duration), strict=True)
-        return ModelFigures(
-            {what: self.counts.get(what, 0) + count for what, count in counts.items()},
-            {what: self.times[what].with_time(time) for what, time in seconds},
-            self.turns + flow.turn,
-        )
+def _other_notes(evidence: Evidence) -> Counter[str]:
+    """How often something was done, other than to make a call."""
+    notes: Counter[str] = Counter()
+    for (what, _), number in evidence.notes.items():
+        if what != REPAIRED:
+            notes[what.rstrip(":")] += number
+    return notes
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    flows: Mapping[FlowKind, int]
-    forms: Mapping[str, int]
-    notes: Mapping[str, int]
-    failures: Mapping[str, int]
-    models: Mapping[tuple[str, str], ModelFigures]
-    """By host and model."""
-    unread: int
-    """Replies that were no LLM's."""
+def _outcome_label(job: Job, outcome: Outcome, evidence: Evidence) -> OutcomeLabel:
+    """Only an answer or a call is clean, or repaired."""
+    if outcome.ending != "answered":
+        return outcome.ending
+    changed = job == "repair" and not _CHANGES.isdisjoint(_other_notes(evidence))
+    return "repaired" if evidence.calls or changed else "clean"
 
-    def count(self, what: str) -> int:
-        """Of all models."""
-        return sum(figures.counts.get(what, 0) for figures in self.models.values())
 
-    def times(self, what: Time) -> Histogram:
-        """Of all models."""
-        return sum((figures.times[what] for figures in self.models.values()), Histogram())
-
-    def rows(self) -> list[list[str]]:
-        """A table for a person."""
-        streams: Counter[bool] = Counter()
-        jobs: Counter[str] = Counter()
-        outcomes: Counter[str] = Counter()
-        for kind, count in self.flows.items():
-            streams[kind.streamed] += count
-            jobs[kind.job] += count
-            outcomes[kind.outcome] += count
-        counts = {
-            "flows": streams.total(),
-            "streams": streams[True],
-            "whole replies": streams[False],
-            "bridged": jobs["bridge"],
-            **{name: outcomes[outcome] for outcome, name in _OUTCOMES.items()},
-            "no reply of an LLM": self.unread,
-            **{what: self.count(what) for what in (TOKENS_IN, TOKENS_OUT)},
-            "calls repaired": sum(self.forms.values()),
-        }
-        rows = [[name, str(count)] for name, count in counts.items()]
-        rows += _listed("call read from", self.forms)
-        rows += _listed("note", self.notes)
-        rows += _listed("failure", self.failures)
-        for what in TIMES:
-            rows += _times(what, self.times(what))
-        rows += [_model_row(*name, figures) for name, figures in self.models.items()]
-        return rows
+def rows(snapshot: Snapshot) -> list[list[str]]:
+    """A table for a person."""
+    streamed, outcomes = snapshot.by("flows", "streamed"), snapshot.by("flows", "outcome")
+    tokens, forms = snapshot.by("tokens", "direction"), snapshot.by("repaired_calls", "form")
+    counts = {
+        "flows": streamed.total(),
+        "streams": streamed["yes"],
+        "whole replies": streamed["no"],
+        "bridged": snapshot.by("flows", "job")["bridge"],
+        **{name: outcomes[label] for label, name in _OUTCOMES.items()},
+        "no reply of an LLM": snapshot.counts["unread_replies"][()],
+        "tokens in": tokens["input"],
+        "tokens out": tokens["output"],
+        "calls repaired": forms.total(),
+    }
+    table = [[name, str(number)] for name, number in counts.items()]
+    table += _listed("call read from", forms)
+    table += _listed("note", snapshot.by("notes", "what"))
+    table += _listed("failure", snapshot.by("failures", "reason"))
+    for what in TIMES:
+        table += _times(what, sum((times[what] for times in snapshot.times.values()), Histogram()))
+    flows = snapshot.by("flows", *_MODEL)
+    return table + [_model_row(snapshot, model, flows[model]) for model in snapshot.times]
 
 
 def _listed(what: str, counts: Mapping[str, int]) -> list[list[str]]:
@@ -215,76 +255,32 @@ def _times(what: str, times: Histogram) -> list[list[str]]:
     return [[what, " · ".join(f"{name} {seconds:.2f} s" for name, seconds in parts)]]
 
 
-def _model_row(host: str, model: str, figures: ModelFigures) -> list[str]:
-    parts = [f"{what} {count}" for what, count in figures.counts.items()]
-    if (first := figures.times["first token"]).total:
+def _model_row(snapshot: Snapshot, model: Model, flows: int) -> list[str]:
+    def count(family: str, *labels: str) -> int:
+        return snapshot.counts[family][(*model, *labels)]
+
+    parts = [
+        f"flows {flows}",
+        f"tokens in {count('tokens', 'input')}",
+        f"tokens out {count('tokens', 'output')}",
+    ]
+    if (first := snapshot.times[model]["first token"]).total:
         parts.append(f"first token p50 {first.quantile(0.5):.2f} s")
-    if (turns := figures.turns).turns:
-        leaked = ", ".join(f"{count} {name}" for name, count in sorted(turns.leaked.items()))
+    if turns := count("tool_turns"):
+        leaks = snapshot.counts["leaked_calls"].items()
+        leaked = {values[2]: number for values, number in leaks if values[:2] == model}
+        by_format = ", ".join(f"{number} {name}" for name, number in sorted(leaked.items()))
         parts += [
-            f"turns with tools {turns.turns}",
-            f"calls {turns.calls}",
-            f"leaked {sum(turns.leaked.values())}" + (f" ({leaked})" if leaked else ""),
-            f"refused arguments {turns.refused}",
-            f"no answer, no call {turns.silent}",
+            f"turns with tools {turns}",
+            f"calls {count('calls')}",
+            f"leaked {sum(leaked.values())}" + (f" ({by_format})" if leaked else ""),
+            f"refused arguments {count('refused_calls')}",
+            f"no answer, no call {count('silent_turns')}",
         ]
-    return [f"{host} {model}".rstrip(), " · ".join(parts)]
+    return [" ".join(model).rstrip(), " · ".join(parts)]
 
 
 def aligned(rows: Iterable[list[str]]) -> str:
     rows = list(rows)
     width = max((len(row[0]) for row in rows), default=0)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-
-class _Names(Counter[str]):
-    """A counter of at most `MAX_NAMES` names."""
-
-    def add(self, name: str, count: int = 1) -> str:
-        """Count under `name`, or under `OTHER`; returns which."""
-        name = printable(name)
-        if name not in self and len(self) >= MAX_NAMES:
-            name = OTHER
-        self[name] += count
-        return name
-
-
-class Stats:
-    """May be read from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._flows: Counter[FlowKind] = Counter()
-        self._hosts, self._models = _Names(), _Names()
-        self._forms, self._notes, self._failures = _Names(), _Names(), _Names()
-        self._figures: dict[tuple[str, str], ModelFigures] = {}
-        self._unread = 0
-
-    def add(self, flow: EndedFlow) -> None:
-        with self._lock:
-            host, model = self._hosts.add(flow.host), self._models.add(flow.model)
-            kind = FlowKind(flow.job, host, model, flow.streamed, flow.result)
-            if kind not in self._flows and len(self._flows) >= MAX_FLOW_KINDS:
-                kind = replace(kind, host=OTHER, model=OTHER)
-            self._flows[kind] += 1
-            if (host, model) not in self._figures and len(self._figures) >= MAX_MODELS:
-                host = model = OTHER
-            figures = self._figures.get((host, model), ModelFigures())
-            self._figures[host, model] = figures.with_flow(flow)
-            for names, counts in ((self._forms, flow.forms), (self._notes, flow.notes)):
-                for name, count in counts.items():
-                    names.add(name, count)
-            if flow.outcome.ending == "failed":
-                self._failures.add(flow.outcome.reason)
-            self._unread += not flow.parsed
-
-    def totals(self) -> Totals:
-        with self._lock:
-            return Totals(
-                dict(self._flows),
-                dict(self._forms),
-                dict(self._notes),
-                dict(self._failures),
-                dict(self._figures),
-                self._unread,
-            )

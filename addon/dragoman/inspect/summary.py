@@ -50,7 +50,7 @@ _LAST = (b'"usage"', b'"error"', b'"errors"', b'"detail"', b'"finish_reason"')
 
 @dataclass(frozen=True, slots=True)
 class ReplySummary:
-    """What the headline, the log and the statistics need of a reply."""
+    """What the headline, the log and the statistics need of one side of a reply."""
 
     parsed: bool = False
     """Whether it is an LLM's: a chunk, an event, a reply, an error."""
@@ -62,36 +62,37 @@ class ReplySummary:
     first_token: int | None = None
     """Bytes up to the end of the first line with a token."""
     error_code: str = ""
-    """The code or type of the upstream's error."""
-    client_error_code: str = ""
-    """The same of the client's error, if that is another body."""
+    """Its code or type, if it is an error."""
     finishes: tuple[str, ...] = ()
     """The finish reason of each choice, or the status of a response."""
     answered: bool = False
     """Whether there is text for the user, other than blanks."""
     early: bool = False
     """Whether it is a stream without its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSummary:
+    """Both sides of a reply, the same object if they are the same bytes: the upstream's has the
+    figures, the client's what the turn came to."""
+
+    upstream: ReplySummary = ReplySummary()
+    client: ReplySummary = ReplySummary()
     refused_calls: int = 0
-    """See `turn_figures.counting_refused`."""
+    """See `refused_calls.counting_refused`."""
+
+    @property
+    def model(self) -> str:
+        return self.upstream.model or self.client.model
 
 
 def summarizing_both(
     upstream: tuple[bytes, bytes], client: tuple[bytes, bytes]
-) -> Slices[ReplySummary]:
-    """Summarizes the client's reply, with the figures and the error of the upstream's; each is a
-    body and its tail."""
+) -> Slices[TurnSummary]:
+    """Summarizes both sides of a reply; each is a body and its tail."""
     of_upstream = yield from summarizing(*upstream)
-    if client == upstream:
-        return of_upstream
-    of_client = yield from summarizing(*client)
-    return replace(
-        of_upstream,
-        model=of_upstream.model or of_client.model,
-        calls=of_client.calls,
-        client_error_code=of_client.error_code,
-        finishes=of_client.finishes,
-        answered=of_client.answered,
-    )
+    of_client = of_upstream if client == upstream else (yield from summarizing(*client))
+    return TurnSummary(of_upstream, of_client)
 
 
 def summarizing(body: bytes, tail: bytes = b"") -> Slices[ReplySummary]:

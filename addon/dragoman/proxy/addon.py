@@ -30,7 +30,6 @@ from .flows.bridge_flow import BridgeFlow
 from .flows.cure_flow import CureFlow
 from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
-from .http_headers import EVENT_STREAM, media_type
 from .observe import views
 from .observe.commands import Commands
 from .observe.metrics import Metrics
@@ -67,8 +66,8 @@ class Dragoman:
         self._monitor = FlowMonitor()
         self._repair = RepairFlow(self._monitor, breaks=not LAYER_MISSING)
         self._bridge = BridgeFlow(self._monitor, holds=not LAYER_MISSING)
-        self._cure = CureFlow(self._monitor, self._bridge.archive)
-        self._hosts = Hosts(self._bridge.archive)
+        self._cure = CureFlow(self._monitor, self._bridge.store)
+        self._hosts = Hosts(self._bridge.store)
         self._choice = FlowChoice(
             self._monitor, self._repair, self._bridge, self._cure, self._hosts
         )
@@ -102,7 +101,7 @@ class Dragoman:
         try:
             settings = options.Settings.of(ctx.options)
             self._metrics.listen(settings.metrics)
-            self._bridge.archive.choose(
+            self._bridge.store.choose(
                 settings.store,
                 confdir=Path(ctx.options.confdir).expanduser(),
                 limits=settings.store_limits,
@@ -127,7 +126,7 @@ class Dragoman:
             ctx.options.dragoman_cure,
             ctx.options.dragoman_bridge,
             len(self._hosts.listed()),
-            self._bridge.archive.place,
+            self._bridge.store.place,
         )
         # A collection of everything stops all streams, for some 50 ms only for what mitmproxy
         # and its libraries have made at the start; none of that is ever garbage.
@@ -167,7 +166,7 @@ class Dragoman:
         ours = again or self._choice.converts(flow) or self._choice.refuses(flow)
         if ours or self._choice.repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
-        if ours or self._choice.needs_whole(flow, request=True):
+        if ours or self._choice.reads_request_whole(flow):
             flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -234,16 +233,14 @@ class Dragoman:
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
             return
-        repairable, reader = self._choice.is_repairable(flow), self._cure.reader(flow)
-        if repairable or reader:
-            await self._repair.read(flow)
-        if (repairable or reader) and self._repair.streams(flow, response):
-            names = self._cure.tool_names(flow)
-            self._repair.stream(flow, response, self._choice.settings, reader, names)
-        elif repairable and self._repair.may_collect(flow, response):
-            response.stream = False
-        elif media_type(response) == EVENT_STREAM:
-            self._repair.pass_on(flow, response)
+        await self._repair.begin_reply(
+            flow,
+            response,
+            self._choice.settings,
+            repairs=self._choice.is_repairable(flow),
+            turns=self._cure.reader(flow),
+            names=self._cure.tool_names(flow),
+        )
 
     async def dragoman_read(self, flow: http.HTTPFlow) -> None:
         """There is work in slices for a stream: a hook of our own, see `http_stream`."""

@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 
 ANSWER = 5.0
 """Seconds to wait for an answer: a client waits, too."""
-MAX_NOT_FOUND = 64 * 1024
-"""Bytes of a 404 that are read."""
+MAX_NOT_FOUND = "64k"
+"""Of a 404 that is read: a longer one is a page for people."""
 _MARK = "dragoman_question"
 """In a flow's metadata: mitmproxy saves it, so a question that is replayed is still known."""
 
@@ -75,20 +75,16 @@ class Question:
         self.by_credentials = False
         """Whether other credentials may get another answer."""
         self._has_reply = self._timed_out = False
-        self._not_found = bytearray()
-        self._read_enough = asyncio.get_running_loop().create_future()
 
     async def send(self) -> None:
         """Send it, and wait for the answer."""
         handler = _handler(self.flow)
         replay = asyncio.get_running_loop().create_task(handler.replay())
-        either = {replay, self._read_enough}
-        await asyncio.wait(either, timeout=ANSWER, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({replay}, timeout=ANSWER)
         if not replay.done():
             await self._stop(handler, replay)
         if not replay.cancelled() and (error := replay.exception()):
             logger.error("%s: could not be asked: %s", name_of(self.flow), error)
-        self._read_enough.cancel()
         self._comment()
         logger.info("%s: %s", name_of(self.flow), self.flow.comment)
         show(self.flow)
@@ -114,23 +110,14 @@ class Question:
             return  # another addon has answered
         self._has_reply = True
         if response.status_code in (404, 405):
-            response.stream = self._read
+            response.stream = False
         else:
             self.flow.kill()
-
-    def _read(self, data: bytes) -> list[bytes]:
-        self._not_found += data[: MAX_NOT_FOUND - len(self._not_found)]
-        if len(self._not_found) == MAX_NOT_FOUND and not self._read_enough.done():
-            self._read_enough.set_result(None)
-        return []
 
     def ended(self) -> None:
         flow, response = self.flow, self.flow.response
         if self._has_reply and response is not None:
-            flow.error = None  # of the kill in `responseheaders`
-            response.stream = False
-            if self._not_found:
-                response.data.content = bytes(self._not_found)
+            flow.error = None  # of the kill in `responseheaders`, or of a body that is too large
             status = response.status_code
             self.by_credentials = 400 <= status < 500
             if 200 <= status < 300 or status in (400, 422):
@@ -166,8 +153,13 @@ def _question(flow: http.HTTPFlow) -> http.HTTPFlow:
 
 
 def _handler(flow: http.HTTPFlow) -> ReplayHandler:
-    mode = flow.client_conn.proxy_mode.full_spec
-    handler = ReplayHandler(flow, cast(Options, OptionsOverlay(ctx.options, mode=[mode])))
+    options = OptionsOverlay(
+        ctx.options,
+        mode=[flow.client_conn.proxy_mode.full_spec],
+        body_size_limit=MAX_NOT_FOUND,
+        stream_large_bodies=None,
+    )
+    handler = ReplayHandler(flow, cast(Options, options))
     server = handler.layer.context.server
     if server.tls and flow.server_conn.sni:
         server.sni = flow.server_conn.sni  # as the client's own request has it

@@ -78,8 +78,8 @@ class Hosts:
 
     name = "dragoman-hosts"
 
-    def __init__(self, archive: AsyncStore) -> None:
-        self._archive = archive
+    def __init__(self, store: AsyncStore) -> None:
+        self._store = store
         self._known: OrderedDict[str, tuple[Speaks, str]] = OrderedDict()
         """By the address's hash, least recently used first; with the URL, without its query, as
         people write it."""
@@ -133,7 +133,7 @@ class Hosts:
         if len(self._known) > MAX_ADDRESSES:
             self._known.popitem(last=False)
         if keep and speaks is not Speaks.CLAIMED:
-            self._archive.remember(name, speaks.value)
+            self._store.remember(name, speaks.value)
 
     @typed_command("dragoman.hosts")
     def table(self) -> mitmproxy.types.Data:
@@ -169,10 +169,10 @@ class Hosts:
 
     async def _remember(self, name: str, request: http.Request) -> None:
         """What was found out before this process began, or by another."""
-        if not self._archive.opened:
+        if not self._store.opened:
             return
         try:
-            speaks = Speaks(await self._archive.speaks(name))
+            speaks = Speaks(await self._store.speaks(name))
         except (Refused, StoreError, ValueError):
             return  # then it is asked
         if name not in self._known:

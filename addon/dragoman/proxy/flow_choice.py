@@ -1,5 +1,13 @@
 """Which flows are Dragoman's, and what is done with each: cured, repaired, bridged, refused, or
-answered from the store."""
+answered from the store.
+
+Whether a flow is bridged is asked four times:
+
+* `converts`: it is, as far as is known when its request begins (`_bridges`: for any address);
+* `_may_convert`: it may be, once its host or the store has been asked;
+* `why_bridged`: its request is whole, and they are asked;
+* `converts_reply`: its reply comes, or fails, and it has been bridged, or is repaired.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +70,7 @@ class FlowChoice:
         return bool(flow.response and flow.response.status_code == 200 and self.repairs(flow))
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
+        """Whether the reply to this flow, once it comes, is to be converted or repaired."""
         gives = is_chat(flow.request) or gives_response(flow.request)
         return flow in self._bridge or (gives and self.repairs(flow))
 
@@ -84,7 +93,7 @@ class FlowChoice:
 
     def is_served(self, address: ResponsesRoute) -> bool:
         """Whether a bridged host's address is served here."""
-        return not address.response_id or self._bridge.archive.opened
+        return not address.response_id or self._bridge.store.opened
 
     def refuses_upgrade(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether a host has no WebSocket of the Responses API and says so with a status that
@@ -123,14 +132,17 @@ class FlowChoice:
 
     def _may_be_kept(self, address: ResponsesRoute) -> bool:
         """Whether this id may be one of ours."""
-        return self._bridge.archive.opened and _OUR_ID.fullmatch(address.response_id) is not None
+        return self._bridge.store.opened and _OUR_ID.fullmatch(address.response_id) is not None
 
     # Bodies that are read whole
 
-    def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
-        if request:
-            ours = self.converts(flow) or self.refuses(flow) or self._may_convert(flow)
-            return ours or self.repairs(flow) or self._cure.wants(flow, self.settings)
+    def reads_request_whole(self, flow: http.HTTPFlow) -> bool:
+        """Whether a request must be read whole before it is sent."""
+        ours = self.converts(flow) or self.refuses(flow) or self._may_convert(flow)
+        return ours or self.repairs(flow) or self._cure.wants(flow, self.settings)
+
+    def reads_reply_whole(self, flow: http.HTTPFlow) -> bool:
+        """Whether a reply, whose headers have come, must be read whole."""
         response = flow.response
         if response is None:
             return False

@@ -103,11 +103,11 @@ class CallBuilder:
 
     def arguments(self, text: str) -> list[Delta]:
         self._empty = False
-        self.passed(text)
+        self.keep_arguments(text)
         return [{"index": self._index, "function": {"arguments": text}}]
 
-    def passed(self, text: str) -> None:
-        """A piece of the open call's arguments, which is written elsewhere."""
+    def keep_arguments(self, text: str) -> None:
+        """A piece of the open call's arguments, which its schema is compared with at its end."""
         if self._size <= MAX_CHECKED:
             self._size += len(text)
             self._arguments.append(text)

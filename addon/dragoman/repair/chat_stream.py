@@ -2,7 +2,7 @@
 
 A frame takes one of three ways.  Nearly all pass by their bytes (`Prefilter`).  One that
 only continues the text or the arguments of the frame before it is written from a template
-(`continues`).  Any other is read, and its text and calls go into the channels of its choices
+(`_continuing`).  Any other is read, and its text and calls go into the channels of its choices
 (`TextChannel`).  It waits, with all after it, until they have decided what becomes of it.  Then
 it is written (`chunk_writer`): as it came, if nothing in it changed.
 """
@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable
 from ..notes import Evidence
 from ..wire.chat_text import CONTENT, Passage, passages
 from ..wire.errors import read_error
-from ..wire.frame_templates import MAX_RUN, FrameTemplate, KnownTemplate, TemplateCache
+from ..wire.frame_templates import KnownTemplate, TemplateCache
 from ..wire.json_codec import Json, NotJson, loads
 from ..wire.sse import BLANK_LINE_ENDS, Frame
-from .chunk_templates import ChunkTemplate, lone_text, one_text, rewritten
-from .chunk_writer import Envelope, added_chunk
+from .chunk_templates import ChunkTemplate, learn, one_text, rewritten
+from .chunk_writer import added_chunk
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
 from .passed_frames import PassedFrames
@@ -58,11 +58,7 @@ class ChatStreamRepair:
         self._pending = PendingFrames(policy)
         self._unread = UnreadFrames()
         self._continued: KnownTemplate[ChunkTemplate] | None = None
-        """The template of the latest frame, if one that fits it may only continue that."""
-        self._ahead = 1
-        """How many such frames in a row are matched at once."""
-        self._fault: Exception | None = None
-        """To be raised once what was taken before it is sent."""
+        """The latest template, if a frame that fits may only continue those before it."""
         self._gave_up = False
         self._open_ended = False
         """Whether the latest frame has no blank line at its end."""
@@ -73,14 +69,15 @@ class ChatStreamRepair:
 
     # Frames that need not be read
 
-    def ignores(self, raw: bytes) -> bool:
+    def take_unread(self, raw: bytes) -> bool:
         if self._gave_up:
             return True
         if not self._has_model and raw.find(b'"model"') >= 0:
             self._find_model(raw)
         if not (self._prefilter.resting and self._prefilter.passes(raw)):
             return False
-        self._pass(raw)
+        if self._passed.add(raw):
+            self._skip_or_read_passed()
         return True
 
     def _find_model(self, raw: bytes) -> None:
@@ -92,11 +89,10 @@ class ChatStreamRepair:
             self._prefilter.look_for(formats)
             self._channels.set_model(model, formats)
 
-    def _pass(self, raw: bytes) -> None:
-        if self._passed.add(raw):
-            may_skip = all(channel.scanner.may_skip for channel in self._channels.all)
-            if not (may_skip and self._passed.shortened()):
-                self._read_passed()
+    def _skip_or_read_passed(self) -> None:
+        may_skip = all(channel.scanner.may_skip for channel in self._channels.all)
+        if not (may_skip and self._passed.shortened()):
+            self._read_passed()
 
     def _read_passed(self) -> None:
         """Have the channels read what has passed."""
@@ -111,48 +107,20 @@ class ChatStreamRepair:
         for channel, fields, text in self._passed.read(self._channels.of_choice):
             channel.passed(fields, text)
 
-    def continues(self, frames: bytes, begin: int) -> tuple[bytes, int]:
-        known = self._continued
-        if known is None:
-            return b"", begin
-        template = known.meaning
-        channel, takes = template.channel, template.channel.scanner.takes
-        texts, ends = known.pattern.texts_in(frames, begin, self._ahead)
-        taken: list[str] = []
-        try:
-            for text in texts:
-                if not text or (result := takes(text)) is None:
-                    self._continued = None
-                    break
-                channel.length += len(text)
-                taken.append(result)
-        except Exception as fault:
-            if not taken:
-                raise
-            self._fault, self._continued = fault, None
-        if not taken:
-            return b"", begin
-        self._ahead = min(8 * self._ahead, MAX_RUN)
-        last, end = ends[len(taken) - 1 : len(taken) + 1]
-        channel.latest = frames[last:end]
-        if template.call:
-            channel.calls.passed("".join(taken))
-        return rewritten(known, frames, ends, taken), end
-
     def _continuing(
         self, frame: Frame, text: str, known: KnownTemplate[ChunkTemplate]
-    ) -> Frame | None:
-        """`continues` for one frame, which may fit another template than the one before."""
-        template = known.meaning
-        if not self._may_continue(template):
+    ) -> list[Frame] | None:
+        """What replaces a frame that only continues the text or the arguments of those before it;
+        None, and nothing is taken, if this does not."""
+        channel = known.meaning.channel
+        result = channel.scanner.takes(text)
+        if result is None:
             return None
-        if (result := template.channel.scanner.takes(text)) is None:
-            return None
-        self._continued = known
-        template.channel.length += len(text)
-        if template.call:
-            template.channel.calls.passed(result)
-        return Frame(rewritten(known, frame.raw, [0, len(frame.raw)], [result]))
+        channel.latest = frame.raw
+        channel.length += len(text)
+        if known.meaning.call:
+            channel.calls.keep_arguments(result)
+        return rewritten(known, frame.raw, result)
 
     def _may_continue(self, template: ChunkTemplate) -> bool:
         """Whether a frame that fits can take the short way now, whatever its text."""
@@ -183,7 +151,8 @@ class ChatStreamRepair:
         held = bool(unread.frames)
         out = unread.add(frame, text, refused)
         for each in out or ():
-            self._pass(each.raw)
+            if self._passed.add(each.raw):
+                self._skip_or_read_passed()
         if held != bool(unread.frames):
             self._settle()
         self._continued = None
@@ -192,15 +161,16 @@ class ChatStreamRepair:
     # Frames that are read
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        if self._fault is not None:
-            raise self._fault
-        if not asked and (
-            self._gave_up or not (frame.whole or self._pending.frames) or self.ignores(frame.raw)
-        ):
+        readable = frame.whole or self._pending.frames
+        if not asked and (self._gave_up or not readable or self.take_unread(frame.raw)):
             return [frame]
         fitting = self._templates.match(frame)
         if fitting is not None:
             text, known = fitting
+            if known is self._continued:
+                continued = self._continuing(frame, text, known)
+                if continued is not None:
+                    return continued
             refused = known.meaning.channel.scanner.refused
             if refused is not None:
                 out = self._leave_unread(frame, text, known.meaning, refused)
@@ -208,15 +178,12 @@ class ChatStreamRepair:
                     return out
         if self._passed.pieces:
             self._read_passed()
-        if again := bool(self._unread.frames):
+        if self._unread.frames:
             self._read_unread()
         if fitting is None:
             self._read(frame)
         else:
             known.meaning.channel.latest = frame.raw
-            continued = None if again else self._continuing(frame, text, known)
-            if continued is not None:
-                return [continued]
             self._read_fitting(frame, text, known)
         self._settle()
         return self._pending.take()
@@ -238,22 +205,20 @@ class ChatStreamRepair:
         part = channel.new_part()
         self._scan(part, (Passage(template.fields, text),))
         channel.decide()
-        exact = isinstance(known.pattern, FrameTemplate)
-        pending.add(PendingFrame(frame, [part], envelope=template.envelope if exact else None))
+        values = known.pattern.values_in(frame.raw)
+        pending.add(PendingFrame(frame, [part], envelope=template.envelope, values=values))
         out = self._let_out((channel,))
         if not pending.frames:
-            template.learn(known.pattern, text, part, out)
+            template.learn(values, text, part, out)
 
     def _read(self, frame: Frame) -> None:
         """Read any other.  If it has one text and nothing else, a template is made of it."""
         self._pending.begin(frame)
         waiting = self._take_in(frame)
-        passage = one_text(waiting) if waiting and self._templates.wanted else None
+        text = one_text(waiting) if waiting and self._templates.wanted else None
         self._let_out(self._channels.all)
-        if waiting and passage:
-            channel, envelope = waiting.parts[0].channel, Envelope(waiting.chunk)
-            template = ChunkTemplate(channel, passage.fields, envelope)
-            self._templates.learn(frame, passage.text, len(passage.fields), lone_text, template)
+        if waiting and text:
+            learn(self._templates, waiting, text)
 
     def _let_out(self, read: Iterable[TextChannel]) -> list[Frame]:
         """The latest frame, of these channels, is fully processed: a later fault must not send
@@ -276,7 +241,6 @@ class ChatStreamRepair:
         self._prefilter.resting, self._prefilter.quiet = resting, quiet
         known = None if resting or self._gave_up else self._templates.latest
         self._continued = known if known and self._may_continue(known.meaning) else None
-        self._ahead = 1
 
     def _take_in(self, frame: Frame) -> PendingFrame | None:
         """Read a frame, and let it wait; None if it is dropped."""

@@ -7,20 +7,14 @@ learned when one was parsed is used for those that fit its template.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ..wire.chat_text import CONTENT, Passage, passages, without_text
-from ..wire.frame_templates import (
-    FrameTemplate,
-    KnownTemplate,
-    LooseFrame,
-    LooseTemplate,
-    template_of_written,
-)
-from ..wire.json_codec import Json, quoted
+from ..wire.chat_delta import DeltaText, only_text, text_of
+from ..wire.chat_text import CONTENT
+from ..wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache, Values
+from ..wire.json_codec import dumps, quoted
 from ..wire.sse import Frame
 from .chunk_writer import Envelope, says_nothing
-from .pending import PendingFrame, PendingPart, delta_of
+from .pending import PendingFrame, PendingPart
 from .text_channel import TextChannel
 
 
@@ -31,86 +25,62 @@ class ChunkTemplate:
     channel: TextChannel
     fields: tuple[str, ...]
     """Those that carry the text."""
-    envelope: Envelope
-    """Of the first one."""
+    envelope: Envelope | None = None
+    """What surrounds that which replaces them."""
     call: int = 0
-    written: FrameTemplate | LooseFrame | None = None
+    written: FrameTemplate | None = None
     """What replaces a frame that only continues the arguments of `call` (see
     `TextChannel.open_call`), or if that is 0 with text that is moved to ``content``."""
 
-    def learn(
-        self,
-        pattern: FrameTemplate | LooseTemplate,
-        text: str,
-        part: PendingPart,
-        sent: list[Frame],
-    ) -> None:
-        """A frame that fits `pattern` and has this `text` was replaced by those `sent`; `part` is
-        all of it."""
-        call = self.channel.open_call
+    def learn(self, values: Values, text: str, part: PendingPart, sent: list[Frame]) -> None:
+        """A frame that has these values and this `text` was replaced by those `sent`; `part` is all
+        of it."""
+        call, envelope = self.channel.open_call, self.envelope
         if self.written is not None and 0 < call == self.call:
             return
         self.written = None
-        member, value = _only_delta(part) if len(sent) == 1 else ("", "")
+        if envelope is None or len(sent) != 1 + len(envelope.after(values)):
+            return
+        member, value = _only_delta(part)
         # What a format makes of a text may be another text, but never one that was held.
         if member != ("arguments" if call else "content") or not (
             value and (call or value == text)
         ):
             return
-        written = template_of_written(sent[0], member, value)
-        if written is not None and isinstance(pattern, LooseTemplate):
-            self.written = LooseFrame.of(written, pattern.names)
-        else:
-            self.written = written
-        self.call = call
+        before, _, after = dumps(part.deltas[0]).rpartition(quoted(value))
+        written = envelope.around.inner(before, after)
+        if written.around(quoted(value), values) == sent[0].raw:
+            self.written, self.call = written, call
 
 
-def rewritten(
-    known: KnownTemplate[ChunkTemplate], frames: bytes, ends: list[int], texts: list[str]
-) -> bytes:
-    """What replaces frames in a row that fit, with these texts; `ends`: where the first begins, and
-    where each ends."""
-    written, pattern = known.meaning.written, known.pattern
-    if isinstance(written, FrameTemplate):
-        return written.around_each(map(quoted, texts))
-    assert isinstance(pattern, LooseTemplate)
+def learn(templates: TemplateCache[ChunkTemplate], waiting: PendingFrame, found: DeltaText) -> None:
+    """Make a template of a frame that was read, and has this text and nothing else."""
+    (part,), frame, fields = waiting.parts, waiting.frame, found.fields
+    template = ChunkTemplate(part.channel, fields)
+    known = templates.learn(frame, found.text, len(fields), text_of, template)
+    if known is not None:
+        template.envelope = Envelope.of(waiting.chunk, part, known.pattern.values_in(frame.raw))
+
+
+def rewritten(known: KnownTemplate[ChunkTemplate], raw: bytes, text: str) -> list[Frame]:
+    """What replaces a frame that fits, with this text."""
+    written, envelope = known.meaning.written, known.meaning.envelope
     assert written is not None
-    places = zip(texts, ends, ends[1:], strict=False)
-    return b"".join(
-        written.around(quoted(text), pattern.values_in(frames[begin:end]))
-        for text, begin, end in places
-    )
+    assert envelope is not None
+    values = known.pattern.values_in(raw)
+    return [Frame(written.around(quoted(text), values)), *envelope.after(values)]
 
 
-def one_text(waiting: PendingFrame) -> Passage | None:
+def one_text(waiting: PendingFrame) -> DeltaText | None:
     """The text of a frame that has nothing else, if frames like it are written alike: the
     first frame that is written anew also has the role."""
-    if len(waiting.parts) != 1 or (passage := lone_passage(waiting.chunk)) is None:
+    found = only_text(waiting.chunk) if len(waiting.parts) == 1 else None
+    if found is None or not found.fields:
         return None
     (choice,), (part,) = waiting.chunk["choices"], waiting.parts
-    return None if "role" in choice["delta"] and not part.channel.role_seen else passage
-
-
-def lone_text(chunk: Any) -> str:
-    """The text of a chunk that has nothing else; empty for any other."""
-    passage = lone_passage(chunk)
-    return passage.text if passage else ""
-
-
-def lone_passage(chunk: Json) -> Passage | None:
-    if len(chunk["choices"]) != 1 or chunk.get("usage"):
-        return None
-    (choice,) = chunk["choices"]
-    if any(choice.get(name) for name in ("finish_reason", "logprobs", "usage")):
-        return None
-    delta = delta_of(choice)
-    found = passages(delta)
-    if len(found) != 1:
-        return None
-    (passage,) = found
-    others = (delta[name] for name in delta.keys() - {"role", *passage.fields})
-    besides = (without_text(name, delta[name]) for name in passage.fields)
-    return passage if all(map(says_nothing, others)) and not any(besides) else None
+    others = [v for name, v in choice["delta"].items() if name not in ("role", *found.fields)]
+    writes_role = "role" in choice["delta"] and not part.channel.role_seen
+    return None if writes_role or not all(map(says_nothing, others)) else found
 
 
 def _only_delta(part: PendingPart) -> tuple[str, str]:

@@ -5,7 +5,10 @@ Else one chunk is written for each text and call, each with the metadata of the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..wire.chat_text import CONTENT, without_text, written
+from ..wire.frame_templates import FrameTemplate, Values
 from ..wire.json_codec import Json, dumps
 from ..wire.sse import Frame, encode
 from .pending import PendingFrame, PendingPart, Policy, delta_of
@@ -14,22 +17,42 @@ _IN_ITS_FIELD = Policy(text="field")
 _PROBE = {"\0": 0}
 
 
+@dataclass(frozen=True, slots=True)
 class Envelope:
-    """What surrounds the deltas that replace a frame with one text and nothing else: the same for
-    all frames that differ from it in their text alone."""
+    """What surrounds the deltas that replace a frame with one text and perhaps a usage: the same
+    for all frames that match the template of the first."""
 
-    def __init__(self, chunk: Json) -> None:
-        self._chunk = chunk
-        self.delta = delta_of(chunk["choices"][0])
-        self._pieces: list[bytes] = []
+    delta: Json
+    """Of the first."""
+    around: FrameTemplate
+    rest: FrameTemplate | None
+    """The frame of the usage."""
 
-    def around(self, delta: Json, other_lines: bytes) -> Frame:
-        if not self._pieces:
-            self._pieces = dumps(_with_delta(self._chunk, _PROBE)).split(dumps(_PROBE))
-        if len(self._pieces) != 2:  # the probe is a part of the metadata
-            return encode(dumps(_with_delta(self._chunk, delta)), other_lines=other_lines)
-        head, tail = self._pieces
-        return encode(head, dumps(delta), tail, other_lines=other_lines)
+    @classmethod
+    def of(cls, chunk: Json, part: PendingPart, values: Values) -> Envelope | None:
+        """`values`: what may differ in the template.  None if the metadata are odd."""
+        (choice,) = chunk["choices"]
+        written, probe = encode(dumps(_with_delta(chunk, _PROBE))), dumps(_PROBE)
+        around = FrameTemplate.of_written(written, values, ("delta", probe))
+        rest = None
+        if chunk.get("usage"):
+            written = encode(dumps({**chunk, "choices": [_rest(choice, part)[0]]}))
+            rest = FrameTemplate.of_written(written, values)
+        if around is None or (rest is None and chunk.get("usage")):
+            return None
+        return cls(delta_of(choice), around, rest)
+
+    def frames(self, deltas: list[Json], values: Values, other_lines: bytes) -> list[Frame]:
+        """What replaces a frame with these `values`."""
+        written = [Frame(self.around.around(dumps(delta), values)) for delta in deltas]
+        written += self.after(values)
+        if other_lines and written:
+            written[0] = Frame(other_lines + written[0].raw)
+        return written
+
+    def after(self, values: Values) -> list[Frame]:
+        """What follows them."""
+        return [] if self.rest is None else [Frame(self.rest.around(b"", values))]
 
 
 def render(waiting: PendingFrame, policy: Policy) -> list[Frame]:
@@ -40,12 +63,10 @@ def render(waiting: PendingFrame, policy: Policy) -> list[Frame]:
             break
     else:
         return [waiting.frame]
-    if waiting.parsed is None and not parts[0].deltas:
-        return []  # it has one text and nothing else, and all of that is held or dropped
     others = waiting.frame.other_lines
     if waiting.envelope is not None:
-        envelope, deltas = waiting.envelope, _deltas(parts[0], waiting.envelope.delta, policy)
-        return [envelope.around(d, b"" if n else others) for n, d in enumerate(deltas)]
+        deltas = _deltas(parts[0], waiting.envelope.delta, policy)
+        return waiting.envelope.frames(deltas, waiting.values, others)
     chunk = waiting.chunk
     chunks = [
         _with_delta(chunk, delta, position=part.position)

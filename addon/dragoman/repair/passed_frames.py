@@ -3,7 +3,7 @@
 Whether a marker is in quoted code, or has its header before it, depends on the text before
 it.  Nearly all frames pass without having been read, so their bytes are kept until a
 frame comes that has to be.  Bounded: of many bytes without a backtick or a tilde, only the
-last matter; others are read many at a time, as nearly all of them differ in a text alone.
+last matter; others are read by templates, as nearly all of them differ in a text alone.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from ..wire.chat_delta import text_of
 from ..wire.chat_text import passages
 from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, array, loads
 from ..wire.sse import Frame
-from .chunk_templates import lone_passage, lone_text
 from .pending import delta_of
 from .prefilter import holds_text, may_name_text
 from .text_channel import TextChannel
@@ -82,9 +82,9 @@ class PassedFrames:
         for position, value in enumerate(array(choices)):
             if (channel := channel_of(value, position)) is not None:
                 found += [(channel, each.fields, each.text) for each in passages(delta_of(value))]
-        if len(found) == 1 and self._templates.wanted and lone_passage(chunk) is not None:
+        if len(found) == 1 and self._templates.wanted and text_of(chunk):
             channel, fields, text = found[0]
-            self._templates.learn(frame, text, len(fields), lone_text, (channel, fields))
+            self._templates.learn(frame, text, len(fields), text_of, (channel, fields))
         return found
 
     def shortened(self) -> bool:

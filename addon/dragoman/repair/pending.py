@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from ..notes import Evidence
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import ADDED_REASONING, CONTENT, Passage
+from ..wire.frame_templates import Values
 from ..wire.json_codec import Json, loads
 from ..wire.sse import Frame
 from .events import Dropped, LeftAsText, Text
@@ -137,7 +138,9 @@ class PendingFrame:
     parsed: Json | None = None
     """Its JSON, if that has been parsed."""
     envelope: Envelope | None = None
-    """That of a frame from which it differs in its text alone, which is in its part."""
+    """That of the frames that match its template; its text is in its part."""
+    values: Values = field(default_factory=dict)
+    """What else differs in them."""
 
     @property
     def chunk(self) -> Json:

@@ -15,7 +15,7 @@ MAX_AFTER_UNDECIDED = 256
 MAX_HELD = 16 * 1024
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait in all: as many frames as what may be a call has
-characters (`candidate.CANDIDATE_LIMIT`), four to a frame.  More is no LLM's reply, and is not
+characters (`call_reader.CANDIDATE_LIMIT`), four to a frame.  More is no LLM's reply, and is not
 repaired any further."""
 
 

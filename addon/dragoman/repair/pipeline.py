@@ -16,11 +16,9 @@ from ..notes import Evidence
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
 from ..wire.slices import Slices
-from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, is_plain, joined
+from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
 from ..wire.stream_tail import Tail
 
-MAX_REJOINED = 64 * 1024
-"""Bytes of an unfinished frame up to which looking at it again is cheaper than splitting."""
 _AT_ONCE = 4 * 1024
 """Bytes of a whole event stream that are fed by one call."""
 
@@ -28,15 +26,13 @@ _AT_ONCE = 4 * 1024
 class StreamRepair(Protocol):
     """The stage that repairs: of chat completions, `ChatStreamRepair`."""
 
-    def ignores(self, raw: bytes) -> bool:
-        """Whether `raw`, one or more whole frames, needs no repair for certain."""
-
-    def continues(self, frames: bytes, begin: int, /) -> tuple[bytes, int]:
-        """What is sent for whole frames in a row, from `begin` on, if they only continue the text
-        or the arguments of the one before them; and where they end."""
+    def take_unread(self, raw: bytes) -> bool:
+        """Take one or more whole frames that need no repair for certain, by their bytes alone.
+        Returns whether they are taken, and leave as they came; if not, `feed` takes each."""
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        """The frames that may leave after `frame`; `asked`: `ignores` was just False for it."""
+        """Take a frame; returns those that may leave.  `asked`: `take_unread` was just False for
+        it."""
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held."""
@@ -79,9 +75,8 @@ class RepairPipeline:
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
-        self._holds = False
-        """Whether the splitter may hold a part of a frame."""
         self._unsplit = b""
+        """A piece of the body that is being split."""
         self._unrepaired: deque[Frame] = deque()
         self._out: list[bytes] = []
         """What leaves now."""
@@ -185,52 +180,32 @@ class RepairPipeline:
 
     def _take(self, data: bytes) -> None:
         """A piece of an event stream: its whole frames pass at once, if none needs repair."""
-        if self._holds:
-            rejoined = self._splitter.with_held(data, MAX_REJOINED)
-            self._holds = rejoined is None
-            data = data if rejoined is None else rejoined
         self._unsplit = data
-        end = 0 if self._holds else data.rfind(b"\n\n") + 2
-        if end > 1:
-            frames = data if end == len(data) else data[:end]
+        asked = False
+        if self._splitter.held:
+            end = data.find(b"\n\n") + 2
+            self._split(end if end > 1 else len(data))
+            data = self._unsplit
+        if not self._splitter.held and (end := data.rfind(b"\n\n") + 2) > 1:
+            frames = data[:end]
             if self._has_end and not self._has_chunk:
                 self._look_for_chunk(frames)
-            if self._repair.ignores(frames):
+            asked = not self._repair.take_unread(frames)
+            if not asked:
                 self._out.append(frames)
                 self._unsplit = data[end:]
-            else:
-                self._repair_whole(frames)
         if self._unsplit:
-            self._split()
+            self._split(len(data), asked=asked)
 
-    def _repair_whole(self, frames: bytes) -> None:
-        """Repair whole frames, with which the unsplit bytes begin; up to a line end that is no LF,
-        or a second blank line."""
-        unsplit, at, plain = self._unsplit, 0, False
-        try:
-            while at < len(frames):
-                sent, end = self._repair.continues(frames, at)
-                if end > at:
-                    self._out.append(sent)
-                    at = end
-                    continue
-                plain = plain or is_plain(frames, max(0, at - 2))
-                if not plain:
-                    break
-                begin, at = at, frames.find(b"\n\n", at) + 2
-                self._unrepaired.append(Frame(frames[begin:at]))
-                self._repair_frames(asked=at - begin == len(frames))
-        finally:
-            self._unsplit = unsplit[at:]
-
-    def _split(self) -> None:
-        self._holds = True
-        frames = self._splitter.feed(self._unsplit)
+    def _split(self, size: int, *, asked: bool = False) -> None:
+        """Repair the frames that so many of the unsplit bytes complete; `asked`: see `feed` of
+        `StreamRepair`."""
+        frames = self._splitter.feed(self._unsplit[:size])
         self._unrepaired.extend(frames)
-        self._unsplit = b""
+        self._unsplit = self._unsplit[size:]
         if self._has_end and not self._has_chunk:
             self._look_for_chunk(joined(frames))
-        self._repair_frames()
+        self._repair_frames(asked=asked and len(frames) == 1)
 
     def _repair_frames(self, *, asked: bool = False) -> None:
         while self._unrepaired:

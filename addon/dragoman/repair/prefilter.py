@@ -8,13 +8,14 @@ expression, so each expression runs only if its word occurs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from ..wire.chat_text import DETAILS, STRINGS
 from .formats.active import ActiveFormats
 
 TEXTS = tuple(f'"{name}"'.encode() for name in STRINGS)
 """The fields that may have a stripped header."""
+_CONTENT = b'"content"'
 _ANY = b'"(?:%b)"' % "|".join(STRINGS).encode()
 _CALL_BEGINS = re.compile(rb'"(?:name|type)"|"tool_calls"\s*:\s*\[\s*\{[^{}]*"id"')
 _MAY_HOLD_TEXT = re.compile(rb'%b\s*:\s*(?!""|null)|"%b"|\\u00' % (_ANY, DETAILS.encode()))
@@ -76,9 +77,10 @@ def begins_call(raw: bytes) -> bool:
     return there and _CALL_BEGINS.search(raw) is not None
 
 
-def begins_text(raw: bytes, fields: Iterable[bytes]) -> bool:
+def begins_text(raw: bytes, fields: AbstractSet[bytes]) -> bool:
     """Whether `raw` has text in one of the fields (of `TEXTS`)."""
     find = raw.find
-    thinks = find(b'"reasoning') >= 0
-    there = [name for name in fields if (thinks or name == b'"content"') and find(name) >= 0]
+    if find(b'"reasoning') < 0 and _CONTENT not in fields:
+        return False
+    there = [name for name in fields if find(name) >= 0]
     return bool(there) and any(match[1] in there for match in _TEXT_BEGINS.finditer(raw))

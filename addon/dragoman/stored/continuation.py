@@ -17,22 +17,21 @@ from ..bridge.request.validation import (
     RequestObject,
     label,
     missing,
-    previous_not_found,
     wrong_type,
 )
 from ..wire.errors import Refused
 from ..wire.json_codec import Json, array
 from ..wire.json_slices import reading, writing
 from ..wire.responses import CALL_OUTPUTS, refers
-from ..wire.slices import Slices
+from ..wire.slices import Slices, emptied
 from .stored_response import StoredResponse, resolved_items
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
 MAX_BYTES = 32 * 1024 * 1024
-"""Of all conversations that are kept ready."""
-ENTRY = 200
-"""About what Python takes for each of their strings."""
+"""Of all turns that are kept ready."""
+ENTRY = 500
+"""About what Python takes for each beside its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,9 @@ def response_ids_of(item_ids: Iterable[str]) -> set[str]:
     return {f"resp_{found[1]}" for found in map(_ITEM_ID.fullmatch, item_ids) if found}
 
 
-def not_found(response_id: str, *, previous: bool) -> Refused:
-    """OpenAI's words for a response that is not there, or somebody else's: one to continue
-    (`previous`), or one that is requested itself."""
-    if previous:
-        return previous_not_found(response_id)
+def not_found(response_id: str) -> Refused:
+    """OpenAI's words for a response that is requested itself, and not there, or somebody else's
+    (`previous_not_found`: one to continue)."""
     name = label(response_id)
     return Refused(f"Response with id '{name}' not found.", status=404, param="response_id")
 
@@ -87,16 +84,16 @@ def in_progress(response_id: str, *, previous: bool = False) -> Refused:
 
 
 def continuing(
+    previous: StoredResponse | None,
+    items: list[Json],
     item_ids: Iterable[str],
-    chain: Sequence[StoredResponse],
     others: Mapping[str, StoredResponse],
-    earlier: Sequence[Json] = (),
 ) -> Slices[Continuation]:
     """What a request continues.
 
-    `chain` ends with the previous response; `earlier` are the items of the responses before
-    `chain`; `others` are the responses, by id, to whose items `item_ids` the request refers.  A
-    reference to a missing item stays, and the conversion refuses it.
+    `items` are those of the conversation that ends with the `previous` response; `others` are the
+    responses, by id, to whose items `item_ids` the request refers.  A reference to a missing item
+    stays, and the conversion refuses it.
     """
     inputs: dict[str, list[Json]] = {}
     found: dict[str, Json] = {}
@@ -107,15 +104,13 @@ def continuing(
             continue
         if named[2] and response_id not in inputs:
             inputs[response_id] = yield from others[response_id].input_items()
-        items = inputs[response_id] if named[2] else others[response_id].response["output"]
-        if int(named[3]) < len(items):
-            found[item_id] = items[int(named[3])]
-    conversation = list(earlier)
-    for kept in chain:
-        conversation += yield from kept.turn_items()
-    ancestors = (*chain[-1].ancestors, chain[-1].response["id"]) if chain else ()
-    parts = [digest for kept in (*chain[-1:], *others.values()) for digest in kept.inherited]
-    return Continuation(conversation, ancestors, found, tuple(dict.fromkeys(parts)))
+        named_items = inputs[response_id] if named[2] else others[response_id].response["output"]
+        if int(named[3]) < len(named_items):
+            found[item_id] = named_items[int(named[3])]
+    ancestors = (*previous.ancestors, previous.response["id"]) if previous else ()
+    needed = [previous, *others.values()] if previous else others.values()
+    parts = dict.fromkeys(digest for kept in needed for digest in kept.inherited)
+    return Continuation(items, ancestors, found, tuple(parts))
 
 
 def with_references(body: Json, references: Mapping[str, Json]) -> Slices[Json]:
@@ -186,68 +181,55 @@ def resuming(kept: StoredResponse, outputs: Sequence[Json]) -> Slices[Json]:
     return {**body, "input": [*items, *outputs], "previous_response_id": None}
 
 
-# The last conversations, in memory, so that the store need not be read again to continue them
+# The responses that were continued last, in memory, so that the store need not be read again
 
 
-_Key = tuple[bytes, tuple[str, ...]]
-"""Who asks, and the ids of the responses, oldest first."""
+class ReadyTurns:
+    """What responses add to their conversations, as JSON: the parsed values would be a million
+    objects, and each full garbage collection would look at all of them while all flows wait."""
 
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """The items of a chain of responses, as JSON: the parsed values would be a million objects, and
-    each full garbage collection would look at all of them while all flows wait."""
-
-    texts: Sequence[bytes] = ()
-    """JSON arrays, with some of the items in each."""
-
-    def items(self) -> Slices[list[Json]]:
-        items: list[Json] = []
-        for text in self.texts:
-            items += yield from reading(text)
-            yield
-        return items
-
-    def continued(self, items: Sequence[Json]) -> Slices[Conversation]:
-        return Conversation((*self.texts, (yield from writing([*items]))))
-
-
-class Conversations:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._size = 0
-        self._ready: OrderedDict[_Key, Conversation] = OrderedDict()
-        """Least recently used first."""
+        self._texts: OrderedDict[tuple[bytes, str], bytes] = OrderedDict()
+        """By who asks and the response's id, least recently used first."""
 
-    def find(self, asker: bytes, ids: Sequence[str]) -> Conversation | None:
-        key = asker, tuple(ids)
-        if key in self._ready:
-            self._ready.move_to_end(key)
-        return self._ready.get(key)
+    def find(self, asker: bytes, response_id: str) -> bytes | None:
+        key = asker, response_id
+        if key in self._texts:
+            self._texts.move_to_end(key)
+        return self._texts.get(key)
 
-    def add(self, asker: bytes, ids: Sequence[str], conversation: Conversation) -> None:
-        key = asker, tuple(ids)
-        if key in self._ready:
-            self._remove(key)
-        self._ready[key] = conversation
-        self._size += _size(key, conversation)
+    def add(self, asker: bytes, response_id: str, text: bytes) -> None:
+        self.drop(asker, response_id)
+        self._texts[asker, response_id] = text
+        self._size += len(text) + ENTRY
         while self._size > self._max_bytes:
-            self._remove(next(iter(self._ready)))
+            self.drop(*next(iter(self._texts)))
 
-    def changed(self, asker: bytes, response_id: str) -> None:
-        """This response was replaced or deleted."""
-        for key in list(self._ready):
-            if key[0] == asker and response_id in key[1]:
-                self._remove(key)
+    def drop(self, asker: bytes, response_id: str) -> None:
+        """It was replaced or deleted."""
+        text = self._texts.pop((asker, response_id), None)
+        if text is not None:
+            self._size -= len(text) + ENTRY
 
     def clear(self) -> None:
-        self._ready.clear()
+        self._texts.clear()
         self._size = 0
 
-    def _remove(self, key: _Key) -> None:
-        self._size -= _size(key, self._ready.pop(key))
+
+def writing_turn(kept: StoredResponse) -> Slices[bytes]:
+    """A turn that was read only to be kept ready."""
+    items = yield from kept.turn_items()
+    text = yield from writing(items)
+    yield from emptied(items)
+    return text
 
 
-def _size(key: _Key, conversation: Conversation) -> int:
-    strings = [*key[1], *conversation.texts]
-    return sum(map(len, strings)) + ENTRY * (1 + len(strings))
+def reading_turns(texts: Iterable[bytes]) -> Slices[list[Json]]:
+    """All items of these turns."""
+    items: list[Json] = []
+    for text in texts:
+        items += yield from reading(text)
+        yield
+    return items

@@ -46,9 +46,9 @@ Written = tuple[bytes, dict[str, bytes]]
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
     response: Json
-    """The response object as the client got it last."""
+    """The response object as the client got it last, if it was decoded with its parts."""
     request: bytes
-    """The body of its request, as the client sent it."""
+    """The body of its request as the client sent it, under the same condition."""
     ancestor_ids: bytes = b""
     """The ids of the responses before it, oldest first, with blanks between. Only the last
     response's is ever read, so it is no part of the JSON."""
@@ -62,8 +62,6 @@ class StoredResponse:
     """The stream itself, which earlier versions kept instead."""
     inherited: Sequence[str] = ()
     """The parts (see `packed`) of the responses before it."""
-    size: int = field(default=0, compare=False)
-    """Of a decoded response: about how many bytes of JSON it adds to its conversation."""
 
     @property
     def ancestors(self) -> tuple[str, ...]:
@@ -136,8 +134,8 @@ class StoredResponse:
     def decoding(
         cls, blob: bytes, parts: Mapping[str, bytes] | None = None
     ) -> Slices[StoredResponse]:
-        """What was `packed`; raises `Unreadable`. Without `parts` these are null: a conversation
-        does not need them."""
+        """What was `packed`; raises `Unreadable`. Without its `parts`, which no conversation needs,
+        long tools and instructions are null in both the response and the request."""
         head_text, _, rest = blob.partition(b"\n")
         try:
             head = loads(head_text)
@@ -159,7 +157,6 @@ class StoredResponse:
                 delta_cuts=str(head.get("delta_cuts", "")).encode(),
                 events=_CUT.sub(lambda found: texts[int(found[1])], rest[request_end:]),
                 inherited=tuple(dict.fromkeys([*head.get("inherited", []), *own])),
-                size=len(request) + response_end - ids_end,
             )
         except (NotJson, KeyError, TypeError, ValueError, IndexError) as error:
             raise Unreadable(str(error)) from None

@@ -15,7 +15,7 @@ from ..bridge.reply.whole_body import completion_in_runs
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from ..wire.chat_delta import DeltaText, choices, only_text, text_of
 from ..wire.chat_end import turn_end
-from ..wire.chat_text import reasoning
+from ..wire.chat_text import CONTENT, reasoning
 from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import Json, NotJson, loads
 from ..wire.json_slices import reading
@@ -59,16 +59,6 @@ class Turn:
         if self.size <= MAX_TEXT:
             self.thoughts.append(text)
 
-    def add_arguments(self, index: int | None, text: str) -> None:
-        """More of the arguments of the call at this index."""
-        call = self.assembler.at(index)
-        if call is None:
-            self.add_call(CallDelta(index, "", "", text), whole=False)
-            return
-        self.size += len(text)
-        if self.size <= MAX_TEXT:
-            call.add(text)
-
     def add_call(self, delta: CallDelta, *, whole: bool) -> None:
         self.size += len(delta.arguments)
         if self.size <= MAX_TEXT:
@@ -80,21 +70,18 @@ class TurnReader:
     """Reads one reply."""
 
     def __init__(self) -> None:
+        self._begun = self._called_first = False
+        """Whether there was a thought, and whether there was a call before any."""
         self._unread: list[bytes] = []
         self._size = 0
         self._splitter = FrameSplitter()
         self._templates: TemplateCache[DeltaText] = TemplateCache()
         self._turns: defaultdict[int, Turn] = defaultdict(Turn)
-        self._called_first = False
-        """Whether there were calls before the first thought."""
 
     def feed(self, sent: bytes) -> int:
         """More of an event stream.  Returns where in it a turn with calls ends that has to be
         kept before this is sent; the length of it if none does."""
-        if not sent or self._holds_no_thought(sent):
-            # A turn whose calls come first is not kept.
-            if not self._called_first and sent.find(b"_call") >= 0:
-                self._called_first = _CALLED.search(sent) is not None
+        if not (self._begun or self._begins(sent)):
             return len(sent)
         self._unread.append(sent)
         self._size += len(sent)
@@ -106,9 +93,19 @@ class TurnReader:
             if self._size > MAX_UNREAD:
                 self._read()
             return len(sent)
-        self._read(ends=True)
-        kept = any(t.ended and t.calls and t.thoughts for t in self._turns.values())
-        return end if kept and not self._called_first else len(sent)
+        self._read()
+        kept = any(turn.ended and turn.calls and turn.thoughts for turn in self._turns.values())
+        return end if kept else len(sent)
+
+    def _begins(self, sent: bytes) -> bool:
+        """Whether this is read, and all after it: whole events without a thought are not, and
+        nothing of a reply whose calls come first."""
+        if self._called_first or not sent:
+            return False
+        self._begun = sent.find(b"reasoning") >= 0 or not sent.endswith(b"\n\n")
+        if not self._begun and sent.find(b"_call") >= 0:
+            self._called_first = _CALLED.search(sent) is not None
+        return self._begun
 
     def take(self, *, last: bool = False) -> list[Turn]:
         """The turns with calls and reasoning that have ended since the last time; `last`: the
@@ -117,7 +114,7 @@ class TurnReader:
             self._read()
         ended = [index for index, turn in self._turns.items() if turn.ended or last]
         turns = [self._turns.pop(index) for index in ended]
-        return [t for t in turns if t.calls and t.reasoning and not self._called_first]
+        return [t for t in turns if t.calls and t.reasoning]
 
     def reading(self, body: bytes) -> Slices[None]:
         """A reply that came whole."""
@@ -134,42 +131,32 @@ class TurnReader:
                 self._add_chunk(part)
                 yield
 
-    def _holds_no_thought(self, sent: bytes) -> bool:
-        """Whether these are whole events without any, and none came before."""
-        begun = self._unread or self._turns or self._splitter.held
-        return not begun and sent.endswith(b"\n\n") and sent.find(b"reasoning") < 0
-
-    def _read(self, *, ends: bool = False) -> None:
-        """`ends`: a finish reason is among what is unread."""
+    def _read(self) -> None:
         unread, self._unread, self._size = b"".join(self._unread), [], 0
         end = 0
         if not self._splitter.held and CR not in unread:
             end = unread.rfind(b"\n\n") + 2 if b"\n\n" in unread else 0
             for text, delta, raw in self._templates.runs(unread[:end]):
-                if delta is not None:
-                    self._add_text(delta, text)
-                elif self._templates.wanted or _counts(raw, ends=ends):
+                if delta is None:
                     self._read_frame(Frame(raw))
+                elif delta.call is not None:
+                    self._turns[0].add_call(CallDelta(delta.call, "", "", text), whole=False)
+                elif delta.fields != CONTENT:
+                    self._turns[0].add_reasoning(text)
         for frame in self._splitter.feed(unread[end:]):
-            if _counts(frame.raw, ends=ends):
-                self._read_frame(frame)
+            self._read_frame(frame)
 
     def _read_frame(self, frame: Frame) -> None:
+        if not self._templates.wanted and not _counts(frame.raw):
+            return
         try:
             chunk = loads(frame.data or b"null") if frame.whole else None
         except NotJson:
             return
-        if self._templates.wanted and (delta := only_text(chunk)) is not None:
-            self._templates.learn(frame, delta.text, delta.times, text_of, delta)
+        if self._templates.wanted and (delta := only_text(chunk)) and not delta.choice:
+            self._templates.learn(frame, delta.text, len(delta.fields) or 1, text_of, delta)
         if isinstance(chunk, dict):
             self._add_chunk(chunk)
-
-    def _add_text(self, delta: DeltaText, text: str) -> None:
-        """A text of the first choice, in a delta like this."""
-        if delta.what == "reasoning":
-            self._turns[0].add_reasoning(text)
-        elif delta.what == "arguments":
-            self._turns[0].add_arguments(delta.index, text)
 
     def _add_chunk(self, chunk: Json) -> None:
         for choice in choices(chunk):
@@ -184,10 +171,8 @@ class TurnReader:
             turn.ended = turn.ended or choice.whole or bool(choice.fields.get("finish_reason"))
 
 
-def _counts(raw: bytes, *, ends: bool) -> bool:
-    """Whether there may be a thought or a call in one or more frames, by their bytes; or a finish
-    reason, if one `ends` a turn."""
+def _counts(raw: bytes) -> bool:
+    """Whether there may be a thought, a call or a finish reason in a frame, by its bytes."""
     # `in` takes several times longer for bytes.
-    if raw.find(b"reasoning") >= 0 or raw.find(b"_call") >= 0:
-        return True
-    return ends and turn_end(raw) is not None
+    found = raw.find(b"reasoning") >= 0 or raw.find(b"_call") >= 0
+    return found or turn_end(raw) is not None

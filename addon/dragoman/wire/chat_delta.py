@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .chat_text import FIELDS_OF, REASONING, reasoning
+from .chat_text import FIELDS_OF, passages, reasoning, without_text
 from .json_codec import Json, array, objects, string
 
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
@@ -64,48 +64,59 @@ def choice_index(value: Json, position: int) -> int:
 class DeltaText:
     """The content of a chunk that has one text, and perhaps a usage."""
 
-    what: Literal["content", "reasoning", "arguments"]
     text: str
-    times: int = 1
-    index: int | None = None
-    """Of the call with these arguments."""
+    fields: tuple[str, ...]
+    """Those of the delta that carry it; none for the arguments of a call."""
+    call: int | None = None
+    """The index of that call."""
+    choice: int = 0
+    """The index of the choice."""
 
 
 def only_text(chunk: Any) -> DeltaText | None:
     """The text of a chunk without anything else but a usage; None for any other chunk."""
-    choices = array(chunk.get("choices")) if isinstance(chunk, dict) else []
-    choice = choices[0] if len(choices) == 1 else None
-    if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+    choice = _only_choice(chunk)
+    if choice is None:
         return None
-    if any(map(choice.get, ("finish_reason", "logprobs", "usage", "message"))):
+    said = {name: value for name, value in choice.delta.items() if value and name != "role"}
+    match said:
+        case {"tool_calls": [{"index": int(call), "function": function} as element], **others}:
+            text = "" if others else _only_arguments(element, function)
+            return DeltaText(text, (), call, choice.index) if text else None
+    found = passages(said)
+    fields = found[0].fields if len(found) == 1 else ()
+    besides = any(without_text(name, said[name]) for name in fields)
+    if besides or not fields or said.keys() != set(fields):
         return None
-    delta = choice.get("delta")
-    delta = delta if isinstance(delta, dict) else {}
-    fields = {name: value for name, value in delta.items() if value and name != "role"}
-    match fields:
-        case {"content": str(text), **others} if not others:
-            return DeltaText("content", text)
-        case {"tool_calls": [{"index": int(index), "function": function} as call], **others}:
-            return None if others else _only_arguments(call, index, function)
-    values = list(fields.values())
-    if fields.keys() - set(REASONING) or not values or values != values[:1] * len(values):
+    return DeltaText(found[0].text, fields, choice=choice.index)
+
+
+def only_counts(chunk: Any) -> bool:
+    """Whether a chunk has a usage and a choice, and nothing else."""
+    choice = _only_choice(chunk)
+    return choice is not None and bool(chunk.get("usage")) and not any(choice.delta.values())
+
+
+def _only_choice(chunk: Any) -> ChoiceDelta | None:
+    """The choice of a chunk that has one with a delta alone."""
+    found = choices(chunk) if isinstance(chunk, dict) else []
+    if len(found) != 1 or len(chunk["choices"]) != 1 or found[0].whole:
         return None
-    return DeltaText("reasoning", values[0], len(values)) if isinstance(values[0], str) else None
+    fields = found[0].fields
+    others = ("finish_reason", "logprobs", "usage", "message")
+    return None if any(map(fields.get, others)) else found[0]
 
 
 def text_of(chunk: Any) -> str:
-    """The same as a string; empty for any other chunk."""
+    """The text of such a chunk; empty for any other."""
     found = only_text(chunk)
     return found.text if found else ""
 
 
-def _only_arguments(call: Json, index: int, function: Any) -> DeltaText | None:
+def _only_arguments(call: Json, function: Any) -> str:
     if not isinstance(function, dict) or call.get("id") or function.get("name"):
-        return None
-    arguments = function.get("arguments")
-    if type(index) is not int or not isinstance(arguments, str) or not arguments:
-        return None
-    return DeltaText("arguments", arguments, index=index)
+        return ""
+    return string(function.get("arguments")) if type(call["index"]) is int else ""
 
 
 def texts(delta: Json) -> list[DeltaPart]:

@@ -124,6 +124,7 @@ def _text_key(name: str, detail: Any) -> str:
     """The key of the text in a detail, or in a part of the content; empty if it has none."""
     if not isinstance(detail, dict):
         return ""
-    if name in CONTENT and detail.get("type") not in ("text", "output_text"):
-        return ""
+    if name in CONTENT:
+        is_text = detail.get("type") in ("text", "output_text")
+        return "text" if is_text and isinstance(detail.get("text"), str) else ""
     return next((key for key in ("text", "summary") if isinstance(detail.get(key), str)), "")

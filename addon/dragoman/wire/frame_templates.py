@@ -10,13 +10,14 @@ place, and only the values that held the text may change.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar
 
-from .json_codec import NotJson, loads, quoted
-from .sse import Frame, FrameSplitter
+from .json_codec import Json, NotJson, loads, quoted
+from .sse import Frame, raw_frames
 
 MAX_FRAME = 4096
 MAX_FITTING = 64 * 1024
@@ -26,194 +27,147 @@ MAX_MISSES = 16
 every chunk."""
 MAX_KNOWN = 3
 """Templates kept of a stream: for its reasoning, its text, and a call."""
-MAX_RUN = 64
-"""Frames that are matched at once: one of them that is odd has them all matched again."""
-LF = ord("\n")
 _PROBE = "another text"
-_CALL_INDEX = re.compile(
-    rb'(.*"tool_calls":[ ]?\[\{"index":[ ]?)(0|[1-9][0-9]{0,8})'
-    rb'(,(?:[ ]?"(?:id|type)":[ ]?(?:null|""|"function"),)*'
-    rb'[ ]?"function":[ ]?\{(?:"name":[ ]?(?:null|""),)?[ ]?"arguments":[ ]?)',
-    re.DOTALL,
-)
-"""Up to the arguments of a call; its groups 1 and 3 are around the call's index."""
-_INDEX = re.compile(rb"(?:0|[1-9][0-9]{0,8})(?=,)")
-
-Meaning = TypeVar("Meaning")
-
-
-@dataclass(slots=True)
-class FrameTemplate:
-    """A frame without its text, which it had once, or twice the same."""
-
-    head: bytes
-    between: bytes | None
-    tail: bytes
-    _opening: bytes = field(init=False, repr=False)
-    """The head, and the quote with which the text begins."""
-    _after: bytes = field(init=False, repr=False)
-    """What follows a text, with its quote: the tail, or what is between, up to the next quote."""
-    _closing: bytes = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._opening, self._closing = self.head + b'"', b'"' + self.tail
-        self._after = self._closing if self.between is None else b'"%b"' % self.between
-
-    def text_in(self, raw: bytes) -> str | None:
-        """The text of a frame that matches; None if it does not."""
-        if not (raw.startswith(self.head) and raw.endswith(self.tail)):
-            return None
-        literal = raw[len(self.head) : len(raw) - len(self.tail)]
-        if self.between is not None:
-            half = literal[: (len(literal) - len(self.between)) // 2]
-            if literal != half + self.between + half:
-                return None
-            literal = half
-        return _string(literal) if literal[:1] == b'"' else None
-
-    def texts_in(
-        self, frames: bytes, begin: int, limit: int = MAX_RUN
-    ) -> tuple[list[str], list[int]]:
-        """What `text_in` gives for at most `limit` whole frames in a row, from `begin` on, in a
-        fourth of the time; no text if the first does not match, or has a long one.  And `begin`,
-        and where each ends."""
-        opening, after, closing = self._opening, self._after, self._closing
-        literals: list[bytes] = []
-        ends, end = [begin], begin
-        if not closing.endswith(b"\n\n"):
-            return [], ends
-        while len(literals) < limit and frames.startswith(opening, end):
-            start = end + len(opening)
-            stop = frames.find(after, start, start + MAX_FRAME)
-            literal = frames[start:stop]
-            if stop < 0 or LF in literal:
-                break
-            if self.between is not None:
-                stop += len(after) + len(literal)
-                if not frames.startswith(literal + closing, stop - len(literal)):
-                    break
-            end = stop + len(closing)
-            literals.append(literal)
-            ends.append(end)
-        return _first_strings(b'"', literals), ends
-
-    def of_another_call(self, raw: bytes, index: int) -> tuple[FrameTemplate, int] | None:
-        """Of a template with arguments of the call with this `index`: the template of another frame
-        that differs in the index, and that index.  By its place it is certainly the call's."""
-        head = _CALL_INDEX.fullmatch(self.head) if b'"index"' not in self.tail else None
-        found = _INDEX.match(raw, head.end(1)) if head else None
-        if head is None or found is None or int(head[2]) != index:
-            return None
-        template = FrameTemplate(head[1] + found[0] + head[3], self.between, self.tail)
-        return None if template.text_in(raw) is None else (template, int(found[0]))
-
-    def around(self, literal: bytes) -> bytes:
-        if self.between is None:
-            return b"".join((self.head, literal, self.tail))
-        return b"".join((self.head, literal, self.between, literal, self.tail))
-
-    def around_each(self, literals: Iterable[bytes]) -> bytes:
-        """`around` each of one or more, where the text is there once."""
-        return b"".join((self.head, (self.tail + self.head).join(literals), self.tail))
-
-
 VARIED = ("created", "obfuscation", "sequence_number", "usage")
 """Members that some hosts change in every chunk, and that mean nothing, or count."""
+_TEXT = b"text"
+"""The hole of the text.  Others have the names of `VARIED` members; ``usage.1`` is a count."""
+_STRING = rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
 _INTEGER = rb"(?:0|[1-9][0-9]{0,15})"
 _SCALAR = rb'(?:0|[1-9][0-9]{0,15}|"[A-Za-z0-9+/=_-]*")'
 """May replace another value: both are whole JSON values, spelled as `dumps` does."""
 _COUNT = rb'(?:"[a-z_]+":[ ]?(?:[0-9]+|null)(?:,[ ]?)?)'
 _COUNTS = rb'\{(?:"[a-z_]+":[ ]?\{' + _COUNT + rb"*\}(?:,[ ]?)?|" + _COUNT + rb")+\}"
-_IN_COUNTS = re.compile(rb"(?<=[: ])[0-9]+(?=[,}])")
+_MEMBER = re.compile(
+    b'"(' + "|".join(VARIED).encode() + rb')":[ ]?(' + _SCALAR + b"|" + _COUNTS + rb")(?=[,}])"
+)
+_COUNT_IN_MEMBER = re.compile(rb"(?<=[: ])[0-9]+(?=[,}])")
+
+Meaning = TypeVar("Meaning")
+Values = dict[bytes, bytes]
+"""What is in the holes of a frame, by their names; the text may be among it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LooseTemplate:
-    """A frame without its text and the values of `VARIED` members."""
-
-    whole: re.Pattern[bytes]
-    names: tuple[bytes, ...]
-
-    @classmethod
-    def of(cls, frame: Frame, pattern: FrameTemplate) -> LooseTemplate | FrameTemplate:
-        """`pattern`, learned from `frame`, without the values of these members of its chunk. A name
-        that occurs once in the frame is a member of nothing else."""
-        once = [name for name in VARIED if frame.raw.count(b'"%b"' % name.encode()) == 1]
-        chunk = loads(frame.data or b"") if once else {}
-        member = _members([name for name in once if name in chunk])
-        if member is None:
-            return pattern
-        names: list[bytes] = []
-
-        def loose(part: bytes) -> bytes:
-            pieces, values = _split_at_members(member, part, names)
-            expression = re.escape(pieces[0])
-            for value, piece in zip(values, pieces[1:], strict=True):
-                expression += b"(" + _replacement_of(value) + b")" + re.escape(piece)
-            return expression
-
-        head = loose(pattern.head)
-        again = b"" if pattern.between is None else loose(pattern.between) + b"(?P=text)"
-        text = rb'(?P<text>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")'
-        whole = head + text + again + loose(pattern.tail)
-        return cls(re.compile(whole), tuple(names)) if names else pattern
-
-    def text_in(self, raw: bytes) -> str | None:
-        """As `FrameTemplate.text_in`."""
-        found = self.whole.fullmatch(raw)
-        return _string(found["text"]) if found else None
-
-    def texts_in(
-        self, frames: bytes, begin: int, limit: int = MAX_RUN
-    ) -> tuple[list[str], list[int]]:
-        """As `FrameTemplate.texts_in`."""
-        literals: list[bytes] = []
-        ends, match = [begin], self.whole.match
-        while len(literals) < limit and (found := match(frames, begin)):
-            if found.end() - begin > MAX_FRAME or frames[found.end() - 2 : found.end()] != b"\n\n":
-                break
-            literals.append(found["text"])
-            ends.append(begin := found.end())
-        return _first_strings(b"", literals), ends
-
-    def values_in(self, raw: bytes) -> dict[bytes, bytes]:
-        """The values of the members in a frame that matches."""
-        found = self.whole.fullmatch(raw)
-        assert found is not None
-        at = self.whole.groupindex["text"] - 1
-        values = found.groups()
-        return dict(zip(self.names, values[:at] + values[at + 1 :], strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class LooseFrame:
-    """A frame of ours without its text and the values of `VARIED` members."""
+@dataclass(slots=True)
+class FrameTemplate:
+    """The literal pieces of a frame.  Between each two is a hole: for its text, which it has once,
+    or twice the same, or for something else that may differ."""
 
     pieces: tuple[bytes, ...]
-    names: tuple[bytes, ...]
-    """Between the pieces; ``text`` for the text."""
+    holes: tuple[bytes, ...] = (_TEXT,)
+    _format: bytes = field(init=False, repr=False, compare=False)
+    """For the operator ``%``."""
+    _names: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
+    """Of the holes, each once."""
+    _varies: bool = field(init=False, repr=False, compare=False)
+    """Whether more than the text may differ."""
+    _whole: re.Pattern[bytes] | None = field(default=None, init=False, repr=False, compare=False)
+    """Matches a frame that varies."""
+    _found: re.Match[bytes] | None = field(default=None, init=False, repr=False, compare=False)
+    """The latest match."""
+
+    def __post_init__(self) -> None:
+        self._names = tuple(dict.fromkeys(self.holes))
+        self._varies = self._names != (_TEXT,)
+        pieces = [piece.replace(b"%", b"%%") for piece in self.pieces]
+        self._format = _alternating(pieces, [b"%%(%b)b" % hole for hole in self.holes])
 
     @classmethod
-    def of(cls, template: FrameTemplate, names: tuple[bytes, ...]) -> LooseFrame | None:
-        """`template`, written by `dumps`, without the values of these members; None if one of them
-        does not occur once."""
-        member = _members([name.decode() for name in names])
-        assert member is not None and template.between is None
-        found: list[bytes] = []
-        head, _ = _split_at_members(member, template.head, found)
-        found.append(b"text")
-        tail, _ = _split_at_members(member, template.tail, found)
-        whole = template.head + template.tail
-        once = all(whole.count(b'"%b"' % name) == 1 for name in names)
-        if not once or sorted(found) != sorted((*names, b"text")):
+    def of_written(
+        cls, frame: Frame, values: Values, text: tuple[str, bytes] | None = None
+    ) -> FrameTemplate | None:
+        """The template of a frame that `dumps` has written, in place of one with these `values`;
+        `text` is the one member with this name and JSON value.  A single match is that member:
+        within a string its quotes would be escaped."""
+        raw, name, value = frame.raw, *(text or ("", b""))
+        member = quoted(name) + b":"
+        pieces = raw.split(member + value) if text else [raw]
+        if len(pieces) != 1 + bool(text):
             return None
-        return cls((*head, *tail), tuple(found))
+        template = cls((pieces[0] + member, pieces[1])) if text else cls((raw,), ())
+        members = {hole: hole.partition(b".")[0] for hole in values if hole != _TEXT}
+        counts = {each: raw.count(b'"%b":' % each) for each in members.values()}
+        template = template.without(counts)
+        found = [hole for hole in template.holes if hole != _TEXT]
+        fits = found == [hole for hole, each in members.items() if counts[each]]
+        fits = fits and max(counts.values(), default=0) <= 1
+        return template if fits and template.around(value, values) == raw else None
 
-    def around(self, literal: bytes, values: dict[bytes, bytes]) -> bytes:
-        out = [self.pieces[0]]
-        for name, piece in zip(self.names, self.pieces[1:], strict=True):
-            out += (literal if name == b"text" else values[name], piece)
-        return b"".join(out)
+    def without(self, names: Container[bytes]) -> FrameTemplate:
+        """The same without the values of these members, each of which is there once."""
+        pieces, holes = [], []
+        for piece, hole in zip_longest(self.pieces, self.holes):
+            begin = 0
+            for found in _MEMBER.finditer(piece):
+                for name, (start, end) in _differing(found) if found[1] in names else ():
+                    pieces.append(piece[begin:start])
+                    holes.append(name)
+                    begin = end
+            pieces.append(piece[begin:])
+            holes += [hole] if hole else []
+        return FrameTemplate(tuple(pieces), tuple(holes))
+
+    def inner(self, before: bytes, after: bytes) -> FrameTemplate:
+        """The same with its text between these two."""
+        at, pieces = self.holes.index(_TEXT), list(self.pieces)
+        pieces[at : at + 2] = pieces[at] + before, after + pieces[at + 1]
+        return FrameTemplate(tuple(pieces), self.holes)
+
+    def text_in(self, raw: bytes) -> str | None:
+        """The text of a frame that matches; None if it does not."""
+        if self._varies:
+            found = self._match(raw)
+            return _string(found["text"]) if found else None
+        pieces = self.pieces
+        head, tail = pieces[0], pieces[-1]
+        if not (raw.startswith(head) and raw.endswith(tail)):
+            return None
+        literal = raw[len(head) : len(raw) - len(tail)]
+        if len(pieces) == 3:
+            half = literal[: (len(literal) - len(pieces[1])) // 2]
+            if literal != half + pieces[1] + half:
+                return None
+            literal = half
+        return _string(literal) if literal[:1] == b'"' else None
+
+    def values_in(self, raw: bytes) -> Values:
+        """What is in the holes of a frame that matches; empty if it does not, or if only its text
+        may differ."""
+        found = self._match(raw) if self._varies else None
+        return dict(zip(self._names, found.groups(), strict=True)) if found else {}
+
+    def _match(self, raw: bytes) -> re.Match[bytes] | None:
+        """Text and values of a frame are asked for one after the other."""
+        if self._found is None or self._found.string is not raw:
+            self._whole = self._whole or self._expression()
+            self._found = self._whole.fullmatch(raw)
+        return self._found
+
+    def _expression(self) -> re.Pattern[bytes]:
+        holes = [b"(%b)" % (_SCALAR if b"." not in hole else _INTEGER) for hole in self.holes]
+        texts = [at for at, hole in enumerate(self.holes) if hole == _TEXT]
+        for again, at in enumerate(texts):
+            holes[at] = b"(?P=text)" if again else b"(?P<text>%b)" % _STRING
+        return re.compile(_alternating([*map(re.escape, self.pieces)], holes))
+
+    def around(self, literal: bytes, values: Values) -> bytes:
+        """The frame with this text, a JSON value, and these values."""
+        return self._format % {**values, _TEXT: literal}
+
+
+def _alternating(pieces: Sequence[bytes], between: Sequence[bytes]) -> bytes:
+    return b"".join(map(b"".join, zip_longest(pieces, between, fillvalue=b"")))
+
+
+def _differing(member: re.Match[bytes]) -> Iterator[tuple[bytes, tuple[int, int]]]:
+    """The holes of a member, and where they are: its value, or each count in that."""
+    name, value = member[1], member[2]
+    if not value.startswith(b"{"):
+        yield name, member.span(2)
+        return
+    for number, count in enumerate(_COUNT_IN_MEMBER.finditer(value)):
+        start, end = count.span()
+        yield b"%b.%d" % (name, number), (member.start(2) + start, member.start(2) + end)
 
 
 def _string(literal: bytes) -> str | None:
@@ -226,77 +180,48 @@ def _string(literal: bytes) -> str | None:
     return text if end == len(string) else None
 
 
-def _first_strings(quote: bytes, literals: list[bytes]) -> list[str]:
-    """The texts of JSON strings, which lack this `quote`: of all, or if one of them is invalid, of
-    the first."""
-    if len(literals) > 1:
-        array = b"".join((b"[", quote, (quote + b"," + quote).join(literals), quote, b"]"))
-        try:
-            texts: list[Any] = loads(array)
-        except NotJson:
-            texts = []
-        if len(texts) == len(literals) and set(map(type, texts)) == {str}:
-            return texts
-    first = _string(quote + literals[0] + quote) if literals else None
-    return [] if first is None else [first]
-
-
-def _members(names: list[str]) -> re.Pattern[bytes] | None:
-    """Matches a member with one of these names, and its value."""
-    any_name = "|".join(map(re.escape, names)).encode()
-    value = b"(" + _SCALAR + b"|" + _COUNTS + b")"
-    expression = rb'"(' + any_name + rb')":[ ]?' + value + rb"(?=[,}])"
-    return re.compile(expression) if names else None
-
-
-def _split_at_members(
-    member: re.Pattern[bytes], part: bytes, names: list[bytes]
-) -> tuple[list[bytes], list[bytes]]:
-    """The pieces of a part of a frame around the values of members, and these values; the members'
-    names are added to `names`."""
-    pieces, values, begin = [], [], 0
-    for found in member.finditer(part):
-        names.append(found[1])
-        values.append(found[2])
-        pieces.append(part[begin : found.start(2)])
-        begin = found.end(2)
-    return [*pieces, part[begin:]], values
-
-
-def _replacement_of(value: bytes) -> bytes:
-    """Matches what may replace this value: for counts, other counts."""
-    if not value.startswith(b"{"):
-        return _SCALAR
-    return _INTEGER.join(map(re.escape, _IN_COUNTS.split(value)))
-
-
-def template_of_written(frame: Frame, name: str, text: str) -> FrameTemplate | None:
-    """The template of a frame written by `dumps`, in which member `name` is `text`; None if there
-    is more than one such member. A single match is that member: within a string its quotes would be
-    escaped."""
-    member = quoted(name) + b":"
-    pieces = frame.raw.split(member + quoted(text))
-    return FrameTemplate(pieces[0] + member, None, pieces[1]) if text and len(pieces) == 2 else None
-
-
-def learn(frame: Frame, text: str, times: int, reads: Callable[[Any], str]) -> FrameTemplate | None:
-    """The template of a frame in whose JSON `text` is a value once or twice (`times`); None if it
-    has none. `reads` gives the text of such a JSON value."""
+def learn(
+    frame: Frame,
+    text: str,
+    times: int,
+    reads: Callable[[Any], str],
+    varied: Iterable[bytes] = (),
+) -> FrameTemplate | None:
+    """The template of a frame in whose JSON `text` is a value once or twice (`times`), and these
+    members may differ; None if it has none.  `reads` gives the text of such a JSON value."""
     raw = frame.raw
     if not text or len(raw) > MAX_FRAME:
         return None
     pieces = raw.split(quoted(text))
-    if len(pieces) != times + 1 or times not in (1, 2):
+    if len(pieces) != times + 1 or times not in (1, 2) or len(pieces[0]) <= len(b"data:"):
         return None
-    head, tail = pieces[0], pieces[-1]
-    pattern = FrameTemplate(head, pieces[1] if times == 2 else None, tail)
-    probed = Frame(pattern.around(quoted(_PROBE)))
+    template = FrameTemplate(tuple(pieces), (_TEXT,) * times)
+    probed = Frame(template.around(quoted(_PROBE), {}))
     try:
         original, changed = loads(frame.data or b""), loads(probed.data or b"")
     except NotJson:
         return None
-    fits = _replaced(original, text, changed) == times and reads(changed) == _PROBE
-    return pattern if fits and len(head) > len(b"data:") else None
+    if _replaced(original, text, changed) != times or reads(changed) != _PROBE:
+        return None
+    return _varying(template, raw, original, varied)
+
+
+def learn_counts(frame: Frame, chunk: Json) -> FrameTemplate | None:
+    """The template of a frame that has no text, and differs from others in its counts."""
+    if len(frame.raw) > MAX_FRAME:
+        return None
+    names = map(str.encode, VARIED)
+    template = _varying(FrameTemplate((frame.raw,), ()), frame.raw, chunk, names)
+    return template if template.holes else None
+
+
+def _varying(
+    template: FrameTemplate, raw: bytes, chunk: Any, varied: Iterable[bytes]
+) -> FrameTemplate:
+    """Without these members of its chunk.  A name that is there once is a member of nothing
+    else."""
+    names = {each for each in varied if each.decode() in chunk and raw.count(b'"%b"' % each) == 1}
+    return template.without(names) if names else template
 
 
 def _replaced(value: Any, text: str, changed: Any) -> int:
@@ -315,21 +240,23 @@ def _replaced(value: Any, text: str, changed: Any) -> int:
 class KnownTemplate(Generic[Meaning]):
     """A template, and the meaning of frames that match."""
 
-    pattern: FrameTemplate | LooseTemplate
+    pattern: FrameTemplate
     meaning: Meaning
 
 
 class TemplateCache(Generic[Meaning]):
     """The templates of one stream."""
 
-    __slots__ = ("_misses", "_varies", "known")
+    __slots__ = ("_misses", "_values", "_varied", "known")
 
     def __init__(self) -> None:
         self.known: list[KnownTemplate[Meaning]] = []
         """The last match is first."""
         self._misses = 0
-        self._varies = False
-        """Whether `VARIED` members differ in this stream."""
+        self._values: Values = {}
+        """Of the `VARIED` members, in frames that were learned."""
+        self._varied: set[bytes] = set()
+        """Those that differed."""
 
     def match(self, frame: Frame) -> tuple[str, KnownTemplate[Meaning]] | None:
         """The text of a frame that matches, and its template; None if none matches."""
@@ -345,26 +272,23 @@ class TemplateCache(Generic[Meaning]):
 
     def runs(self, frames: bytes) -> Iterator[tuple[str, Meaning | None, bytes]]:
         """Of whole frames: the texts, joined, of some in a row that match a template, its meaning,
-        and these frames; or else a frame that matches none."""
-        if b"\r" in frames:
-            yield from (("", None, frame.raw) for frame in FrameSplitter().feed(frames))
-            return
-        at = 0
-        while at < len(frames):
-            begin = at
-            for place, known in enumerate(self.known):
-                texts, ends = known.pattern.texts_in(frames, begin)
-                if texts:
-                    at = ends[len(texts)]
-                    if len(texts) > 1:  # else learning it cost more than it saved
-                        self._misses = 0
-                    self.known.insert(0, self.known.pop(place))
-                    yield "".join(texts), known.meaning, frames[begin:at]
-                    break
+        and the last of them; or else a frame that matches none."""
+        run: list[str] = []
+        known, last = None, b""
+        for raw in filter(None, raw_frames(frames)):
+            text = known.pattern.text_in(raw) if known is not None else None
+            if not text:
+                if known is not None:
+                    yield "".join(run), known.meaning, last
+                    run = []
+                text, known = self.match(Frame(raw)) or ("", None)
+            if known is None:
+                yield "", None, raw
             else:
-                at = frames.find(b"\n\n", begin) + 2
-                at = at if at > begin else len(frames)
-                yield "", None, frames[begin:at]
+                run.append(text)
+                last = raw
+        if known is not None:
+            yield "".join(run), known.meaning, last
 
     @property
     def latest(self) -> KnownTemplate[Meaning] | None:
@@ -385,16 +309,14 @@ class TemplateCache(Generic[Meaning]):
     ) -> KnownTemplate[Meaning] | None:
         """The template of a frame that was read; None if it cannot have one."""
         self._misses += 1
-        pattern = learn(frame, text, times, reads)
+        if len(frame.raw) <= MAX_FRAME:
+            for member in _MEMBER.finditer(frame.raw):
+                name, value = member.groups()
+                if self._values.setdefault(name, value) != value:
+                    self._varied.add(name)
+        pattern = learn(frame, text, times, reads, self._varied)
         if pattern is None:
             return None
-        self._varies |= self._misses > MAX_KNOWN
-        return self.add(LooseTemplate.of(frame, pattern) if self._varies else pattern, meaning)
-
-    def add(
-        self, pattern: FrameTemplate | LooseTemplate, meaning: Meaning
-    ) -> KnownTemplate[Meaning]:
-        """A template that is certain."""
         self.known.insert(0, KnownTemplate(pattern, meaning))
         del self.known[MAX_KNOWN:]
         return self.known[0]

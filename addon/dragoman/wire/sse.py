@@ -12,6 +12,7 @@ removed, several ``data`` lines are joined by LF.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ MAX_FRAME = 32 * 1024 * 1024
 marked ``whole=False``."""
 
 _STEP = 64 * 1024
-CR = ord("\r")  # a number is found in bytes several times faster than bytes are
+LF, CR = ord("\n"), ord("\r")  # a number is found in bytes several times faster than bytes are
 _BOM = b"\xef\xbb\xbf"
 _EOL = re.compile(rb"\r\n|\n|\r")
 # The groups are atomic: the CR of a CRLF must never count as a line end of its own.
@@ -133,22 +134,29 @@ def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
     yield from splitter.close()
 
 
-def is_plain(data: bytes, begin: int = 0) -> bool:
-    """Whether each LF LF from `begin` on, wherever it is looked for, ends a frame: there is no CR,
-    and no third LF, with which the second would seem to be a blank line."""
-    # `in` takes several times longer for bytes.
-    return data.find(CR, begin) < 0 and data.find(b"\n\n\n", begin) < 0
+def _is_frame(data: bytes) -> bool:
+    """Whether this is one frame of one line for certain, as nearly all pieces of a body are."""
+    return data.find(LF) == len(data) - 2 and data.endswith(b"\n\n") and CR not in data
 
 
-def _ends(data: bytes) -> Iterator[int]:
-    """The offsets after all blank lines."""
+def in_steps(stream: bytes) -> Iterator[bytes]:
+    """A whole stream, in pieces of whole frames."""
+    begin = 0
+    while begin < len(stream):
+        blank = stream.find(b"\n\n", begin + _STEP)
+        end = blank + 2 if blank >= 0 else len(stream)
+        yield stream[begin:end]
+        begin = end
+
+
+def raw_frames(data: bytes) -> list[bytes]:
+    """The bytes of all frames, and of the beginning of one, which may be empty."""
     if CR in data:
-        yield from (blank.end() for blank in _BLANK_LINE.finditer(data))
-        return
-    # Hardly any host sends a CR, and `find` is much faster than an expression.
-    end = 0
-    while at := data.find(b"\n\n", end) + 1:
-        yield (end := at + 1)
+        ends = [blank.end() for blank in _BLANK_LINE.finditer(data)]
+        return [data[start:end] for start, end in itertools.pairwise((0, *ends, len(data)))]
+    # Hardly any host sends a CR, and this is much faster than an expression.
+    *frames, rest = data.split(b"\n\n")
+    return [*[frame + b"\n\n" for frame in frames], rest]
 
 
 class FrameSplitter:
@@ -165,36 +173,24 @@ class FrameSplitter:
         self._max_frame = max_frame
         self._oversize = False
 
-    def with_held(self, data: bytes, limit: int) -> bytes | None:
-        """The held bytes, taken out again, and `data`, for a caller that has something faster than
-        splitting. None if more than `limit` bytes are held, or a piece of a frame has left already;
-        `data` then has to be fed."""
-        if self._oversize or len(self.held) > limit:
-            return None
-        if self.held:
-            data = bytes(self.held) + data
-            self.held.clear()
-            self._searched = 0
-        return data
-
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that `data` completes."""
+        if not self.held and _is_frame(data):
+            return [Frame(data)]
         if self.held:
             self.held += data
             if not _BLANK_LINE.search(self.held, self._searched):
                 return self._wait()
             data = bytes(self.held)
             self.held.clear()
-        frames: list[Frame] = []
-        start = 0
-        for end in _ends(data):
-            frames.append(Frame(data[start:end], not self._oversize))
-            self._oversize = False
-            start = end
-        if start == len(data):
-            return frames
-        self.held += data[start:]
-        return frames + self._wait()
+        *raws, rest = raw_frames(data)
+        frames = [Frame(raw) for raw in raws]
+        if frames and self._oversize:
+            frames[0].whole = self._oversize = False
+        if rest:
+            self.held += rest
+            frames += self._wait()
+        return frames
 
     def close(self) -> list[Frame]:
         """The rest, when the stream ends without a final blank line."""

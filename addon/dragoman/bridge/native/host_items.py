@@ -243,12 +243,12 @@ class HostItems:
         """Read the kept frames: the texts that they continue, and the deltas."""
         unread = b"".join(self._unread)
         self._unread, self._unread_size = [], 0
-        for delta, text, frames in self._templates.runs(unread):
+        for delta, text, raw in self._templates.runs(unread):
             if text is None:
-                yield from self._read_frame(Frame(frames))
+                yield from self._read_frame(Frame(raw))
                 continue
             text.buffer.write(delta)
-            if number := _NUMBER.match(frames, max(0, frames.rfind(_NAME))):
+            if number := _NUMBER.match(raw, max(0, raw.rfind(_NAME))):
                 self.number = int(number[1]) + 1
             yield text, delta
 

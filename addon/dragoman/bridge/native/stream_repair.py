@@ -94,8 +94,7 @@ class ResponsesStreamRepair:
 
     # The interface of `StreamRepair`
 
-    def ignores(self, raw: bytes) -> bool:
-        """Whether `raw`, one or more whole frames, needs no repair for certain."""
+    def take_unread(self, raw: bytes) -> bool:
         if not self._idle or self._formats.may_hold_marker(raw):
             return False
         if self._formats.look_back and b'.added"' in raw:
@@ -104,17 +103,12 @@ class ResponsesStreamRepair:
             self._read_kept()
         return True
 
-    def continues(self, _frames: bytes, begin: int, /) -> tuple[bytes, int]:
-        """No frame does: other events repeat what it says."""
-        return b"", begin
-
     def has_taken_in(self, _frame: Frame, /) -> bool:
         """Never: a frame that has not left is among those that `release` gives."""
         return False
 
     def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        """The frames that may leave now; `asked`: `ignores` was just False."""
-        if not asked and self.ignores(frame.raw):
+        if not asked and self.take_unread(frame.raw):
             return [frame]
         self._read_kept()
         waiting = _WaitingFrame(frame, event_of(frame))

@@ -23,8 +23,9 @@ from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
+from ...wire.chat_text import CONTENT
 from ...wire.errors import UpstreamError, failure, stream_error
-from ...wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache
+from ...wire.frame_templates import FrameTemplate, KnownTemplate, TemplateCache, learn_counts
 from ...wire.json_codec import NotJson, loads
 from ...wire.slices import Slices, drained
 from ...wire.sse import Frame
@@ -83,6 +84,8 @@ class ReplyConverter:
         self.error: UpstreamError | None = None
         """Why the turn failed, with the most exact code; None if it did not."""
         self._templates: TemplateCache[Meaning] = TemplateCache()
+        self._only_counts: FrameTemplate | None = None
+        """Of frames that have a usage and nothing else: repair makes them."""
         self.shortcut: Shortcut | None = None
         """For frames that continue what is open; any other frame ends it."""
 
@@ -110,20 +113,14 @@ class ReplyConverter:
     def take(self, frame: Frame) -> None:
         """One frame of the upstream's stream; `drain` gives its events."""
         shortcut = self.shortcut
-        if shortcut is not None and frame.whole and shortcut.take(frame.raw):
-            return
+        if shortcut is not None and frame.whole:
+            if shortcut.take(frame.raw):
+                return
+            if self._only_counts is not None and self._only_counts.values_in(frame.raw):
+                shortcut.counted = frame.raw
+                return
         if self._leave_shortcut():
             self._take(frame)
-
-    def take_frames(self, frames: bytes) -> None:
-        """Whole frames in a row, `sse.is_plain`."""
-        at = len(frames) if self.shortcut is not None and self.shortcut.take(frames) else 0
-        while at < len(frames):
-            if self.shortcut is not None:
-                at = self.shortcut.append_frames(frames, at)
-            if at < len(frames):
-                begin, at = at, frames.find(b"\n\n", at) + 2
-                self.take(Frame(frames[begin:at]))
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""
@@ -197,7 +194,7 @@ class ReplyConverter:
 
     def _take(self, frame: Frame) -> None:
         """The long way of a frame; opens the short way of those that only continue its text."""
-        match = self._templates.match(frame) or self._match_next_call(frame)
+        match = self._templates.match(frame)
         if match is None:
             known = self._read(frame)
         else:
@@ -216,26 +213,14 @@ class ReplyConverter:
     def _leave_shortcut(self) -> bool:
         """End the shortcut, and count what it wrote. Returns whether more may be written."""
         shortcut, self.shortcut = self.shortcut, None
+        if shortcut is not None and shortcut.counted:
+            self._uncounted = Frame(shortcut.counted)
         if shortcut is not None and shortcut.texts:
             self._templates.matched()
             self._reader.passed("".join(shortcut.texts))
-            if shortcut.counts:
-                self._uncounted = Frame(shortcut.latest)
         if not self.writer.ended:
             self.writer.start()
         return not self.writer.ended
-
-    def _match_next_call(self, frame: Frame) -> tuple[str, KnownTemplate[Meaning]] | None:
-        """The arguments in a frame that differs from those of another call in the call's index,
-        and its template."""
-        for known in self._templates.known if frame.whole else ():
-            target, counts = known.meaning
-            if isinstance(target, int) and isinstance(known.pattern, FrameTemplate):
-                found = known.pattern.of_another_call(frame.raw, target)
-                text = found[0].text_in(frame.raw) if found else None
-                if found and text:
-                    return text, self._templates.add(found[0], (found[1], counts))
-        return None
 
     def _read(self, frame: Frame) -> KnownTemplate[Meaning] | None:
         """Read a frame; returns the template of those that differ from it in their text."""
@@ -254,12 +239,16 @@ class ReplyConverter:
             self._evidence.note("skipped", "event that is not JSON")
             return None
         self._chunk(value, named=frame.is_error)
+        if self._only_counts is None and chat_delta.only_counts(value) and counts(value):
+            self._only_counts = learn_counts(frame, value)
         only = chat_delta.only_text(value) if self._templates.wanted else None
-        if only is None:
+        if only is None or only.choice:
             return None
-        prose: ProseKind = "reasoning" if only.what == "reasoning" else "text"
-        meaning = prose if only.index is None else only.index, bool(value.get("usage"))
-        return self._templates.learn(frame, only.text, only.times, chat_delta.text_of, meaning)
+        prose: ProseKind = "text" if only.fields == CONTENT else "reasoning"
+        meaning = prose if only.call is None else only.call, counts(value) is not None
+        return self._templates.learn(
+            frame, only.text, len(only.fields) or 1, chat_delta.text_of, meaning
+        )
 
     def _chunk(self, value: Any, *, named: bool) -> None:
         for choice in self._choices_of(value, named=named):

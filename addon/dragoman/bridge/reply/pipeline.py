@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from ...repair.chat_stream import ChatStreamRepair
 from ...repair.formats import AUTO
-from ...repair.pipeline import MAX_REJOINED
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import broken_off, error_frame
 from ...wire.chat_text import emptied_completion
@@ -20,15 +19,13 @@ from ...wire.errors import error_json, http_error
 from ...wire.json_codec import NotJson
 from ...wire.json_slices import reading, writing
 from ...wire.slices import Slices, drained
-from ...wire.sse import Frame, FrameSplitter, is_event_stream, is_plain, joined, split
+from ...wire.sse import Frame, FrameSplitter, is_event_stream, joined, split
 from .converter import ReplyConverter
 from .whole_body import as_stream, is_completion
 
 Send = Callable[[list[Frame]], object] | None
 """Takes the frames of a reply as they are written; None where they are not wanted."""
 _ENDED = object()
-AT_ONCE = 4 * 1024
-"""Bytes of frames about which repair is asked at once; if one needs it, each is read."""
 
 
 class BridgePipeline:
@@ -56,7 +53,7 @@ class BridgePipeline:
         """A piece of the upstream's body."""
         shortcut = None if self._splitter.held else self.reply.shortcut
         text = shortcut.text_of(data) if shortcut is not None else None
-        if shortcut and text and (self._repair is None or self._repair.ignores(data)):
+        if shortcut and text and (self._repair is None or self._repair.take_unread(data)):
             shortcut.append(text, data)
         elif self._form.streams:
             self._take(data)
@@ -94,36 +91,11 @@ class BridgePipeline:
         return self._repair.close() if self._repair else ()
 
     def _take(self, data: bytes) -> None:
-        held = self._splitter.held
-        rejoined = self._splitter.with_held(data, MAX_REJOINED) if held else data
-        if rejoined is not None:
-            data, at = rejoined, 0
-            end = data.rfind(b"\n\n") if is_plain(data) else -1
-            while at < end:
-                begin, at = at, data.find(b"\n\n", min(at + AT_ONCE, end)) + 2
-                self._take_frames(data[begin:at])
-            data = data[at:]
-        for frame in self._splitter.feed(data) if data else ():
+        for frame in self._splitter.feed(data):
             self._repair_frame(frame)
 
-    def _take_frames(self, frames: bytes) -> None:
-        """Whole frames, `is_plain`."""
-        repair = self._repair
-        if repair is None or repair.ignores(frames):
-            self.reply.take_frames(frames)
-            return
-        at = 0
-        while at < len(frames):
-            repaired, end = repair.continues(frames, at)
-            if end > at:
-                self.reply.take_frames(repaired)
-            else:
-                end = frames.find(b"\n\n", at) + 2
-                self._repair_frame(Frame(frames[at:end]), asked=end - at == len(frames))
-            at = end
-
-    def _repair_frame(self, frame: Frame, *, asked: bool = False) -> None:
-        repaired = [frame] if self._repair is None else self._repair.feed(frame, asked=asked)
+    def _repair_frame(self, frame: Frame) -> None:
+        repaired = [frame] if self._repair is None else self._repair.feed(frame)
         if len(repaired) == 1:
             self.reply.take(repaired[0])
         else:

@@ -19,7 +19,7 @@ LENGTH = 4096
 
 
 class Shortcut:
-    __slots__ = ("_may_hold_tags", "_part", "_room", "_template", "counts", "latest", "texts")
+    __slots__ = ("_counting", "_may_hold_tags", "_part", "_room", "_template", "counted", "texts")
 
     def __init__(
         self, part: OpenPart, template: KnownTemplate[Meaning], *, may_hold_tags: bool
@@ -27,13 +27,13 @@ class Shortcut:
         """`may_hold_tags`: a ``<`` may begin a tag."""
         self._part = part
         self._template = template.pattern
-        _, self.counts = template.meaning
+        _, self._counting = template.meaning
         self._may_hold_tags = may_hold_tags
         self._room = LENGTH
         self.texts: list[str] = []
         """What was written, and is to be counted."""
-        self.latest = b""
-        """The last frame that was written."""
+        self.counted = b""
+        """The last frame with a usage, which has not been read."""
 
     def text_of(self, raw: bytes) -> str | None:
         """The text of a frame that only continues the open text; None for any other."""
@@ -44,7 +44,8 @@ class Shortcut:
         """Write the text of such a frame."""
         self._room -= len(text)
         self.texts.append(text)
-        self.latest = raw
+        if self._counting:
+            self.counted = raw
         self._part.append(text)
 
     def take(self, raw: bytes) -> bool:
@@ -53,16 +54,6 @@ class Shortcut:
         if text:
             self.append(text, raw)
         return bool(text)
-
-    def append_frames(self, frames: bytes, begin: int) -> int:
-        """Write whole frames, from `begin` on, while they only continue the open text; returns
-        where these end."""
-        texts, ends = self._template.texts_in(frames, begin)
-        for text, start, end in zip(texts, ends, ends[1:], strict=False):
-            if not (text and self._may_append(text)):
-                return start
-            self.append(text, frames[start:end])
-        return ends[len(texts)]
 
     def _may_append(self, text: str) -> bool:
         return len(text) <= self._room and not (self._may_hold_tags and "<" in text)

@@ -6,12 +6,17 @@ cured one the changes.
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from dataclasses import replace
+from typing import Any
 
 from ...notes import printable
+from ...wire.chat_calls import elements, read_delta
+from ...wire.chat_text import reasoning
+from ...wire.json_codec import dumps, string
 from ..exchange import Exchange
-from ..parse.request import Entry, ParsedRequest, parse_request
+from ..parse.request import ParsedRequest, parse_request
+from ..parse.responses import read_call
 from .page import (
     WIDTH,
     Line,
@@ -37,7 +42,9 @@ MAX_MESSAGE = 2_000
 MAX_LAST_MESSAGE = 8_000
 """Characters that are shown."""
 MAX_TOOLS = 400
-_LIST_WIDTH = 60
+_TEXT_NAMES = ("text", "thinking", "refusal")
+"""Of the parts of a content."""
+_DATA = re.compile(r"[\w+/=:;,.-]{300,}", re.ASCII)
 
 
 def request_page(exchange: Exchange) -> Page:
@@ -46,117 +53,111 @@ def request_page(exchange: Exchange) -> Page:
     sent = parse_request(exchange.upstream_request)
     if sent is None:
         return _unread(exchange.upstream_request)
+    path = one_line(exchange.client_path.partition("?")[0])
+    asked = (path, size(len(exchange.client_request))) if bridged else ()
+    done = section("Converted" if bridged else "Cured", notes(exchange.request_notes))
     if exchange.client_request == exchange.upstream_request:
-        client = _client(exchange, sent) if bridged else []
-        return [*_headline(sent), *client, *_body(sent)]
+        return [*_headline(sent, *asked), *(done if bridged else ()), *_body(sent)]
+    page = [*_headline(sent, changed=", converted" if bridged else ", cured"), *done]
+    page += [Line(), heading("Before: what the client sent", "highlight")]
     received = parse_request(exchange.client_request)
-    page = _headline(sent, ", converted" if bridged else ", cured")
-    if bridged:
-        page += _client(exchange, received)
+    if received is None:
+        page.append(Line("  (its request cannot be read)", "error"))
+    elif bridged:
+        page += [*_headline(received, *asked), *_body(received)]
     else:
-        page += [Line(), heading("Cured"), *notes(exchange.request_notes)]
-        received = received and _what_differs(received, sent)
-    if received is not None:
-        page += [Line(), heading("Before: what the client sent", "highlight"), *_body(received)]
+        page += _body(_what_differs(received, sent))
     return [*page, Line(), heading("After: what the upstream received", "highlight"), *_body(sent)]
 
 
 def _body(request: ParsedRequest) -> Page:
     settings = pretty_value(request.settings, MAX_MESSAGE) if request.settings else []
-    return [*_entries(request.entries), *_tools(request.tools), *section("Settings", settings)]
+    return [*_items(request.items), *_tools(request.tools), *section("Settings", settings)]
 
 
 def _what_differs(received: ParsedRequest, sent: ParsedRequest) -> ParsedRequest:
     """The parts of a request that are not in another."""
-    same = set(sent.entries)
+    same = set(map(dumps, sent.items))
     settings = {
         name: value
         for name, value in received.settings.items()
         if name not in sent.settings or sent.settings[name] != value
     }
-    changed = [entry for entry in received.entries if entry not in same]
-    return replace(received, entries=changed, tools=[], settings=settings)
+    changed = [item for item in received.items if dumps(item) not in same]
+    return replace(received, items=changed, tools=[], settings=settings)
 
 
-def _headline(request: ParsedRequest, changed: str = "") -> Page:
+def _headline(request: ParsedRequest, *more: str, changed: str = "") -> Page:
     lines = filled(
         WIDTH,
         one_line(request.model, 50) or "(no model)",
-        count(len(request.entries), "message" if request.shape == "chat" else "item"),
+        count(len(request.items), "message" if request.shape == "chat" else "item"),
         count(len(request.tools), "tool"),
         "streamed" if request.stream else "not streamed",
         f"{request.shape} request{changed}",
+        *more,
     )
     return [Line(line, "highlight") for line in lines]
 
 
-def _client(exchange: Exchange, received: ParsedRequest | None) -> Page:
-    """A Responses client's request in short, and what was not converted."""
-    page = [Line(), heading("The client asked")]
-    if received is None:
-        page.append(Line("  (its request cannot be read)", "error"))
-    else:
-        kinds = Counter(one_line(entry.role, 30) for entry in received.entries)
-        rows = [
-            ("path", one_line(exchange.client_path.partition("?")[0])),
-            ("model", one_line(received.model)),
-            ("items", _list([f"{times} {kind}" for kind, times in kinds.most_common()])),
-            ("tools", _list(received.tools)),
-            ("size", size(len(exchange.client_request))),
-        ]
-        page += [Line(f"  {name:<8}{text}") for name, text in rows if text]
-    return page + section("Converted", notes(exchange.request_notes))
-
-
-def _list(names: list[str]) -> str:
-    shown: list[str] = []
-    for name in (one_line(name, 40) for name in names):
-        if sum(len(each) + 2 for each in (*shown, name)) > _LIST_WIDTH:
-            break
-        shown.append(name)
-    more = f" … and {len(names) - len(shown):,} more" if len(shown) < len(names) else ""
-    return ", ".join(shown) + more
-
-
-def _entries(entries: list[Entry]) -> Page:
-    hidden = max(0, len(entries) - MAX_FIRST - MAX_LAST)
+def _items(items: list[Any]) -> Page:
+    hidden = max(0, len(items) - MAX_FIRST - MAX_LAST)
     page: Page = []
-    for number, entry in enumerate(entries, 1):
+    for number, item in enumerate(items, 1):
         if hidden and number == MAX_FIRST + 1:
             page += [Line(), Line(f"… {count(hidden, 'message')} are not shown here …", "key")]
         if not MAX_FIRST < number <= MAX_FIRST + hidden:
-            limit = MAX_LAST_MESSAGE if number == len(entries) else MAX_MESSAGE
-            page += [Line(), *_entry(entry, number, limit)]
+            limit = MAX_LAST_MESSAGE if number == len(items) else MAX_MESSAGE
+            page += [Line(), *_item(item, number, limit)]
     return page
 
 
-def _entry(entry: Entry, number: int, limit: int) -> Page:
-    title = joined(f"{number} {one_line(entry.role, 40)}", one_line(entry.about, 60))
-    page = [heading(title)]
-    if entry.reasoning:
-        page += prose(entry.reasoning, "  │ ", limit)
-    if entry.text:
-        page += prose(entry.text, "  ", limit)
-    for name, arguments in entry.calls:
-        page += [Line(f"  → {one_line(name)}", "key")]
-        page += [Line(f"  {line.text}", line.style) for line in pretty(arguments, limit)]
-    if len(page) == 1:
-        page.append(Line("  (empty)", "key"))
-    return page
+def _item(item: Any, number: int, limit: int) -> Page:
+    """What it thinks, says and calls; of one that does nothing of that, its members."""
+    fields = item if isinstance(item, dict) else {"content": item}
+    kind = string(fields.get("type"))
+    about = string(fields.get("call_id") or fields.get("tool_call_id") or fields.get("name"))
+    page: Page = []
+    for mark, text in (
+        ("  │ ", reasoning(fields) or _text(fields.get("summary"))),
+        ("  │ " if kind == "reasoning" else "  ", _text(fields.get("content"))),
+        ("  ", _text(fields.get("output"))),
+    ):
+        page += prose(text, mark, limit) if text else []
+    is_call = kind.endswith("_call")
+    for call in [read_call(fields, kind)] if is_call else map(read_delta, elements(fields)):
+        if call is not None:
+            name = one_line(call.name) or "(no name)"
+            page.append(Line(f"  → {joined(name, one_line(call.id, 40))}", "key"))
+            page += [Line(f"  {x.text}") for x in pretty(_written(call.arguments), limit)]
+    names = fields.get("role"), kind, "output" in fields and "tool output", "(no role)"
+    role = one_line(next(filter(None, map(string, names))), 40)
+    rest = {name: member for name, member in fields.items() if name not in ("role", "type")}
+    title = heading(joined(f"{number} {role}", one_line(about, 60)))
+    return [title, *(page or pretty(_written(rest), limit))]
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(map(_text, content))
+    for name in _TEXT_NAMES if isinstance(content, dict) else ():
+        if isinstance(text := content.get(name), str):
+            return text
+    return _written(content) if content else ""
+
+
+def _written(value: Any) -> str:
+    """JSON, with the size of an image or the like in its place."""
+    text = value if isinstance(value, str) else dumps(value).decode()
+    return _DATA.sub(lambda data: f"[{len(data[0]):,} characters]", text)
 
 
 def _tools(names: list[str]) -> Page:
-    if not names:
-        return []
-    lines = [""]
-    for name in names[:MAX_TOOLS]:
-        phrase = f"  {printable(name, 60)}"
-        if len(lines[-1]) + len(phrase) > WIDTH:
-            lines.append("")
-        lines[-1] += phrase
-    if len(names) > MAX_TOOLS:
-        lines.append(f"  … and {len(names) - MAX_TOOLS:,} more")
-    return section(f"Tools · {len(names):,}", map(Line, lines))
+    shown = prose("  ".join(printable(name, 60) for name in names[:MAX_TOOLS]), "  ")
+    more = [Line(f"  … and {len(names) - MAX_TOOLS:,} more")] if len(names) > MAX_TOOLS else []
+    return section(f"Tools · {len(names):,}", [*shown, *more]) if names else []
 
 
 def _unread(body: bytes) -> Page:

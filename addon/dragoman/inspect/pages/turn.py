@@ -11,7 +11,7 @@ from ...wire.json_codec import string
 from ...wire.slices import drained
 from ...wire.usage import Counts
 from ..exchange import Exchange, Timing
-from ..outcome import Outcome, outcome_of
+from ..outcome import Outcome, outcome_of, what_was_done
 from ..parse.frames import Side, moment
 from ..parse.reply import first_token, parse_reply
 from ..parse.request import parse_request
@@ -41,7 +41,6 @@ from .page import (
 MAX_CALLS = 200
 MAX_BEFORE_CALLS = 1_500
 """Characters of a text that is shown before calls that came after it."""
-_JOBS = {"watch": "watched", "repair": "watched", "bridge": "bridged"}
 MIN_SPENT = 0.1
 """Seconds from the first token to the end below which a rate means nothing."""
 _NO_FINISH = "no finish reason"
@@ -71,9 +70,19 @@ def _headline(exchange: Exchange, reply: ParsedReply) -> Page:
         ", ".join(one_line(f, 40) for f in finishes) if not running else "",
         seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
         "repaired" if exchange.calls else "",
-        _JOBS[exchange.job] if exchange.job == "bridge" or not exchange.calls else "",
+        _done_otherwise(exchange, outcome),
     )
     return [Line(line, "error" if outcome.ending == "failed" else "highlight") for line in lines]
+
+
+def _done_otherwise(exchange: Exchange, outcome: Outcome) -> str:
+    """What was done besides the repair of calls, or that nothing was."""
+    if exchange.job == "bridge":
+        return "bridged"
+    if exchange.calls:
+        return ""
+    cured, repaired = bool(exchange.request_notes), bool(exchange.reply_notes)
+    return what_was_done(exchange.job, outcome, cured=cured, repaired=repaired)
 
 
 def _outcome(exchange: Exchange) -> Outcome:

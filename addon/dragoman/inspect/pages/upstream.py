@@ -46,7 +46,8 @@ def upstream_page(exchange: Exchange) -> Page:
 
 def _frame(placed: NumberedFrame, margins: Margins) -> Page:
     margin = f" {margins.of(placed)}"
-    first, *others = [line_text(line) for line in placed.frame.raw.splitlines() if line] or [""]
+    lines = (line.decode("utf-8", "replace") for line in placed.frame.raw.splitlines() if line)
+    first, *others = [text_line(line, MAX_LINE) for line in lines] or [""]
     return [Line(margin + first), *(Line(" " * len(margin) + line) for line in others)]
 
 
@@ -58,8 +59,7 @@ def _not_kept(body: bytes, missing: int) -> Page:
 
 
 class Margins:
-    """What stands before the text of a frame of one side: number, time of its last byte, and a
-    summary in the width of its column."""
+    """What stands before the text of the frames of one side, with the times of their last bytes."""
 
     def __init__(self, exchange: Exchange, side: Side) -> None:
         if side == "upstream":
@@ -71,11 +71,15 @@ class Margins:
 
     def of(self, placed: NumberedFrame) -> str:
         end = placed.end + (self._shift if placed.end > self._gap_end else 0)
-        at = moment(self._timing, end, self._side)
-        time = f"{at:.3f} s" if at is not None else ""
-        value = placed.value
-        summary = one_line(", ".join(_summary(value)) if isinstance(value, dict) else "", SUMMARY)
-        return f"{placed.number:>5}{time:>10}  {summary:<{SUMMARY}}  "
+        return margin(placed, moment(self._timing, end, self._side))
+
+
+def margin(placed: NumberedFrame, at: float | None = None) -> str:
+    """The number of a frame, its time, and a summary in the width of its column."""
+    time = f"{at:.3f} s" if at is not None else ""
+    value = placed.value
+    summary = one_line(", ".join(_summary(value)) if isinstance(value, dict) else "", SUMMARY)
+    return f"{placed.number:>5}{time:>10}  {summary:<{SUMMARY}}  "
 
 
 def _summary(value: Json) -> Iterator[str]:
@@ -107,13 +111,6 @@ def _carried_by_delta(delta: Json) -> str:
     words = "".join(text for _, text in chat_delta.texts(delta))
     calls = map(read_delta, elements(delta))
     return words + "".join(call.arguments for call in calls if call)
-
-
-def line_text(line: bytes, limit: int = MAX_LINE) -> str:
-    if len(line) <= 4 * limit:
-        return text_line(line.decode("utf-8", "replace"), limit)
-    shown = clean(line[: 4 * limit].decode("utf-8", "replace")[:limit])
-    return f"{shown} … and {len(line) - 4 * limit:,} more".replace("\n", "\\n")
 
 
 def text_line(text: str, limit: int) -> str:

@@ -124,7 +124,7 @@ def _parts(item: _Item) -> list[Prose | ParsedCall]:
     kind = string(item.latest.get("type"))
     if kind.endswith("_call") or any(part == "call" for part, _ in item.texts):
         streamed = "".join(item.texts.get(("call", 0), ()))
-        return [_call(item.latest, kind, streamed)]
+        return [read_call(item.latest, kind, streamed)]
     whole = _message(item.latest) or _reasoning(item.latest) if item.whole else []
     return [*whole] or [
         Prose(part, "".join(texts))
@@ -153,7 +153,7 @@ def _reasoning(item: Json) -> list[Prose]:
     return [Prose("reasoning", reasoning)] if reasoning else []
 
 
-def _call(item: Json, kind: str, streamed: str) -> ParsedCall:
+def read_call(item: Json, kind: str, streamed: str = "") -> ParsedCall:
     inner = item.get("function")
     fields = item | inner if isinstance(inner, dict) else item
     if kind in ("function_call", "tool_call", ""):

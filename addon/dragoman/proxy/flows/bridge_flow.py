@@ -48,25 +48,25 @@ MAX_MISSED = 2000
 _MISSED = ("dropped ", "downgraded ", "changed ", "ignored ", "lost ")
 """How notes begin that say so."""
 
-# Of the module, so that a script that is loaded anew finds what still runs, and the open
-# store, which is closed when the process ends, after the last stream.
-_archive = AsyncStore()
-_running = Running()
-atexit.register(_archive.close)
-_bridged: WeakKeyDictionary[http.HTTPFlow, BridgedTurn] = WeakKeyDictionary()
+# The state of `BridgeFlow`. A script that is loaded anew makes another one, which takes over what
+# still runs, and the open store: that is closed when the process ends, after the last stream.
+_STORE = AsyncStore()
+atexit.register(_STORE.close)
+_RUNNING = Running()
+_BRIDGED: WeakKeyDictionary[http.HTTPFlow, BridgedTurn] = WeakKeyDictionary()
 
 
 class BridgeFlow:
     def __init__(self, monitor: FlowMonitor, *, holds: bool) -> None:
         """`holds`: whether the end of a stream can be held until its response is kept."""
-        self.archive = _archive
-        self.endpoints = StoredEndpoints(_archive, _running)
+        self.store, self._running, self._bridged = _STORE, _RUNNING, _BRIDGED
+        self.endpoints = StoredEndpoints(self.store, self._running)
         self._monitor = monitor
         self._holds = holds
 
     def __contains__(self, flow: http.HTTPFlow) -> bool:
         """Whether `flow` was converted, and its reply has not ended."""
-        return flow in _bridged
+        return flow in self._bridged
 
     async def convert(
         self,
@@ -85,11 +85,11 @@ class BridgeFlow:
                 flow,
                 address,
                 settings,
-                self.archive,
+                self.store,
                 evidence,
                 dialect=dialect,
-                bridged=_bridged,
-                running=_running,
+                bridged=self._bridged,
+                running=self._running,
             )
         except ClientLeft:
             _end_unanswered(flow, "its request was read")
@@ -135,7 +135,7 @@ class BridgeFlow:
         return True
 
     def _begin(self, flow: http.HTTPFlow, bridged: BridgedTurn) -> None:
-        _bridged[flow] = bridged
+        self._bridged[flow] = bridged
         evidence, model = bridged.evidence, bridged.turn.model
         evidence.request_left()
         client = bridged.client_request
@@ -144,11 +144,11 @@ class BridgeFlow:
 
     def begin_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's headers have come: stream the reply if it can be streamed."""
-        bridged = _bridged[flow]
+        bridged = self._bridged[flow]
         response.stream = False
         test = bridged.settings.repair
         bridged = replace(bridged, repair=test is None or test(flow))
-        _bridged[flow] = bridged
+        self._bridged[flow] = bridged
         record = self._monitor.of(flow, "bridge")
         record.upstream_status = response.status_code
         dialect = bridged.dialect.name
@@ -182,7 +182,7 @@ class BridgeFlow:
             return
         response.stream = stream
         if bridged.keeping is not None:
-            _running.began(flow, bridged.keeping.asker, stream)
+            self._running.began(flow, bridged.keeping.asker, stream)
         self._monitor.streams(flow)
         set_event_stream(response)
         set_stream_framing(flow.request, response)
@@ -190,14 +190,14 @@ class BridgeFlow:
     async def keep_stream(self, flow: http.HTTPFlow) -> None:
         """Keep the response that is about to end."""
         stream = flow.response.stream if flow.response else None
-        bridged = _bridged.get(flow)
+        bridged = self._bridged.get(flow)
         if bridged is not None and bridged.keeping is not None and isinstance(stream, BridgeStream):
             await self._keep(flow, bridged.keeping, stream.reply, streamed=True)
-            _running.ended(flow)  # before the client receives its end, and continues it
+            self._running.ended(flow)  # before the client receives its end, and continues it
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's reply has ended: convert and keep it if it was not streamed."""
-        bridged = _bridged[flow]
+        bridged = self._bridged[flow]
         if not response.stream:
             await self._give_whole(flow, response, bridged)
         elif not self._holds:
@@ -237,7 +237,7 @@ class BridgeFlow:
         kept = keeping.kept(reply.response, cuts)
         try:
             if kept is not None:
-                await self.archive.keep(keeping.asker, kept)
+                await self.store.keep(keeping.asker, kept)
         except NotOpened as error:
             logger.debug("%s: this response is not kept: %s", name_of(flow), error)
         except (StoreError, Refused, NotJson) as error:
@@ -248,8 +248,8 @@ class BridgeFlow:
 
     def forget(self, flow: http.HTTPFlow) -> None:
         """The flow is no longer bridged, if it was."""
-        _running.ended(flow)
-        _bridged.pop(flow, None)
+        self._running.ended(flow)
+        self._bridged.pop(flow, None)
 
 
 def _end_unanswered(flow: http.HTTPFlow, what: str) -> None:

@@ -25,7 +25,6 @@ from ...repair.chat_stream import ChatStreamRepair
 from ...repair.declared_tools import DeclaredTools
 from ...stored.continuation import (
     Continuation,
-    continuing,
     in_progress,
     previous_id,
     resuming,
@@ -120,7 +119,7 @@ class _WholeRequest:
 async def _read_request(
     flow: http.HTTPFlow,
     address: ResponsesRoute,
-    archive: AsyncStore,
+    store: AsyncStore,
     running: Running,
     evidence: Evidence,
 ) -> _WholeRequest:
@@ -128,31 +127,31 @@ async def _read_request(
     request = flow.request
     received = await in_slices(_decoding(request), flow)
     body = await in_slices(_formed(received, evidence), flow)
-    if not archive.opened or not isinstance(body, dict):
+    if not store.opened or not isinstance(body, dict):
         return _WholeRequest(received, body)
     asker = asker_of(request)
     if not address.response_id:
         previous = previous_id(body)
         if previous and running.find(asker, previous):
             raise in_progress(previous, previous=True)
-        earlier = await archive.earlier(asker, body, flow)
+        earlier = await store.earlier(asker, body, flow)
         keeping = None
         if body.get("store") is not False and not is_replayed(flow):
-            archive.warn_if_anonymous(request)
+            store.warn_if_anonymous(request)
             keeping = SaveContext(asker, received, replace(earlier, items=[]))
         whole = await in_slices(with_references(body, earlier.references), flow)
         return _WholeRequest(received, whole, earlier.items, body, keeping)
-    *before, kept = await archive.chain(asker, address.response_id)
+    kept = await store.one(asker, address.response_id)
+    items = await store.items(asker, kept.ancestors, flow)
     outputs = await in_slices(submitted(body, kept), flow)
     stream = {"stream": body.get("stream") is True}
     earlier = Continuation([], kept.ancestors, kept.references, tuple(kept.inherited))
-    conversation = await in_slices(continuing([], before, {}), flow)
     original = await in_slices(kept.request_body(), flow) | stream
     without_input = {name: value for name, value in original.items() if name != "input"}
     return _WholeRequest(
         received,
         await in_slices(resuming(kept, outputs), flow) | stream,
-        conversation.items,
+        items,
         original,
         SaveContext(asker, kept.request, earlier, kept, outputs),
         await in_slices(writing(without_input), flow),
@@ -163,7 +162,7 @@ async def send_as_chat(
     flow: http.HTTPFlow,
     address: ResponsesRoute,
     settings: Settings,
-    archive: AsyncStore,
+    store: AsyncStore,
     evidence: Evidence,
     *,
     dialect: str,
@@ -181,7 +180,7 @@ async def send_as_chat(
     # HTTP/1.1 would end such an address early: mitmproxy 11 takes it from HTTP/2 clients.
     if _NOT_IN_AN_ADDRESS.search(request.path):
         raise Refused("The request's address holds blanks or control characters.")
-    whole = await _read_request(flow, address, archive, running, evidence)
+    whole = await _read_request(flow, address, store, running, evidence)
     if whole.earlier:
         evidence.note("continued with", f"{len(whole.earlier)} items from the store")
     chat = await in_slices(_converting(whole, settings, evidence), flow)

@@ -20,10 +20,11 @@ from ...bridge.cure.chat_request import curing
 from ...bridge.cure.refusals import advice_on
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import Family, family_of
-from ...bridge.native.call_ids import renaming_calls
+from ...bridge.native.request_calls import renaming_calls
+from ...notes import Evidence
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reader import TurnReader
-from ...stored.turn_reasoning import History, Remembered, TurnNamer, reading_history, with_reasoning
+from ...stored.turn_reasoning import History, with_reasoning
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson
 from ...wire.json_slices import reading, writing
@@ -68,17 +69,18 @@ class _KeptTurn:
     """What it takes to keep the reasoning of a reply."""
 
     asker: bytes
-    namer: TurnNamer
+    history: History
+    """Up to its request."""
     used: Sequence[str]
     reader: TurnReader
 
 
 class CureFlow:
-    """Makes chat requests acceptable, and keeps what the next ones need in `archive`."""
+    """Makes chat requests acceptable, and keeps what the next ones need in `store`."""
 
-    def __init__(self, monitor: FlowMonitor, archive: AsyncStore) -> None:
+    def __init__(self, monitor: FlowMonitor, store: AsyncStore) -> None:
         self._monitor = monitor
-        self._archive = archive
+        self._store = store
         self._kept_turns: WeakKeyDictionary[http.HTTPFlow, _KeptTurn] = WeakKeyDictionary()
         self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
 
@@ -111,15 +113,16 @@ class CureFlow:
 
     async def _cure(self, flow: http.HTTPFlow, received: _StrictRequest) -> None:
         request, remembered = received.value, 0
-        if received.history is not None and self._archive.opened:
+        if received.history is not None and self._store.opened:
             request, remembered = await self._with_reasoning(flow, request, received.history)
-        cured = await in_slices(curing(request, received.family), flow)
+        evidence = Evidence()
+        if remembered:
+            evidence.note("put back", "remembered reasoning", remembered)
+        cured = await in_slices(curing(request, received.family, evidence), flow)
         if cured.tool_names:
             self._tool_names[flow] = cured.tool_names
         if cured.request is not received.value:
-            notes = [("put back", "remembered reasoning", remembered)] if remembered else []
-            notes += [(what, detail, 1) for what, detail in cured.notes]
-            await self._send_changed(flow, cured.request, received.body, notes)
+            await self._send_changed(flow, cured.request, received.body, evidence)
         for each in (cured.request, request, received.value):
             await in_slices(emptied(each["messages"]), None)
 
@@ -130,46 +133,40 @@ class CureFlow:
             return
         request, renamed = await in_slices(renaming_calls(value), flow)
         if renamed:
-            await self._send_changed(flow, request, body, [("renamed", "call ids", renamed)])
+            evidence = Evidence()
+            evidence.note("renamed", "call ids", renamed)
+            await self._send_changed(flow, request, body, evidence)
         for each in (request, value):
             if isinstance(items := each.get("input"), list):
                 await in_slices(emptied(items), None)
 
     async def _send_changed(
-        self,
-        flow: http.HTTPFlow,
-        request: Json,
-        received: bytes,
-        notes: Sequence[tuple[str, str, int]],
+        self, flow: http.HTTPFlow, request: Json, received: bytes, evidence: Evidence
     ) -> None:
         set_json(flow.request, await in_slices(writing(request), flow))
         record = recorder_of(flow) or self._monitor.of(flow, "watch")
         record.sent_another(received)
-        for what, detail, count in notes:
+        for (what, detail), count in evidence.notes.items():
             record.evidence.note(f"{CURED} {what}", detail, count)
         record.evidence.request_left()
 
     async def _with_reasoning(
         self, flow: http.HTTPFlow, request: Json, history: History
     ) -> tuple[Json, int]:
-        """The request with what is remembered of its conversation, and of how many turns."""
-        asker, lacking = asker_of(flow.request), history.lacking
-        found: Sequence[Remembered | None] = ()
+        """The request with what is remembered of its conversation, and in how many messages."""
+        asker, names = asker_of(flow.request), [turn.name for turn in history.lacking]
+        found: Sequence[str] = [""] * len(names)
         try:
-            if lacking:
-                found = await self._archive.recall(asker, [names for _, names in lacking])
+            if names:
+                found = await self._store.recall(asker, names)
         except NotOpened as error:
             logger.debug("%s: its reasoning is not put back: %s", name_of(flow), error)
         except (StoreError, Refused) as error:
             logger.warning("%s: its reasoning is not put back: %s", name_of(flow), error)
-        known = [each for each in found if each]
-        used = [name for each in known for name in each.names]
-        self._kept_turns[flow] = _KeptTurn(asker, history.namer, used, TurnReader())
-        if not known:
-            return request, 0
-        reasonings = [each.reasoning if each else "" for each in found]
-        messages = with_reasoning(request["messages"], lacking, reasonings)
-        return request | {"messages": messages}, len(known)
+        used = [name for name, text in zip(names, found, strict=True) if text]
+        self._kept_turns[flow] = _KeptTurn(asker, history, used, TurnReader())
+        messages, given = with_reasoning(request["messages"], history.lacking, found)
+        return (request | {"messages": messages} if given else request), given
 
     # The reply
 
@@ -189,10 +186,8 @@ class CureFlow:
             return
         try:
             for turn in kept.reader.take(last=last):
-                names = await in_slices(kept.namer.names(turn.call_deltas), None)
-                await self._archive.keep_reasoning(
-                    kept.asker, names, turn.reasoning, used=kept.used
-                )
+                name = await in_slices(kept.history.name(turn.call_deltas), None)
+                await self._store.keep_reasoning(kept.asker, name, turn.reasoning, used=kept.used)
         except NotOpened as error:
             logger.debug("%s: its reasoning is not remembered: %s", name_of(flow), error)
         except (StoreError, Refused) as error:
@@ -251,7 +246,7 @@ def _reading_strict(request: http.Request, *, renames: bool) -> Slices[_StrictRe
     missing = family.refuses.missing_reasoning if family.thinks(value) else None
     renames = renames and family.refuses.tool_names
     refuses = replace(family.refuses, missing_reasoning=missing, tool_names=renames)
-    history = (yield from reading_history(value["messages"])) if missing is not None else None
+    history = (yield from History.reading(value["messages"])) if missing is not None else None
     return _StrictRequest(body, value, replace(family, refuses=refuses), history)
 
 

@@ -28,7 +28,7 @@ from ..content_decoding import MAX_REQUEST, DecodingError, decoder_for, is_unrea
 from ..error_responses import unreachable
 from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, set_stream_framing
 from ..observe.monitor import FlowMonitor, name_of
-from ..observe.recorder import recorder_of
+from ..observe.recorder import FlowRecorder, recorder_of
 from ..options import Settings
 from ..routes import gives_response, is_chat, is_replayed
 from ..run_slices import ClientLeft, in_slices
@@ -59,77 +59,78 @@ class RepairFlow:
         self._requests: WeakKeyDictionary[http.HTTPFlow, ReadRequest | None] = WeakKeyDictionary()
         """Each until its reply is repaired; None where a fault prevented reading it."""
 
-    async def read(self, flow: http.HTTPFlow) -> None:
-        """Read the request; before any method below."""
-        if flow in self._requests:
-            return
-        try:
-            self._requests[flow] = await in_slices(reading_request(flow.request), flow)
-        except Exception as error:
-            self._requests[flow] = None
-            if not isinstance(error, ClientLeft):
-                logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
-
-    def streams(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Whether the reply is to be repaired while it streams: where the request asked for a
-        stream, and in an unknown API, where the reply is labelled as one."""
-        request = self._requests[flow]
-        streams = request.stream if request else None
-        if streams is None or not (streams or is_chat(flow.request)):
-            return media_type(response) == EVENT_STREAM
-        return streams
-
-    @staticmethod
-    def may_collect(flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Whether the reply, unless it `streams`, is to be repaired when it has been received
-        whole."""
-        return is_chat(flow.request) or media_type(response) == "application/json"
-
-    def stream(
+    async def begin_reply(
         self,
         flow: http.HTTPFlow,
         response: http.Response,
         settings: Settings,
+        *,
+        repairs: bool,
         turns: TurnReader | None,
         names: ToolNames | None,
     ) -> None:
-        """Have the reply repaired while it streams, or pass as it comes if that is impossible.
-        `turns`, `names`: see `RepairStream`."""
-        try:
-            stream = self._repairing(flow, response, settings, turns, names)
-        except Exception:
-            logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
-            stream = None
-        if stream is None:
+        """The headers of a reply have come.  It streams, and is repaired meanwhile, or it is
+        collected if it `repairs`; or it passes.  `turns`, `names`: see `RepairStream`."""
+        if repairs or turns is not None:
+            request = await self._read(flow)
+            if request is None:
+                repairs = False
+            elif _streams(flow, response, request):
+                # A reply that ends with its headers is repaired whole, which then needs no tools.
+                self._requests[flow] = replace(request, tools=DeclaredTools({}))
+                try:
+                    self._stream(flow, response, request, settings, turns=turns, names=names)
+                except Exception:
+                    error = "%s: repair failed; the reply passes as it comes"
+                    logger.exception(error, name_of(flow))
+                    self.pass_on(flow, response)
+                return
+        if repairs and self.may_collect(flow, response):
+            response.stream = False
+        elif media_type(response) == EVENT_STREAM:
             self.pass_on(flow, response)
-            return
-        response.stream = stream
-        self._monitor.streams(flow)
-        set_stream_framing(flow.request, response)
 
-    def _repairing(
+    @staticmethod
+    def may_collect(flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether the reply, unless it streams, is to be repaired when it has been received
+        whole."""
+        return is_chat(flow.request) or media_type(response) == "application/json"
+
+    async def _read(self, flow: http.HTTPFlow) -> ReadRequest | None:
+        """What the request says; None after a fault."""
+        if flow not in self._requests:
+            self._requests[flow] = None
+            try:
+                self._requests[flow] = await in_slices(reading_request(flow.request), flow)
+            except ClientLeft:
+                pass
+            except Exception:
+                logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
+        return self._requests[flow]
+
+    def _stream(
         self,
         flow: http.HTTPFlow,
         response: http.Response,
+        request: ReadRequest,
         settings: Settings,
+        *,
         turns: TurnReader | None,
         names: ToolNames | None,
-    ) -> RepairStream | None:
-        encoding, request = encoding_of(response), self._requests[flow]
-        if request is None:
-            return None
+    ) -> None:
+        """Have the reply repaired while it streams, or pass as it comes if that is impossible."""
+        encoding = encoding_of(response)
         repairs = settings.repair is None or settings.repair(flow)
         record = self._monitor.of(flow, "repair" if repairs else "watch")
         if is_unreadable(encoding):
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
-            return None
-        self._requests[flow] = replace(request, tools=DeclaredTools({}))  # they are of no more use
-        tools = request.tools if names is None else names.with_aliases(request.tools)
-        record.tools = declared(tools)
+            self.pass_on(flow, response)
+            return
         record.options = settings.in_words(repair=repairs, dialect="")
+        tools = _sent_tools(request, names, record)
         breaks = self._breaks and not is_replayed(flow)
         stage, whole = _stages(tools, settings.policy, record.evidence, repairs=repairs)
-        return RepairStream(
+        response.stream = RepairStream(
             stage,
             decoder_for(encoding),
             name=name_of(flow),
@@ -144,6 +145,8 @@ class RepairFlow:
             turns=turns,
             names=names,
         )
+        self._monitor.streams(flow)
+        set_stream_framing(flow.request, response)
 
     def pass_on(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """Have an event stream pass, recorded if it is an LLM's."""
@@ -172,14 +175,13 @@ class RepairFlow:
     ) -> None:
         """Repair a reply that was received whole."""
         is_received = flow in self._requests  # now, and not made by an addon or read from a file
-        await self.read(flow)
-        request, kind = self._requests.pop(flow), media_type(response)
+        request, kind = await self._read(flow), media_type(response)
+        del self._requests[flow]
         if request is None or not (is_chat(flow.request) or kind in _KINDS):
             return
         record = self._monitor.of(flow, "repair")
         record.options = settings.in_words(repair=True, dialect="")
-        tools = request.tools if names is None else names.with_aliases(request.tools)
-        record.tools = declared(tools)
+        tools = _sent_tools(request, names, record)
         policy, evidence = settings.policy, record.evidence
         try:
             body = await in_slices(reading_body(response), flow)
@@ -203,6 +205,21 @@ class RepairFlow:
                 record.reply.add_received(body)
                 response.headers.pop("content-encoding", None)
                 response.content = repaired
+
+
+def _streams(flow: http.HTTPFlow, response: http.Response, request: ReadRequest) -> bool:
+    """Whether the reply streams: where the request asks for a stream, and in an unknown API, where
+    the reply is labelled as one."""
+    if request.stream is None or not (request.stream or is_chat(flow.request)):
+        return media_type(response) == EVENT_STREAM
+    return request.stream
+
+
+def _sent_tools(request: ReadRequest, names: ToolNames | None, record: FlowRecorder) -> Tools:
+    """The tools with the names that were sent."""
+    tools = request.tools if names is None else names.with_aliases(request.tools)
+    record.tools = declared(tools)
+    return tools
 
 
 def _stages(

@@ -354,7 +354,9 @@ class Stream(HttpStream):
         """As its parent does, which starts to stream unless it sees no such option: what is read as
         a whole has a bound of ours."""
         options = self.context.options
-        needs_whole = self._interpreter.needs_whole(self.flow, request)
+        choice = self._interpreter
+        reads_whole = choice.reads_request_whole if request else choice.reads_reply_whole
+        needs_whole = reads_whole(self.flow)
         if needs_whole:
             self.context.options = cast(Options, OptionsOverlay(options, stream_large_bodies=None))
         try:
@@ -374,7 +376,7 @@ class Stream(HttpStream):
             size = expected_http_body_size(self.flow.request, self.flow.response) or 0
         except ValueError:
             return False
-        return size > MAX_REPLY and self._interpreter.needs_whole(self.flow, False)
+        return size > MAX_REPLY and self._interpreter.reads_reply_whole(self.flow)
 
     def _give_up_whole(self) -> layer.CommandGenerator[None]:
         received = bytes(self.response_body_buf)

@@ -15,16 +15,18 @@ from mitmproxy.proxy import commands
 class Interpreter(Protocol):
     """The part of the addon that a `Stream` calls."""
 
-    def needs_whole(self, flow: http.HTTPFlow, request: bool) -> bool:
-        """Whether a flow's request (True) or response (False) must be read whole before it is
-        sent."""
+    def reads_request_whole(self, flow: http.HTTPFlow) -> bool:
+        """Whether a flow's request must be read whole before it is sent."""
+
+    def reads_reply_whole(self, flow: http.HTTPFlow) -> bool:
+        """Whether the reply to a flow, whose headers have come, must be read whole."""
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
-        """A response that `needs_whole` is too large: the flow's response gets a stream with which
-        it passes, or is replaced."""
+        """A reply that must be read whole is too large: the flow's response gets a stream with
+        which it passes, or is replaced."""
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         """The reply to a flow whose upstream failed before any of its reply was sent."""

@@ -24,7 +24,7 @@ from ...inspect.exchange import Exchange
 from ...inspect.fixture import IncompleteError, fixture
 from ...inspect.redact import Redaction, credentials
 from ...inspect.replay import compare
-from ...inspect.stats import Stats, aligned
+from ...inspect.stats import Stats, aligned, rows
 from ...wire.slices import Slices
 from ..run_slices import in_slices
 from .recorder import exchange_of, is_watched
@@ -105,7 +105,7 @@ class Commands:
     @typed_command("dragoman.stats")
     def stats(self) -> mitmproxy.types.Data:
         """Show counts, tokens and times over all flows so far."""
-        return as_table(self._stats.totals().rows())
+        return as_table(rows(self._stats.snapshot()))
 
 
 def _choosing_chain(flow: http.HTTPFlow) -> Slices[list[str]]:

@@ -17,9 +17,9 @@ from mitmproxy.net.http.url import hostport
 
 from ...inspect.exchange import Job
 from ...inspect.outcome import RUNNING, headline, outcome_of
-from ...inspect.stats import EndedFlow, Stats, counted
-from ...inspect.summary import ReplySummary, model_asked, summarizing_both
-from ...inspect.turn_figures import counting_refused, figures_of
+from ...inspect.refused_calls import counting_refused
+from ...inspect.stats import Stats
+from ...inspect.summary import TurnSummary, model_asked, summarizing_both
 from ...notes import Evidence, printable
 from ...wire.chat_end import EARLY
 from ...wire.slices import Slices, drained
@@ -69,7 +69,7 @@ class FlowMonitor:
             model=model,
             client_request=client_request,
         )
-        self._sign(flow, record, ReplySummary())
+        self._sign(flow, record, TurnSummary())
         if watched_by_somebody():
             show(flow)
         return record
@@ -102,7 +102,7 @@ class FlowMonitor:
         except Exception:
             logger.exception("%s: its growth could not be shown", name_of(flow))
 
-    async def summary(self, flow: http.HTTPFlow) -> ReplySummary | None:
+    async def summary(self, flow: http.HTTPFlow) -> TurnSummary | None:
         """The summary of a flow that has ended; None if it is not watched."""
         record = recorder_of(flow)
         try:
@@ -111,7 +111,7 @@ class FlowMonitor:
             logger.exception("%s: its reply could not be looked at", name_of(flow))
             return None
 
-    def close(self, flow: http.HTTPFlow, summary: ReplySummary | None = None) -> None:
+    def close(self, flow: http.HTTPFlow, summary: TurnSummary | None = None) -> None:
         """`flow` has ended, well or not; `summary` is its own if known."""
         record = recorder_of(flow)
         if record is None:
@@ -123,9 +123,10 @@ class FlowMonitor:
             record.model = record.model or summary.model or model_asked(readable(flow.request))
             status, broken = _status(flow), _broken(flow)
             record.outcome = outcome_of(summary, record.evidence, status=status, broken=broken)
-            self._log(flow, record, self._sign(flow, record, summary))
+            line = self._sign(flow, record, summary)
+            self._log(flow, record, line)
             self._warn_if_useless(flow, record, summary)
-            self.stats.add(_flow_summary(flow, record, summary))
+            self._count(flow, record, summary)
             record.end(flow)
             if record.reply.growth is not None:
                 show(flow)
@@ -137,15 +138,16 @@ class FlowMonitor:
                 flow.response.stream = True
 
     @staticmethod
-    def _sign(flow: http.HTTPFlow, record: FlowRecorder, summary: ReplySummary) -> str:
-        """Put the headline and the mark on the flow, unless the user has put others there."""
+    def _sign(flow: http.HTTPFlow, record: FlowRecorder, summary: TurnSummary) -> str:
+        """Put the headline and the mark on the flow, unless the user has put others there; returns
+        the headline."""
         line = headline(
             record.outcome,
             record.job,
             summary,
             record.evidence,
             model=record.model,
-            first=record.reply.reached(summary.first_token),
+            first=record.reply.reached(summary.upstream.first_token),
             status=_status(flow),
         )
         mark = _mark(record)
@@ -164,14 +166,31 @@ class FlowMonitor:
             phrases = [line, *cause, *record.evidence.lines()]
             logger.info("%s: %s", name_of(flow), "; ".join(phrases))
 
+    def _count(self, flow: http.HTTPFlow, record: FlowRecorder, summary: TurnSummary) -> None:
+        self.stats.add(
+            summary,
+            record.evidence,
+            record.outcome,
+            job=record.job,
+            host=host_of(flow.request),
+            model=record.model,
+            streamed=record.streamed,
+            has_tools=bool(record.tools),
+            times={
+                "first token": record.reply.reached(summary.upstream.first_token),
+                "longest silence": record.reply.ended[1] if record.streamed else None,
+                "duration": time.time() - record.began,
+            },
+        )
+
     def _warn_if_useless(
-        self, flow: http.HTTPFlow, record: FlowRecorder, summary: ReplySummary
+        self, flow: http.HTTPFlow, record: FlowRecorder, summary: TurnSummary
     ) -> None:
         response = flow.response
         if flow.error or response is None or not 200 <= response.status_code < 300:
             return
         host = host_of(flow.request)
-        if summary.parsed:
+        if summary.upstream.parsed:
             self._unreadable.pop(host, None)
         elif record.reply.upstream.missing:
             return  # what there was to read may not have been kept
@@ -187,7 +206,7 @@ class FlowMonitor:
                 )
 
 
-def _summarizing(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[ReplySummary]:
+def _summarizing(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[TurnSummary]:
     upstream, client = record.reply.ends()
     if not record.streamed and flow.response is not None:
         client = (readable(flow.response), b"")
@@ -220,27 +239,6 @@ def _mark(record: FlowRecorder) -> str:
     if record.evidence.calls:
         return REPAIRED
     return INTERCEPTED if record.outcome is RUNNING else ""
-
-
-def _flow_summary(flow: http.HTTPFlow, record: FlowRecorder, summary: ReplySummary) -> EndedFlow:
-    forms, notes = counted(record.evidence)
-    turn = figures_of(record.tools, record.evidence, summary, record.outcome)
-    return EndedFlow(
-        job=record.job,
-        host=host_of(flow.request),
-        model=record.model,
-        streamed=record.streamed,
-        outcome=record.outcome,
-        forms=forms,
-        notes=notes,
-        input_tokens=summary.input_tokens,
-        output_tokens=summary.output_tokens,
-        first_token=record.reply.reached(summary.first_token),
-        longest_silence=record.reply.ended[1] if record.streamed else None,
-        duration=time.time() - record.began,
-        parsed=summary.parsed,
-        turn=turn,
-    )
 
 
 def host_of(request: http.Request) -> str:

@@ -1,17 +1,17 @@
 """Records both sides of a flow.
 
 When a flow has ended, the client's side of its reply becomes the flow's content and the rest its
-metadata, which mitmproxy saves and loads.  `exchange_of` reads these, or the record of a flow that
-still runs.
+metadata, which mitmproxy saves and loads.  `exchange_of` reads these; of a flow that still runs it
+reads what its record would keep now.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeGuard, TypeVar, cast, get_args
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
@@ -24,8 +24,6 @@ from ...repair.declared_tools import DeclaredTools
 from ..content_decoding import MAX_REQUEST, DecodingError
 from ..http_headers import body_of
 from .reply_log import ReplyLog
-
-T = TypeVar("T")
 
 KEY = "dragoman"
 """Of the flow's metadata."""
@@ -66,8 +64,7 @@ class FlowRecorder:
         sent something else."""
         self.job = job
         self.model = model
-        signed = flow.metadata[KEY].get("signed") if is_watched(flow) else None
-        self.signed: list[str] = signed if _is_signature(signed) else ["", ""]
+        self.signed: list[str] = _sound(flow.metadata.get(KEY)).get("signed", ["", ""])
         """The comment and the mark last put on the flow, perhaps in an earlier run."""
         self.answered_here = False
         """Whether the reply is our own."""
@@ -90,30 +87,10 @@ class FlowRecorder:
         """The request was cured: the upstream was sent something else than this."""
         self._uncured = client_request
 
-    def so_far(self, exchange: Exchange) -> Exchange:
-        """`exchange` with the sides of the reply as they are now."""
-        fields, upstream, client = self._request_fields, self.reply.upstream, self.reply.client
-        return replace(
-            exchange,
-            upstream_status=self.upstream_status or exchange.status,
-            client_request=fields.get("request", exchange.client_request),
-            client_path=fields.get("path", ""),
-            upstream_reply=upstream.kept,
-            client_reply=client.kept,
-            upstream_missing=upstream.missing,
-            client_missing=client.missing,
-            request_notes=tuple(self.evidence.request_lines()),
-            reply_notes=tuple(self.evidence.reply_lines()),
-            calls=dict(self.evidence.calls),
-            timing=self.reply.timing if self.streamed else None,
-            options=self.options,
-        )
-
-    def end(self, flow: http.HTTPFlow) -> None:
-        """The flow has ended: what is kept becomes part of it."""
-        _running.pop(flow, None)
+    def kept(self) -> dict[str, Any]:
+        """What the flow's metadata has of the record when it has ended; at any time."""
         upstream, client, steps = self.reply.upstream, self.reply.client, self.reply.steps
-        flow.metadata[KEY] = {
+        return {
             "job": self.job,
             "outcome": [self.outcome.ending, self.outcome.what],
             # The names of these two are those in files of flows that were saved before.
@@ -130,9 +107,14 @@ class FlowRecorder:
             **self._request_fields,
             "upstream": None if self._is_unchanged else upstream.kept,
         }
-        if (kept := client.kept) and flow.response is not None:
+
+    def end(self, flow: http.HTTPFlow) -> None:
+        """The flow has ended: what is kept becomes part of it."""
+        _running.pop(flow, None)
+        flow.metadata[KEY] = self.kept()
+        if (body := self.reply.client.kept) and flow.response is not None:
             # Not `content`, whose setter would change headers that have been sent.
-            flow.response.data.content = kept
+            flow.response.data.content = body
 
     @property
     def _request_fields(self) -> dict[str, Any]:
@@ -159,11 +141,9 @@ def recorder_of(flow: Flow) -> FlowRecorder | None:
 
 def client_request_of(flow: Flow) -> ClientRequest | None:
     """What the client sent, of a flow that was bridged, perhaps in an earlier run."""
-    kept = flow.metadata.get(KEY)
-    known = kept if isinstance(kept, dict) else {}
-    match known.get("request"), known.get("path"), known.get("dialect"):
-        case bytes() as body, str() as path, str() as dialect:
-            return ClientRequest(body, path, dialect, _typed(known.get("resumes"), bytes, b""))
+    match _sound(flow.metadata.get(KEY)):
+        case {"request": body, "path": path, "dialect": dialect, **more}:
+            return ClientRequest(body, path, dialect, more.get("resumes", b""))
     return None
 
 
@@ -175,88 +155,82 @@ def exchange_of(flow: Flow) -> Exchange | None:
     """Both sides of a flow, which may still run or be loaded from a file; None if not watched."""
     if not isinstance(flow, http.HTTPFlow) or not is_watched(flow):
         return None
-    kept: dict[str, Any] = flow.metadata[KEY]
-    response, sent = flow.response, readable(flow.request)
+    record, response, sent = recorder_of(flow), flow.response, readable(flow.request)
+    metadata = record.kept() if record else flow.metadata[KEY]
+    # Only `FlowRecorder.kept` says what is missing; else the flow was saved while it ran.
+    is_whole = "missing" in metadata
+    unfinished = record is not None or not is_whole
+    kept = _sound(metadata)
+    outcome = Outcome(*kept["outcome"]) if "outcome" in kept else None
+    received = record.reply.client.kept if record else readable(response)
+    upstream_missing, client_missing, *_ = kept.get("missing", (0, 0))
     status = response.status_code if response else 0
-    exchange = Exchange(
-        job=cast(Job, kept["job"] if kept.get("job") in get_args(Job) else "watch"),
-        client_request=_typed(kept.get("request"), bytes, sent),
-        client_path=_typed(kept.get("path"), str, ""),
+    return Exchange(
+        job=kept.get("job", "watch"),
+        client_request=kept.get("request", sent),
         upstream_request=sent,
-        status=status,
-        upstream_status=_typed(kept.get("status"), int, status),
-        unfinished=True,
-        outcome=RUNNING,
-        retry_after=response.headers.get("retry-after", "") if response else "",
-        error=flow.error.msg if flow.error else "",
-    )
-    if flow in _running:
-        return _running[flow].so_far(exchange)
-    received = readable(response) if response else b""
-    if "missing" not in kept:  # it did not run to its end here
-        return replace(exchange, client_reply=received)
-    upstream_missing, client_missing = _missing(kept["missing"])
-    return replace(
-        exchange,
-        unfinished=False,
-        outcome=_outcome(kept.get("outcome")),
-        upstream_reply=_typed(kept.get("upstream"), bytes, received),
+        upstream_reply=kept.get("upstream", received if is_whole else b""),
         client_reply=received,
+        client_path=kept.get("path", ""),
         upstream_missing=upstream_missing,
         client_missing=client_missing,
-        request_notes=tuple(map(str, _typed(kept.get("told_request"), list, []))),
-        reply_notes=tuple(map(str, _typed(kept.get("told"), list, []))),
-        calls=_pairs(kept.get("calls")),
-        timing=_timing(kept),
-        options=_words(kept.get("options")),
+        unfinished=unfinished,
+        outcome=RUNNING if unfinished else outcome,
+        status=status,
+        upstream_status=kept.get("status", status),
+        retry_after=response.headers.get("retry-after", "") if response else "",
+        error=flow.error.msg if flow.error else "",
+        request_notes=tuple(map(str, kept.get("told_request", ()))),
+        reply_notes=tuple(map(str, kept.get("told", ()))),
+        calls=dict(kept.get("calls", ())),
+        timing=_timing(kept.get("steps"), kept.get("ended")),
+        options=kept.get("options", {}),
     )
 
 
-def readable(message: http.Message) -> bytes:
+def readable(message: http.Message | None) -> bytes:
     """A body without its encoding; empty if it cannot be decoded."""
     try:
-        return body_of(message, MAX_REQUEST)
+        return body_of(message, MAX_REQUEST) if message else b""
     except DecodingError:
         return b""
 
 
-def _typed(value: object, kind: type[T], otherwise: T) -> T:
-    return value if isinstance(value, kind) else otherwise
+def _sound(metadata: object) -> dict[str, Any]:
+    """What `FlowRecorder.kept` may have given, other than None; a file of flows may have
+    anything."""
+    items = metadata.items() if isinstance(metadata, dict) else ()
+    return {name: value for name, value in items if _is_sound(name, value)}
 
 
-def _is_signature(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and [type(text) for text in value] == [str, str]
+def _is_sound(name: str, value: object) -> bool:
+    match name, value:
+        case ("request" | "resumes" | "upstream" | "steps", bytes()) | ("path" | "dialect", str()):
+            return True
+        case ("status", int()) | ("told_request" | "told", [*_]) | ("ended", [float(), float()]):
+            return True
+        case "signed", [str(), str()]:
+            return True
+        case "job", _:
+            return value in get_args(Job)
+        case "outcome", [str() as ending, str()]:
+            return ending in SIGNS
+        case "missing", [int() as upstream, int() as client, *_]:
+            return min(upstream, client) >= 0
+        case "calls", [*pairs]:
+            return _are(pairs, str, int)
+        case "options", {**words}:
+            return _are(words.items(), str, str)
+    return False
 
 
-def _outcome(value: object) -> Outcome | None:
-    match value:
-        case [str() as ending, str() as what] if ending in SIGNS:
-            return Outcome(ending, what)
-    return None  # an earlier Dragoman kept none
+def _are(values: Iterable[object], *types: type) -> bool:
+    """Whether each value is a list or a tuple of values of these types."""
+    return all(isinstance(v, list | tuple) and (*map(type, v),) == types for v in values)
 
 
-def _missing(value: object) -> tuple[int, int]:
-    match value:
-        case [int() as upstream, int() as client, *_] if min(upstream, client) >= 0:
-            return upstream, client
-    return 0, 0
-
-
-def _pairs(value: object) -> dict[str, int]:
-    pairs = [pair for pair in _typed(value, list, []) if isinstance(pair, list) and len(pair) == 2]
-    return {name: n for name, n in pairs if isinstance(name, str) and isinstance(n, int)}
-
-
-def _words(value: object) -> dict[str, str]:
-    items = _typed(value, dict, {}).items()
-    return {name: word for name, word in items if isinstance(name, str) and isinstance(word, str)}
-
-
-def _timing(kept: dict[str, Any]) -> Timing | None:
-    packed, ended = kept.get("steps"), kept.get("ended")
-    if not (isinstance(packed, bytes) and isinstance(ended, list) and len(packed) % 24 == 0):
-        return None
-    if len(ended) != 2 or not all(isinstance(seconds, float) for seconds in ended):
+def _timing(packed: bytes | None, ended: list[float] | None) -> Timing | None:
+    if packed is None or ended is None or len(packed) % 24:
         return None
     steps = list(struct.iter_unpack("<3d", packed))
     if not all(0 <= number < MAX_NUMBER for number in itertools.chain(*steps, ended)):

@@ -7,7 +7,6 @@ import sys
 import time
 from array import array
 
-from ...inspect.exchange import Step, Timing
 from ...inspect.parse.frames import gap
 from ...wire.stream_tail import Tail, append
 from .refresh import FlowRefresher
@@ -144,11 +143,6 @@ class ReplyLog:
         """Seconds from the request to the last piece, and of the longest silence."""
         self._take_in()
         return self._last - self._began, self._silence
-
-    @property
-    def timing(self) -> Timing:
-        steps = zip(*[iter(self.steps)] * 3, strict=True)
-        return Timing(tuple(Step(at, int(up), int(down)) for at, up, down in steps), *self.ended)
 
     def reached(self, offset: int | None) -> float | None:
         """Seconds from the request until so many bytes had come from the upstream; None if

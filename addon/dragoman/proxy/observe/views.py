@@ -14,7 +14,7 @@ from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange
 from ...inspect.pages.page import Line, Page, stats_page
-from ...inspect.stats import Stats
+from ...inspect.stats import Stats, rows
 from .recorder import exchange_of, is_watched
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ VIEWS = (
 def install(stats: Stats) -> None:
     """Add the views, in place of those of an earlier load of the script."""
     views: Any = contentviews  # of either generation
-    for view in (*VIEWS, _View("LLM statistics", lambda _: stats_page(stats.totals().rows()))):
+    for view in (*VIEWS, _View("LLM statistics", lambda _: stats_page(rows(stats.snapshot())))):
         if hasattr(views, "registry"):
             views.add(view)
             continue

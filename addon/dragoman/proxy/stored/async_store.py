@@ -1,8 +1,8 @@
 """The kept responses for hooks, without blocking mitmproxy's event loop.
 
 A store is used in one thread of its own, in the order of the calls; so what was kept is there for
-the next call.  The last conversations are in memory; whether they are still kept is checked each
-time.
+the next call.  The turns that were continued last are in memory; whether they are still kept is
+checked each time.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from typing import TypeVar
 
 from mitmproxy import exceptions, http
 
+from ...bridge.request.validation import previous_not_found
 from ...stored import turn_reasoning
 from ...stored.continuation import (
-    MAX_BYTES,
     Continuation,
-    Conversation,
-    Conversations,
+    ReadyTurns,
     continuing,
     not_found,
     previous_id,
+    reading_turns,
     referring,
     response_ids_of,
+    writing_turn,
 )
 from ...stored.save_context import owner
 from ...stored.store import Limits, Parts, Store, StoreError
 from ...stored.stored_response import StoredResponse, Unreadable, parts_of
-from ...stored.turn_reasoning import Remembered, TurnNames
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
+from ...wire.json_slices import writing
 from ...wire.slices import Slices
 from ..observe.monitor import host_of
 from ..response_owner import is_anonymous
@@ -60,7 +61,7 @@ class AsyncStore:
         """The value of ``dragoman_store``, and mitmproxy's confdir."""
         self._memory: StoreThread | None = None
         """The memory store, which loses nothing while another is in use."""
-        self._ready = Conversations()
+        self._ready = ReadyTurns()
         self._warned = False
 
     @property
@@ -111,26 +112,23 @@ class AsyncStore:
                 host_of(request),
             )
 
-    async def get(
-        self, asker: bytes, ids: Sequence[str], *, whole: bool = False
-    ) -> list[StoredResponse | None]:
-        """Unless `whole`, tools and instructions may be null."""
+    async def get(self, asker: bytes, ids: Sequence[str]) -> list[StoredResponse | None]:
+        """Without long tools and instructions, which no conversation needs."""
+        now = time.time()
+        blobs = await self._run(asker, lambda store, owner: store.get(owner, ids, now))
+        return [await in_slices(_readable(blob, None), None) for blob in blobs]
+
+    async def one(self, asker: bytes, response_id: str) -> StoredResponse:
+        """A whole response, which is requested itself."""
         now = time.time()
 
-        def get(store: Store, owner: str) -> list[tuple[bytes | None, dict[str, bytes] | None]]:
-            blobs = store.get(owner, ids, now)
-            return [(blob, _parts(store, owner, blob) if whole else None) for blob in blobs]
+        def get(store: Store, owner: str) -> tuple[bytes | None, dict[str, bytes]]:
+            (blob,) = store.get(owner, [response_id], now)
+            return blob, _parts(store, owner, blob)
 
-        found = await self._run(asker, get)
-        return [await in_slices(_readable(blob, parts), None) for blob, parts in found]
-
-    async def one(
-        self, asker: bytes, response_id: str, *, previous: bool = False
-    ) -> StoredResponse:
-        """A whole response, or the `previous` one of a request, which is refused without it."""
-        (kept,) = await self.get(asker, [response_id], whole=not previous)
+        kept = await in_slices(_readable(*await self._run(asker, get)), None)
         if kept is None:
-            raise not_found(response_id, previous=previous)
+            raise not_found(response_id)
         return kept
 
     async def chain(self, asker: bytes, response_id: str) -> list[StoredResponse]:
@@ -139,60 +137,49 @@ class AsyncStore:
         return [*[found async for found in self._each(asker, kept.ancestors)], kept]
 
     async def _each(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[StoredResponse]:
-        """All of these, some at a time."""
+        """All of these, which a request continues, some at a time."""
         for begin in range(0, len(ids), AT_ONCE):
             some = ids[begin : begin + AT_ONCE]
             for name, found in zip(some, await self.get(asker, some), strict=True):
                 if found is None:
-                    raise not_found(name, previous=True)
+                    raise previous_not_found(name)
                 yield found
 
     async def earlier(self, asker: bytes, body: Json, flow: http.HTTPFlow) -> Continuation:
         """What the request of a flow continues."""
-        previous = previous_id(body)
-        chain, conversation, items = [], None, list[Json]()
-        if previous:
-            chain = [await self.one(asker, previous, previous=True)]
-            conversation, items = await self._conversation_before(asker, chain[0], flow)
+        previous, items = None, list[Json]()
+        if previous_name := previous_id(body):
+            (previous,) = [found async for found in self._each(asker, [previous_name])]
+            items = await self.items(asker, previous.ancestors, flow)
+            latest = await in_slices(previous.turn_items(), flow)
+            self._ready.add(asker, previous_name, await in_slices(writing(latest), flow))
+            items += latest
         item_ids = await in_slices(referring(body), flow)
         ids = sorted(response_ids_of(item_ids))
         found = await self.get(asker, ids) if ids else []
         others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
-        earlier = await in_slices(continuing(item_ids, chain, others, items), flow)
-        if conversation is not None:
-            added = earlier.items[len(items) :]
-            conversation = await in_slices(conversation.continued(added), flow)
-            self._ready.add(asker, earlier.ancestors, conversation)
-        return earlier
+        return await in_slices(continuing(previous, items, item_ids, others), flow)
 
-    async def _conversation_before(
-        self, asker: bytes, kept: StoredResponse, flow: http.HTTPFlow
-    ) -> tuple[Conversation | None, list[Json]]:
-        """The conversation before this response, unless it is too large to be kept ready, and its
-        items."""
-        ids, now = kept.ancestors, time.time()
-        if not ids:
-            return Conversation(), []
-        ready = self._ready.find(asker, ids)
-        if ready is not None:
+    async def items(self, asker: bytes, ids: Sequence[str], flow: http.HTTPFlow) -> list[Json]:
+        """What these responses, of one conversation and oldest first, add to it."""
+        now, texts = time.time(), dict[str, bytes]()
+        for name in ids:
+            if (text := self._ready.find(asker, name)) is not None:
+                texts[name] = text
+        if texts:
             count = await self._run(asker, lambda store, owner: store.count(owner, ids, now))
-            if count == len(ids):
-                return ready, await in_slices(ready.items(), flow)
-
-        items: list[Json] = []
-        size = 0
-        async for found in self._each(asker, ids):
-            items += await in_slices(found.turn_items(), flow)
-            size += found.size
-        if size > MAX_BYTES:
-            return None, items
-        return await in_slices(Conversation().continued(items), flow), items
+            texts = texts if count == len(ids) else {}  # then one is not found
+        async for kept in self._each(asker, [name for name in ids if name not in texts]):
+            name = kept.response["id"]
+            texts[name] = await in_slices(writing_turn(kept), flow)
+            self._ready.add(asker, name, texts[name])
+        return await in_slices(reading_turns(texts[name] for name in ids), flow)
 
     async def keep(self, asker: bytes, kept: StoredResponse) -> None:
         """Safe when this returns."""
         now = time.time()
         response_id: str = kept.response["id"]
-        self._ready.changed(asker, response_id)
+        self._ready.drop(asker, response_id)
         needed = [*kept.ancestors, *sorted(response_ids_of(kept.references))]
         inherited: Parts = dict.fromkeys(kept.inherited)
         written = await in_slices(kept.writing(), None)
@@ -210,22 +197,22 @@ class AsyncStore:
             (blob,) = store.get(owner, [response_id], time.time())
             return store.delete(owner, response_id, parts_of(blob) if blob else ())
 
-        self._ready.changed(asker, response_id)
+        self._ready.drop(asker, response_id)
         return await self._run(asker, delete)
 
-    async def recall(self, asker: bytes, turns: Sequence[TurnNames]) -> list[Remembered | None]:
-        """The reasoning of each of these turns."""
-        now, found = time.time(), list[Remembered | None]()
-        for begin in range(0, len(turns), TURNS_AT_ONCE):
-            some = turns[begin : begin + TURNS_AT_ONCE]
-            found += await self._run(asker, partial(turn_reasoning.recall, turns=some, now=now))
+    async def recall(self, asker: bytes, names: Sequence[str]) -> list[str]:
+        """The reasoning of the turns with these names; empty where none is kept."""
+        now, found = time.time(), list[str]()
+        for begin in range(0, len(names), TURNS_AT_ONCE):
+            some = names[begin : begin + TURNS_AT_ONCE]
+            found += await self._run(asker, partial(turn_reasoning.recall, names=some, now=now))
         return found
 
     async def keep_reasoning(
-        self, asker: bytes, names: TurnNames, text: str, *, used: Sequence[str]
+        self, asker: bytes, name: str, text: str, *, used: Sequence[str]
     ) -> None:
         """Safe when this returns; `used` are the names of the reasonings in its request."""
-        keep = partial(turn_reasoning.keep, names=names, text=text, now=time.time(), used=used)
+        keep = partial(turn_reasoning.keep, name=name, text=text, now=time.time(), used=used)
         await self._run(asker, keep)
 
     async def speaks(self, address: str) -> str:

@@ -51,8 +51,8 @@ class Running:
 
 
 class StoredEndpoints:
-    def __init__(self, archive: AsyncStore, running: Running) -> None:
-        self._archive = archive
+    def __init__(self, store: AsyncStore, running: Running) -> None:
+        self._store = store
         self._running = running
 
     def runs(self, request: http.Request, address: ResponsesRoute) -> bool:
@@ -66,7 +66,7 @@ class StoredEndpoints:
         if self._running.find(asker, response_id) is not None:
             return True
         try:
-            (kept,) = await self._archive.get(asker, [response_id])
+            (kept,) = await self._store.get(asker, [response_id])
         except (Refused, StoreError) as error:
             logger.error("Stored responses cannot be had: %s", error)
             return False
@@ -99,14 +99,14 @@ class StoredEndpoints:
                 raise in_progress(response_id)
             return _json(await in_slices(writing(stream.reply.response), flow))
         if request.method == "DELETE":
-            if not await self._archive.delete(asker, response_id):
-                raise not_found(response_id, previous=False)
+            if not await self._store.delete(asker, response_id):
+                raise not_found(response_id)
             return _json(endpoint_bodies.deleted(response_id))
         if address.action == "input_items":
-            chain = await self._archive.chain(asker, response_id)
+            chain = await self._store.chain(asker, response_id)
             work = endpoint_bodies.input_items(chain, dict(request.query))
             return _json(await in_slices(work, flow))
-        kept = await self._archive.one(asker, response_id)
+        kept = await self._store.one(asker, response_id)
         if address.action == "cancel" and kept.response["status"] != "cancelled":
             raise Refused("Cannot cancel a synchronous response.", param="response_id")
         if streams and not address.action:

@@ -42,6 +42,8 @@ SMALL = 200
 PRUNED = 64
 """Responses a put may remove; a large put more, as needed for its room."""
 SPARE_PAGES, VACUUMED_PAGES = 1024, 64
+COUNTED = 500
+"""Ids in one statement: old versions of SQLite take 999 values."""
 CLEARED_PAGES = 20_000
 """Free pages cut off an old file: earlier versions did not overwrite deleted data."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -157,9 +159,15 @@ class Sqlite:
         return self._select(query, owner, digests)
 
     def count(self, owner: str, ids: Sequence[str], now: float) -> int:
-        query = "SELECT id FROM responses WHERE owner = ? AND id = ? AND used > ?"
-        found = self._select(query, owner, ids, self.limits.expiry(now))
-        return len(found) - found.count(None)
+        # With a plus `used` takes part in no index: that of all responses of an owner is longer.
+        query = "SELECT count(*) FROM responses WHERE owner = ? AND +used > ? AND id IN (%s)"
+        counted, expiry = 0, self.limits.expiry(now)
+        with self._transaction("BEGIN") as db:
+            for begin in range(0, len(ids), COUNTED):
+                some = [_bytes(name) for name in ids[begin : begin + COUNTED]]
+                statement = query % ",".join("?" * len(some))
+                counted += db.execute(statement, (_bytes(owner), expiry, *some)).fetchone()[0]
+        return counted
 
     def _select(
         self, query: str, owner: str, names: Sequence[str], *expiry: float

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dragoman.inspect.outcome import outcome_of
+from dragoman.inspect.refused_calls import MAX_READ, counting_refused, streamed_calls
 from dragoman.inspect.stats import Stats
-from dragoman.inspect.turn_figures import (
-    MAX_READ,
-    TurnFigures,
-    counting_refused,
-    figures_of,
-    streamed_calls,
-)
+from dragoman.inspect.summary import TurnSummary
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.wire.slices import drained
-from tests.inspect.test_stats import summary, table
 from tests.repair.streams import chunk, repair, sse, summarize
 
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
@@ -50,11 +43,26 @@ def escaped(chunks: list[Any]) -> bytes:
     )
 
 
-def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence) -> TurnFigures:
-    seen = summarize(client)
+def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence) -> dict[str, int]:
+    """What is counted of the turn, and its leaked calls by their format."""
+    seen = TurnSummary(summarize(client), summarize(client))
     refused = drained(counting_refused(body, tools, evidence, seen))
-    seen = replace(seen, refused_calls=refused)
-    return figures_of(tools, evidence, seen, outcome_of(seen, evidence))
+    seen = TurnSummary(seen.upstream, seen.client, refused)
+    named: dict[str, Any] = {"job": "repair", "host": "h", "model": "m", "times": {}}
+    stats = Stats()
+    outcome = outcome_of(seen, evidence)
+    stats.add(seen, evidence, outcome, streamed=True, has_tools=bool(tools), **named)
+    counted = stats.snapshot()
+    counts = {
+        name.removesuffix("_calls"): sum(counted.counts[name].values())
+        for name in ("tool_turns", "calls", "refused_calls", "silent_turns")
+    }
+    counts |= counted.by("leaked_calls", "format")
+    return {name: number for name, number in counts.items() if number}
+
+
+def turn(**counts: int) -> dict[str, int]:
+    return {"tool_turns": 1, **counts}
 
 
 @pytest.mark.parametrize(
@@ -88,21 +96,21 @@ LEAK = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}<|tool_
 @pytest.mark.parametrize(
     ("chunks", "wanted"),
     [
-        ([chunk({"content": "Yes."})], TurnFigures(1)),
-        ([chunk({"content": " \n"}), chunk({"reasoning_content": "So"})], TurnFigures(1, silent=1)),
-        ([chunk({"content": "\n\u00e9"})], TurnFigures(1)),
-        ([head(0), *cut(0, LS)], TurnFigures(1, 1)),
-        ([head(0), *cut(0, '{"command": 1}')], TurnFigures(1, 1, refused=1)),
-        ([head(0), *cut(0, '{"command": ')], TurnFigures(1, 1, refused=1)),
-        ([chunk({"content": LEAK})], TurnFigures(1, 1, {"kimi_k2": 1}, refused=1)),
+        ([chunk({"content": "Yes."})], turn()),
+        ([chunk({"content": " \n"}), chunk({"reasoning_content": "So"})], turn(silent_turns=1)),
+        ([chunk({"content": "\n\u00e9"})], turn()),
+        ([head(0), *cut(0, LS)], turn(calls=1)),
+        ([head(0), *cut(0, '{"command": 1}')], turn(calls=1, refused=1)),
+        ([head(0), *cut(0, '{"command": ')], turn(calls=1, refused=1)),
+        ([chunk({"content": LEAK})], turn(calls=1, kimi_k2=1, refused=1)),
         (
             [head(0), more(0, LS), chunk({"content": LEAK.replace("{}", LS)})],
-            TurnFigures(1, 2, {"kimi_k2": 1}),
+            turn(calls=2, kimi_k2=1),
         ),
     ],
     ids=["answer", "silent", "escaped", "call", "schema", "no JSON", "leak", "both"],
 )
-def test_the_figures_of_a_turn(chunks: list[Any], wanted: TurnFigures) -> None:
+def test_the_figures_of_a_turn(chunks: list[Any], wanted: dict[str, int]) -> None:
     chunks = [*chunks, chunk({}, "stop")]
     for body in (sse(chunks), escaped(chunks)):
         client = repair(body, REQUEST, evidence=(evidence := Evidence()))
@@ -111,28 +119,15 @@ def test_the_figures_of_a_turn(chunks: list[Any], wanted: TurnFigures) -> None:
 
 def test_a_turn_without_tools_has_no_figures() -> None:
     body = sse([chunk({"content": "Yes."}), chunk({}, "stop")])
-    assert not figures(body, body, DeclaredTools({}), Evidence()).turns
+    assert not figures(body, body, DeclaredTools({}), Evidence())
 
 
 def test_a_whole_reply_is_looked_at_too() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
     for message, wanted in (
-        ({"content": None, "tool_calls": [call]}, TurnFigures(1, 1, refused=1)),
-        ({"content": "", "reasoning_content": "So"}, TurnFigures(1, silent=1)),
-        ({"content": "Yes."}, TurnFigures(1)),
+        ({"content": None, "tool_calls": [call]}, turn(calls=1, refused=1)),
+        ({"content": "", "reasoning_content": "So"}, turn(silent_turns=1)),
+        ({"content": "Yes."}, turn()),
     ):
         body = json.dumps({"choices": [{"index": 0, "message": message}]}).encode()
         assert figures(body, body, TOOLS, Evidence()) == wanted
-
-
-def test_hosts_and_models_are_compared() -> None:
-    stats = Stats()
-    for turn in (TurnFigures(1, 2, {"dsml": 1}, 1), TurnFigures(1, 1, {"dsml": 1}, silent=1)):
-        stats.add(summary(turn=turn))
-    stats.add(summary(host="other.example.com"))
-    rows = table(stats)
-    assert rows["api.example.com kimi-k2.5"].endswith(
-        "turns with tools 2 · calls 3 · leaked 2 (2 dsml) · refused arguments 1 · "
-        "no answer, no call 1"
-    )
-    assert "turns" not in rows["other.example.com kimi-k2.5"]

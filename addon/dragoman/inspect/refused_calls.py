@@ -1,11 +1,11 @@
-"""Figures of turns with tools, by which people choose a host."""
+"""How many native calls of a turn have arguments that their tool refuses: a figure by which people
+choose a host."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from ..notes import Evidence
@@ -16,10 +16,9 @@ from ..wire.frame_templates import TemplateCache
 from ..wire.json_codec import NotJson, loads, objects
 from ..wire.json_slices import reading
 from ..wire.slices import Slices
-from ..wire.sse import Frame, is_event_stream
-from .outcome import Outcome
+from ..wire.sse import Frame, in_steps, is_event_stream
 from .parse.reply import parsing_whole
-from .summary import ReplySummary
+from .summary import TurnSummary
 
 MAX_BODY = 1024 * 1024
 """Bytes of a reply whose calls are read once more at its end."""
@@ -31,47 +30,12 @@ _OTHER_CHOICE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TurnFigures:
-    """Of one turn, or sums."""
-
-    turns: int = 0
-    """With declared tools."""
-    calls: int = 0
-    leaked: Mapping[str, int] = field(default_factory=Counter)
-    """Calls that leaked, by their format."""
-    refused: int = 0
-    """Calls whose arguments are not JSON, or refused by their tool's schema."""
-    silent: int = 0
-    """Turns that ended well without answer or call."""
-
-    def __add__(self, other: TurnFigures) -> TurnFigures:
-        return TurnFigures(
-            self.turns + other.turns,
-            self.calls + other.calls,
-            Counter(self.leaked) + Counter(other.leaked),
-            self.refused + other.refused,
-            self.silent + other.silent,
-        )
-
-
-def figures_of(
-    tools: DeclaredTools, evidence: Evidence, reply: ReplySummary, outcome: Outcome
-) -> TurnFigures:
-    """Of one turn; `reply` and `outcome` are of what the client received."""
-    if not tools or not reply.parsed:
-        return TurnFigures()
-    refused = evidence.refused_calls + reply.refused_calls
-    silent = int(outcome.ending == "empty")
-    return TurnFigures(1, len(reply.calls), evidence.leaked, refused, silent)
-
-
 def counting_refused(
-    body: bytes, tools: DeclaredTools, evidence: Evidence, reply: ReplySummary
+    body: bytes, tools: DeclaredTools, evidence: Evidence, turn: TurnSummary
 ) -> Slices[int]:
     """How many native calls have such arguments; `body` is the upstream's reply, empty if it was
     not kept."""
-    has_native = reply.parsed and len(reply.calls) > evidence.leaked.total()
+    has_native = turn.upstream.parsed and len(turn.client.calls) > evidence.leaked.total()
     refused = 0
     if tools and has_native and len(body) <= MAX_BODY:
         work = streamed_calls(body) if is_event_stream(body) else _whole_calls(body)
@@ -94,12 +58,12 @@ def streamed_calls(body: bytes) -> Slices[list[tuple[str, str]]]:
     certain: where there are several choices, or too many events.
 
     Most events have one fragment of the arguments of one call, and reading each as JSON would cost
-    too much; such events are read many at a time."""
+    too much; the texts of such events are found by templates."""
     if b'"tool_calls"' not in body or _OTHER_CHOICE.search(body):
         return []
     templates: TemplateCache[CallDelta] = TemplateCache()
     calls, found, left = CallAssembler(), [], MAX_READ
-    for arguments, template, raw in templates.runs(body):
+    for arguments, template, raw in chain.from_iterable(map(templates.runs, in_steps(body))):
         if template is not None:
             deltas = [replace(template, arguments=arguments)]
         elif _CALLS.search(raw) is None:

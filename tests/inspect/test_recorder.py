@@ -1,0 +1,73 @@
+"""A record is read the same from a flow that runs and from a file of flows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from mitmproxy import http
+from mitmproxy.io import tnetstring
+from mitmproxy.test import tflow
+
+from dragoman.inspect.exchange import Exchange
+from dragoman.inspect.outcome import RUNNING, Outcome
+from dragoman.notes import Evidence
+from dragoman.proxy.observe.recorder import (
+    ClientRequest,
+    FlowRecorder,
+    client_request_of,
+    exchange_of,
+)
+
+SENT = ClientRequest(b"{}", "/v1/responses?a", "openai", b"[]")
+ENDED = Outcome("answered", "1 call bash")
+
+
+def loaded(flow: http.HTTPFlow) -> http.HTTPFlow:
+    """The flow, saved now and loaded by another mitmproxy."""
+    state = tnetstring.loads(tnetstring.dumps(flow.get_state()))
+    return http.HTTPFlow.from_state(state)
+
+
+def read(flow: http.HTTPFlow) -> Exchange:
+    exchange = exchange_of(flow)
+    assert exchange is not None
+    return exchange
+
+
+def recorded(flow: http.HTTPFlow, client_request: ClientRequest | None) -> FlowRecorder:
+    job = "bridge" if client_request else "repair"
+    record = FlowRecorder(flow, job, evidence=Evidence(), keep=20, client_request=client_request)
+    record.evidence.note("dropped", "tool x")
+    record.evidence.request_left()
+    record.evidence.call("bash", "dsml", "plain name")
+    record.options = {"dragoman_repair": "on"}
+    record.streamed = True
+    record.reply.add(b"from the upstream", b"to the client")
+    record.reply.add(b", more", b"")
+    return record
+
+
+@pytest.mark.parametrize("client_request", [None, SENT], ids=["repair", "bridge"])
+def test_a_record_is_read_the_same_while_its_flow_runs_and_from_a_file(
+    client_request: ClientRequest | None,
+) -> None:
+    flow = tflow.tflow(resp=True)
+    record = recorded(flow, client_request)
+    running = read(flow)
+    assert (running.unfinished, running.outcome) == (True, RUNNING)
+    assert running.upstream_missing == 3
+    record.outcome = ENDED
+    record.end(flow)
+    ended = replace(running, unfinished=False, outcome=ENDED)
+    assert read(flow) == read(loaded(flow)) == ended
+    assert client_request_of(loaded(flow)) == client_request
+
+
+def test_a_flow_that_was_saved_while_it_ran_has_its_request_alone() -> None:
+    flow = tflow.tflow(resp=True)
+    recorded(flow, SENT)
+    exchange = read(loaded(flow))
+    assert (exchange.unfinished, exchange.outcome) == (True, RUNNING)
+    assert (exchange.job, exchange.client_request) == ("bridge", SENT.body)
+    assert not (exchange.upstream_reply or exchange.calls or exchange.timing)
