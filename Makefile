@@ -14,8 +14,8 @@ PYTHON :=
 # Of `make run` and `make web`: hosts to intercept, joined by commas (api.moonshot.ai,llm.chutes.ai);
 # or the URL of one host, of which the proxy is then the reverse proxy (https://api.moonshot.ai).
 HOST :=
-# Of the tests: one more than two cores, as many tests wait.  A worker takes tests in their order,
-# so that few mitmdumps are started twice, and at its end half of what another has left.
+# Of the tests: one more than two cores, as many tests wait.  A worker takes one file after the
+# other, so that few mitmdumps are started twice; those with processes come first.
 WORKERS := 3
 # More arguments for pytest (make test ARGS="-k kimi") or mitmdump (make run ARGS="-v").
 ARGS :=
@@ -74,8 +74,11 @@ upstream: $(RUN)/.ready
 
 test: lint pytest
 
+# To compile all tests and the addon in each process takes longer than many tests do.
+pytest: export PYTHONDONTWRITEBYTECODE :=
 pytest: $(VENV)/.ready $(CLIENTS)/.ready node-clients
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not heavy' $(ARGS)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		-m 'not heavy' $(ARGS)
 
 test-clients: $(VENV)/.ready $(CLIENTS)/.ready node-clients heavy-clients
 	$(VENV)/bin/python -m pytest -m heavy $(ARGS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,9 @@ from tests.live.clients import Clients, not_run
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, Mitmdumps
 
 Mitmdump.forked = forking.available()
+
+FAILED = pytest.StashKey[bool]()
+"""Whether the test of this item has failed."""
 
 settings.register_profile("untimed", settings.default, deadline=None)
 settings.load_profile("untimed")
@@ -49,7 +53,9 @@ def clients() -> Iterator[Clients]:
 
 
 @pytest.fixture
-def mitmdump(mitmdumps: Mitmdumps) -> Iterator[Callable[..., Mitmdump]]:
+def mitmdump(
+    request: pytest.FixtureRequest, mitmdumps: Mitmdumps
+) -> Iterator[Callable[..., Mitmdump]]:
     """Gives a running mitmdump for some arguments, shared by all tests that ask for the same.
 
     `mitmdump("--set", "dragoman_kimi_text=field")`.  At the end of the test its log must
@@ -66,8 +72,8 @@ def mitmdump(mitmdumps: Mitmdumps) -> Iterator[Callable[..., Mitmdump]]:
 
     yield get
     for proxy in used:
-        # pytest shows it where a test failed.
-        print(f"log of the mitmdump at {proxy.url}:\n{proxy.log}")
+        if request.node.stash.get(FAILED, False):
+            print(f"log of the mitmdump at {proxy.url}:\n{proxy.log}")
         proxy.check_log()
 
 
@@ -81,6 +87,34 @@ def rerouted(mitmdump: Callable[..., Mitmdump]) -> Callable[..., Mitmdump]:
         return mitmdump("--set", f"reroute={address}", *arguments, scripts=scripts)
 
     return get
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First the tests with processes, then those within this one.
+
+    The first wait now and then: beside them another worker can compute.  They take longest, too,
+    so no worker is left with many of them at the end.
+    """
+    first = tuple(ROOT / "tests" / folder for folder in ("live", "web"))
+    items.sort(key=lambda item: not any(map(item.path.is_relative_to, first)))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: no garbage collection need look at them again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell the fixtures of a test that it failed: only then a log is worth its lines."""
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

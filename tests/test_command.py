@@ -63,7 +63,7 @@ def test_a_wheel_has_the_package_and_the_script(tmp_path: Path) -> None:
     source = tmp_path / "source"  # a build leaves folders beside what it builds
     source.mkdir()
     shutil.copy(ROOT / "pyproject.toml", source)
-    shutil.copytree(ROOT / "addon", source / "addon")
+    shutil.copytree(ROOT / "addon", source / "addon", ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-q", "-w", tmp_path, source]
     subprocess.run(command, timeout=120, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("dragoman-*.whl")

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
-from dragoman.bridge.cure.chat_request import Cured, curing
+from dragoman.bridge.cure.chat_request import curing
+from dragoman.bridge.cure.tool_names import ToolNames
 from dragoman.bridge.model_families import Family
 from dragoman.bridge.request.convert import Conversion, converting
 from dragoman.bridge.turn_context import Tool
@@ -41,8 +42,19 @@ def convert(body: object, **options: Any) -> Conversion:
     return drained(converting(body, **options))
 
 
+@dataclass(frozen=True)
+class Cured:
+    """A cured request, the names of its tools, and the evidence, once for each time."""
+
+    request: Json
+    tool_names: ToolNames
+    notes: tuple[tuple[str, str], ...]
+
+
 def cured(request: Json, family: Family) -> Cured:
-    return drained(curing(request, family))
+    evidence = Evidence()
+    made = drained(curing(request, family, evidence))
+    return Cured(made.request, made.tool_names, tuple(evidence.notes.elements()))
 
 
 def converted(body: Json, unsupported: Literal["drop", "error"] = "drop") -> Converted:

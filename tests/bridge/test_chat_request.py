@@ -10,14 +10,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.cure import chat_request
-from dragoman.bridge.cure.chat_request import Cured, curing
+from dragoman.bridge.cure.chat_history import NO_OUTPUT
+from dragoman.bridge.cure.chat_request import curing
 from dragoman.bridge.cure.moonshot_schema import moonshot_schema
-from dragoman.bridge.cure.output_pairing import NO_OUTPUT
 from dragoman.bridge.model_families import family_of
+from dragoman.notes import Evidence
 from dragoman.stored.turn_reasoning import History
 from dragoman.wire.json_codec import dumps, loads
 
-from .converting import cured
+from .converting import Cured, cured
 from .json_schemas import refusals
 
 Json = dict[str, Any]
@@ -116,6 +117,17 @@ def test_deepseek_gets_all_reasoning_or_none() -> None:
         (
             [calling(call("a", arguments='{"x":')), output("a")],
             [calling(call("a", arguments='{"invalid_arguments":"{\\"x\\":"}')), output("a")],
+        ),
+        (
+            [calling(call("a", arguments="\ufeff{}"), call("b", arguments="{\0}\0"))],
+            [
+                calling(
+                    call("a", arguments='{"invalid_arguments":"\ufeff{}"}'),
+                    call("b", arguments='{"invalid_arguments":"{\\u0000}\\u0000"}'),
+                ),
+                output("a", NO_OUTPUT),
+                output("b", NO_OUTPUT),
+            ],
         ),
         (
             [calling(call("a", arguments={"x": 1})), output("a")],
@@ -248,7 +260,7 @@ def test_an_id_that_was_made_is_that_of_one_call() -> None:
 )
 def test_what_is_long_is_looked_at_in_slices(message: Json) -> None:
     request = {"model": K2, "messages": [USER, message]}
-    assert sum(1 for _ in curing(request, family_of(K2))) >= 50
+    assert sum(1 for _ in curing(request, family_of(K2), Evidence())) >= 50
     assert sum(1 for _ in History.reading(request["messages"])) >= 3
 
 

@@ -198,6 +198,16 @@ def test_a_name_a_kimi_model_would_refuse_is_changed_and_recorded() -> None:
     assert sum(note.startswith("renamed tool") for note in made.notes) == 2
 
 
+def test_a_tool_is_renamed_once_and_the_reply_knows_its_name() -> None:
+    fields = {"tools": [function("a.b")], "tool_choice": {"type": "function", "name": "a.b"}}
+    made = of_input(user("x"), call("c", "a.b"), model="kimi-k2-0905-preview", **fields)
+    (name,) = made.tools
+    assert list(made.functions) == [name]
+    assert made.chat["tool_choice"]["function"]["name"] == name
+    assert made.messages[1]["tool_calls"][0]["function"]["name"] == name
+    assert [note for note in made.notes if "tool a.b" in note] == [f"renamed tool a.b to {name}"]
+
+
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_call_in_the_history_has_the_name_of_its_tool_also_when_withdrawn(declared: bool) -> None:
     tools = [{"type": "namespace", "name": "n" * 40, "tools": [function("f" * 40)]}]

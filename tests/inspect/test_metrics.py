@@ -126,7 +126,7 @@ def test_scrapes_and_flows_at_the_same_time_do_not_meet(stats: Stats, metrics: M
     adding = threading.Thread(target=add)
     adding.start()
     try:
-        for _ in range(20):
+        for _ in range(10):
             found = scrape(port)
             flows = sum(v for (name, _), v in found.items() if name == "dragoman_flows_total")
             notes = sum(v for (name, _), v in found.items() if name == "dragoman_notes_total")

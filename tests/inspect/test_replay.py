@@ -129,6 +129,15 @@ def test_what_has_changed_is_shown_where_it_did() -> None:
     assert '"tool_calls"' in new
 
 
+def test_an_event_of_another_name_is_shown() -> None:
+    exchange = bridged(FOLDER / "bridge_sdk_plain", FOLDER / "clean_text")
+    was = exchange.client_reply.replace(b"event: response.created\n", b"event: created\n")
+    _, _, *lines = compare(replace(exchange, client_reply=was))
+    (old,) = (line for line in lines if line.startswith("-"))
+    (new,) = (line for line in lines if line.startswith("+"))
+    assert ("event: created" in old, "event:" in new) == (True, False)
+
+
 def test_a_request_that_is_converted_otherwise_is_shown() -> None:
     exchange = bridged(FOLDER / "bridge_sdk_plain", FOLDER / "clean_text")
     was = exchange.upstream_request.replace(b'"user"', b'"human"')

@@ -4,6 +4,9 @@
 the result of a command without arguments as JSON, the answer to `GET
 …/controls/memory` is the most memory the process ever had, in bytes, to `GET
 …/controls/held` how many streams, records, timers and open files it holds now.
+
+`test_constants` shortens what Dragoman waits for: `proxy.ask_upstream.ANSWER=1` sets a constant
+of one of its modules.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import json
 import resource
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from mitmproxy import ctx, exceptions, http
@@ -25,6 +29,7 @@ class Controls:
     def load(self, loader: Loader) -> None:
         loader.add_option("test_upstream_http2", bool, False, "Speak HTTP/2 with TLS upstreams.")
         loader.add_option("test_patience", int, 600, "Seconds until mitmproxy's watchdog acts.")
+        loader.add_option("test_constants", Sequence[str], [], "Other values of constants.")
 
     def configure(self, updated: set[str]) -> None:
         if "test_patience" in updated and "tcp_timeout" in ctx.options:
@@ -33,6 +38,9 @@ class Controls:
             server.TCP_TIMEOUT = sys.modules["dragoman.proxy.mitm.http_stream"].PATIENCE = (
                 ctx.options.test_patience
             )
+        if "test_constants" in updated:
+            for constant in ctx.options.test_constants:
+                _set_constant(*constant.split("="))
 
     def server_connect(self, data: server_hooks.ServerConnectionHookData) -> None:
         if ctx.options.test_upstream_http2:
@@ -53,6 +61,13 @@ class Controls:
                 flow.response = http.Response.make(400, str(error))
             else:
                 flow.response = http.Response.make(200, b"set")
+
+
+def _set_constant(name: str, value: str) -> None:
+    module, _, constant = name.rpartition(".")
+    owner = sys.modules[f"dragoman.{module}"]
+    assert hasattr(owner, constant), name
+    setattr(owner, constant, float(value))
 
 
 def _held() -> dict[str, int]:

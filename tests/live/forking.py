@@ -1,18 +1,22 @@
-"""Mitmdumps that start at once: forked from a process that has imported mitmproxy already.
+"""Processes that start at once: forked from one that has imported what they need already.
 
-To import mitmproxy and the addon takes most of a start, and a test session starts some two
-hundred.  What runs after the fork is what the program `mitmdump` runs, in a process of its
-own; all scripts are loaded there.  Where one is to be loaded before the addon, it may change
-what the addon finds: then the addon has not been imported before the fork.
+Most of the start of a mitmdump goes into the import of mitmproxy and the addon, most of that
+of an official client into the import of its libraries, and a test session starts some three
+hundred.  What runs after the fork is what the program runs, in a process of its own, with
+arguments and an environment of its own.  The scripts of a mitmdump are loaded there.  Where
+one is to be loaded before the addon, it may change what the addon finds: then the addon has
+not been imported before the fork.
 
 This file is also the program of the process that is forked: it is given a socket, receives
-the arguments and the output of each mitmdump, and answers with its pid and a pidfd.
+the arguments, the environment and the streams of each process, and answers with its pid and
+a pidfd.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -23,20 +27,21 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
 _MAX = 65536
-"""Bytes of the arguments of one mitmdump."""
+"""Bytes of the arguments and the environment of one process."""
 
 
 class Forked:
-    """One forked mitmdump, with those of `subprocess.Popen`'s methods that tests use."""
+    """One forked process, with those of `subprocess.Popen`'s members that tests use."""
 
-    def __init__(self, pid: int, pidfd: int, stdout: IO[bytes]) -> None:
+    def __init__(self, pid: int, pidfd: int, stdin: IO[bytes] | None, stdout: IO[bytes]) -> None:
         self.pid = pid
         self._pidfd = pidfd
+        self.stdin = stdin
         self.stdout = stdout
 
     def terminate(self) -> None:
@@ -54,35 +59,49 @@ class Forked:
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         if not poll.poll(None if timeout is None else timeout * 1000):
-            raise subprocess.TimeoutExpired("mitmdump", timeout or 0)
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
 
 
 class Forker:
-    """Starts mitmdumps; they end with the process that has it."""
+    """Starts processes of one kind; they end with the process that has it."""
 
     def __init__(
-        self, program: Path, folder: Path, environment: Mapping[str, str], package: Path | None
+        self, python: str | Path, folder: Path, environment: Mapping[str, str], *kind: str | Path
     ) -> None:
-        """They run in that folder, with that environment; the addon is imported from the
-        folder `package` beforehand, unless that is None."""
+        """They run in that folder.  `kind` is a name of `_KINDS` and what that is given."""
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno()), program, package or ""],
+                [python, __file__, str(theirs.fileno()), *kind],
                 cwd=folder,
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
 
-    def start(self, *arguments: str) -> Forked:
+    def start(
+        self,
+        *arguments: str | Path,
+        env: Mapping[str, str] | None = None,
+        stdin: int = subprocess.DEVNULL,
+        stderr: int = subprocess.STDOUT,
+    ) -> Forked:
+        """The options are those of `subprocess.Popen`; `stdin` may be a pipe, `stderr` a file.
+
+        Its output always is a pipe.
+        """
         output, write = os.pipe()
-        message = json.dumps(arguments).encode()
+        piped = stdin == subprocess.PIPE
+        read, given = os.pipe() if piped else (os.open(os.devnull, os.O_RDONLY), None)
+        message = json.dumps([list(map(str, arguments)), env and dict(env)]).encode()
         assert len(message) < _MAX
-        socket.send_fds(self._connection, [message], [write])
+        streams = [read, write, write if stderr == subprocess.STDOUT else stderr]
+        socket.send_fds(self._connection, [message], streams)
+        os.close(read)
         os.close(write)
         answer, (pidfd,), _, _ = socket.recv_fds(self._connection, _MAX, 1)
-        return Forked(int(answer), pidfd, os.fdopen(output, "rb"))
+        theirs = None if given is None else os.fdopen(given, "wb")
+        return Forked(int(answer), pidfd, theirs, os.fdopen(output, "rb"))
 
 
 def available() -> bool:
@@ -94,19 +113,23 @@ def _serve(connection: socket.socket) -> list[str] | None:
     """Fork for every request: in the child the arguments, in the parent nothing at the end."""
     children: list[int] = []
     while True:
-        message, descriptors, _, _ = socket.recv_fds(connection, _MAX, 1)
+        message, streams, _, _ = socket.recv_fds(connection, _MAX, 3)
         if not message:
             break
-        (output,) = descriptors
         pid = os.fork()
         if pid == 0:
-            for descriptor in (1, 2):
-                os.dup2(output, descriptor)
-            for descriptor in (output, connection.detach(), *children):
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+            for descriptor in (*streams, connection.detach(), *children):
                 os.close(descriptor)
-            arguments: list[str] = json.loads(message)
+            arguments: list[str]
+            arguments, environment = json.loads(message)
+            if environment is not None:
+                os.environ.clear()
+                os.environ.update(environment)
             return arguments
-        os.close(output)
+        for stream in streams:
+            os.close(stream)
         children.append(os.pidfd_open(pid))
         socket.send_fds(connection, [str(pid).encode()], [children[-1]])
     for pidfd in children:
@@ -125,25 +148,48 @@ def _end() -> None:
     os._exit(0)
 
 
-def _main() -> None:
-    _, descriptor, program, package = sys.argv
-    # As for the program itself, whose folder comes first.
-    sys.path[0] = str(Path(program).parent)
+def _mitmproxy(package: str = "") -> Callable[..., None]:
+    """mitmproxy's programs; the addon is imported from the folder `package`, if given."""
     from mitmproxy.tools import dump, main  # noqa: F401, PLC0415 - `dump` is what takes long
 
     if package:
         sys.path.append(package)
         importlib.import_module("dragoman.proxy.addon")
         sys.path.remove(package)
+
+    def run(program: str, *arguments: str) -> None:
+        # As for the program itself, whose folder comes first.
+        sys.path.insert(0, str(Path(program).parent))
+        sys.argv = [program, *arguments]
+        getattr(main, Path(program).name)()
+
+    return run
+
+
+def _script(script: str) -> Callable[..., None]:
+    """The function `main` of a script, which is imported as a module."""
+    sys.path.insert(0, str(Path(script).parent))
+    run: Callable[..., None] = importlib.import_module(Path(script).stem).main
+    return run
+
+
+_KINDS = {"mitmproxy": _mitmproxy, "script": _script}
+
+
+def _main() -> None:
+    _, descriptor, kind, *given = sys.argv
+    del sys.path[0]  # the folder of this file
+    run = _KINDS[kind](*given)
+    # A collection would write to every object, and so copy the memory that is shared till then.
+    gc.freeze()
     # Nobody has to wait for the children, but they for theirs.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     arguments = _serve(socket.socket(fileno=int(descriptor)))
     if arguments is not None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         random.seed()
-        sys.argv = [program, *arguments]
         with contextlib.suppress(SystemExit):
-            main.mitmdump()
+            run(*arguments)
         _end()
 
 

@@ -48,8 +48,10 @@ def _environment() -> dict[str, str]:
 
 
 @functools.cache
-def _forker(program: Path, *, imported: bool) -> Forker:
-    return Forker(program, ROOT, _environment(), ADDON.parent if imported else None)
+def _forker(*, imported: bool) -> Forker:
+    """What starts programs of mitmproxy; `imported`: whether they have the addon already."""
+    package = [ADDON.parent] if imported else []
+    return Forker(sys.executable, ROOT, _environment(), "mitmproxy", *package)
 
 
 class Mitmdump:
@@ -73,9 +75,9 @@ class Mitmdump:
         command += [word for option in options for word in ("--set", option)]
         command += [word for path in scripts for word in ("-s", str(path))]
         self._process: Forked | subprocess.Popen[bytes]
-        if self.forked and self.PROGRAM == "mitmdump":
+        if self.forked:
             imported = scripts[:1] == (ADDON,)
-            self._process = _forker(script, imported=imported).start(*command, *arguments)
+            self._process = _forker(imported=imported).start(script, *command, *arguments)
         else:
             self._process = subprocess.Popen(
                 [script, *command, *arguments],
@@ -191,7 +193,7 @@ def output_of(*arguments: str) -> str:
     traceback."""
     script = Path(sys.executable).with_name(Mitmdump.PROGRAM)
     if Mitmdump.forked:
-        process = _forker(script, imported=True).start(*arguments)
+        process = _forker(imported=True).start(script, *arguments)
         killer = threading.Timer(60, process.kill)
         killer.start()
         with process.stdout as stdout:

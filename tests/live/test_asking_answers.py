@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from dragoman.proxy.ask_upstream import ANSWER
 from fixtures.server import Reply
 from tests.live.asked import (
     INVALID,
@@ -23,6 +24,7 @@ from tests.live.asked import (
     Host,
     status_of,
 )
+from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump
 from tests.live.responses import REQUEST
 
@@ -83,11 +85,25 @@ def test_what_a_404_repeats_of_the_address_is_no_model(host: Host) -> None:
         assert status_of(host.ask(path=path)) == 200
 
 
-def test_a_host_that_hangs_is_not_waited_for_long(host: Host) -> None:
-    host.says(NATIVE, NATIVE, delay=60)
-    assert status_of(host.ask()) == 200
-    assert host.arrived == ["question", "request"]
-    host.proxy.wait_for_log("asked whether it speaks Responses: no answer in 5 seconds")
+@pytest.fixture
+def impatient(asked: Asked, mitmdump: GetMitmdump) -> Host:
+    """One whose answer is waited for two seconds, not five."""
+    assert ANSWER == 5
+    arguments = (
+        "--mode",
+        f"reverse:{asked.url}",
+        "--set",
+        "test_constants=proxy.ask_upstream.ANSWER=2",
+    )
+    proxy = mitmdump(*arguments, scripts=(ADDON, CONTROLS))
+    return Host(asked, proxy, proxy.url)
+
+
+def test_a_host_that_hangs_is_not_waited_for_long(impatient: Host) -> None:
+    impatient.says(NATIVE, NATIVE, delay=60)
+    assert status_of(impatient.ask()) == 200
+    assert impatient.arrived == ["question", "request"]
+    impatient.proxy.wait_for_log("asked whether it speaks Responses: no answer in 2 seconds")
 
 
 def test_a_host_that_breaks_off_says_nothing(host: Host) -> None:
@@ -108,11 +124,11 @@ def test_a_host_that_is_not_there_is_told_as_without_a_question(
 
 
 @pytest.mark.parametrize(("status", "then"), [(200, "request"), (404, "chat")])
-def test_an_endless_answer_is_not_read_to_its_end(host: Host, status: int, then: str) -> None:
+def test_an_endless_answer_is_not_read_to_its_end(impatient: Host, status: int, then: str) -> None:
     endless = Reply(b"x" * 200_000, "text/plain", status)
-    host.says(endless, NATIVE, cut="bytes:10", pace=0.001)
-    assert status_of(host.ask()) == 200
-    assert host.arrived == ["question", then]
+    impatient.says(endless, NATIVE, cut="bytes:10", pace=0.001)
+    assert status_of(impatient.ask()) == 200
+    assert impatient.arrived == ["question", then]
 
 
 # For whom it counts

@@ -148,7 +148,7 @@ STREAM_STAGES = [
     "repair.scanner:Scanner.takes",
     "repair.scanner:Scanner._step_text",
     "repair.call_reader:CallReader.run",
-    "repair.formats.marker_set:MarkedFormat.match",
+    "repair.formats.protocol:LeakFormat.match",
     "repair.formats.kimi_k2_names:resolve",
     "repair.call_namer:CallNamer.arguments",
     "repair.call_namer:CallNamer.end",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.proxy.flows.bridge_stream import TURN_END
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check
@@ -40,11 +41,13 @@ def route(request: pytest.FixtureRequest) -> str:
 def start(
     plain_upstream: Upstream, tls_upstream: Upstream, mitmdump: GetMitmdump
 ) -> Callable[..., Chat]:
-    """Gives a chat over a route, with responses kept or not."""
+    """Gives a chat over a route, with responses kept or not; the end of a turn is waited for
+    so many seconds."""
 
-    def get(route: str = "1 to 1", store: str = "memory") -> Chat:
+    def get(route: str = "1 to 1", store: str = "memory", turn_end: float = TURN_END) -> Chat:
         upstream = tls_upstream if route.endswith("2") else plain_upstream
         options = ["dragoman_bridge=~all", f"dragoman_store={store}"]
+        options.append(f"test_constants=proxy.flows.bridge_stream.TURN_END={turn_end}")
         options.append(f"test_upstream_http2={str(route.endswith('2')).lower()}")
         arguments = [word for option in options for word in ("--set", option)]
         arguments += ["--mode", f"reverse:{upstream.url}"]
@@ -92,24 +95,28 @@ def test_a_finish_reason_ends_a_turn_whose_stream_does_not_end(
     start: Callable[..., Chat], route: str
 ) -> None:
     held_open = f";abort={len(WITHOUT_DONE)};fault=silence"
-    exchange, seconds = ask(start(route), WITHOUT_DONE, held_open, http2=route[0] == "2")
+    # As long as it is for everybody on the first of the routes.
+    turn_end = TURN_END if route == "1 to 1" else 1
+    chat = start(route, turn_end=turn_end)
+    exchange, seconds = ask(chat, WITHOUT_DONE, held_open, http2=route[0] == "2")
     story = exchange.story()
     assert story.response["status"] == "completed"
     assert story.response["usage"]["total_tokens"] == 5
-    assert 2.9 < seconds < 20
+    assert turn_end - 0.1 < seconds < turn_end + 17
 
 
 def test_usage_that_comes_late_is_counted(start: Callable[..., Chat]) -> None:
     at = WITHOUT_DONE.rindex(b"data: ")
     options = f";cut=at:{at};pace=0.5;abort={len(WITHOUT_DONE)};fault=silence"
-    exchange, _ = ask(start(), WITHOUT_DONE, options)
+    exchange, _ = ask(start(turn_end=2), WITHOUT_DONE, options)
     assert exchange.story().response["usage"]["total_tokens"] == 5
 
 
 def test_comments_do_not_keep_a_turn_open(start: Callable[..., Chat]) -> None:
     stream = WITHOUT_DONE + b": waiting\n\n" * 40
     offsets = range(len(WITHOUT_DONE), len(stream), 11)
-    exchange, seconds = ask(start(), stream, f";cut=at:{','.join(map(str, offsets))};pace=0.5")
+    options = f";cut=at:{','.join(map(str, offsets))};pace=0.5"
+    exchange, seconds = ask(start(turn_end=1), stream, options)
     assert exchange.story().response["status"] == "completed"
     assert seconds < 16  # of 20
 
@@ -117,7 +124,7 @@ def test_comments_do_not_keep_a_turn_open(start: Callable[..., Chat]) -> None:
 def test_a_turn_without_a_finish_reason_is_waited_for(start: Callable[..., Chat]) -> None:
     stream = sse([*TEXT, chunk({"content": " Really."}), FINISH])
     at = stream.index(b"data: ", 10)
-    exchange, _ = ask(start(), stream, f";cut=at:{at};pace=4")
+    exchange, _ = ask(start(turn_end=1), stream, f";cut=at:{at};pace=1.5")
     assert text_of(exchange.story().response) == "Done. Really."
 
 

@@ -41,6 +41,8 @@ from tests.stored.redis_server import RedisServer
 from tests.waiting import eventually
 
 NOT_KEPT = "this response is not kept: "
+SHORT_PAUSE = "test_constants=proxy.stored.store_thread.PAUSE=2"
+"""An option of `CONTROLS`: a store in trouble is called again after two seconds, not five."""
 WITHOUT_SQLITE = ROOT / "tests" / "live" / "without_sqlite.py"
 WITHOUT_LAYER = ROOT / "tests" / "live" / "without_layer.py"
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -242,7 +244,8 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
 def test_a_redis_that_is_away_breaks_no_turn(
     start: Callable[..., Client], own_redis: RedisServer, stream: bool
 ) -> None:
-    client = start(f"dragoman_store={own_redis.url}")
+    # Streamed, the pause is as long as it is for everybody.
+    client = start(f"dragoman_store={own_redis.url}", *([] if stream else [SHORT_PAUSE]))
     begun = time.monotonic()
     lost = client.response(said("Hello."), "Hi.", stream=stream)
     assert time.monotonic() - begun < 10

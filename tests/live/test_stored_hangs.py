@@ -20,7 +20,7 @@ from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
 from tests.live.stored import HELD, Client, messages_of, said
-from tests.live.test_stored_faults import NOT_KEPT, Turns, set_options
+from tests.live.test_stored_faults import NOT_KEPT, SHORT_PAUSE, Turns, set_options
 from tests.repair.streams import chunk, sse
 from tests.stored.redis_server import RedisServer
 from tests.waiting import eventually
@@ -197,7 +197,7 @@ def test_what_runs_and_what_is_in_memory_is_there_after_other_options(proxies: P
 
 
 def test_a_file_that_stays_locked_costs_one_turn_its_wait(proxies: Proxies) -> None:
-    client = proxies.client()
+    client = proxies.client(SHORT_PAUSE)
     first = client.response(said("Hello."), "Hi.")
     path = proxies.folder / FILE
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

@@ -20,15 +20,15 @@ from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEve
 from dragoman.repair.formats import NAMES, FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
-from dragoman.repair.formats.protocol import NOTHING_HELD, LeakFormat, MarkerMatch
+from dragoman.repair.formats.marker_set import marker_set
+from dragoman.repair.formats.protocol import NOTHING_HELD, LeakFormat, named
 from dragoman.repair.pending import Policy
 from dragoman.wire.sse import Frame, split
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
 from tests.repair.test_scanner import BASH, SECTION, gist
 from tests.repair.turns import REQUEST
 
-MARKERS = ("[[call]]", "[[think]]", "[[end]]")
-FOUND = re.compile("|".join(map(re.escape, MARKERS)))
+MARKERS = marker_set(("[[call]]", "[[think]]", "[[end]]"))
 
 
 class ToyParser:
@@ -89,9 +89,9 @@ class ToyParser:
                 begin = Arguments("{" + json.dumps(head[2]) + ':"')
                 self._events += [Header(head[1], head[0], "", "toy"), begin]
                 return
-        marker = FOUND.search(self.rest)
+        marker = MARKERS.find(self.rest)
         end = marker.start() if marker else len(self.rest)
-        end -= 0 if marker or self._ended else toy_unfinished(self.rest)
+        end -= 0 if marker or self._ended else MARKERS.unfinished(self.rest)
         said, self.rest = self.rest[:end], self.rest[end:]
         if self._thinks and said:
             self._events.append(Text(self._offset, said, kind="reasoning"))
@@ -111,25 +111,12 @@ class ToyParser:
                 self._events.append(Dropped("marks of thoughts"))
 
 
-def toy_unfinished(text: str) -> int:
-    sizes = range(min(len(text), max(map(len, MARKERS))), 0, -1)
-    return next((n for n in sizes if any(m.startswith(text[-n:]) for m in MARKERS)), 0)
-
-
-class Toy(LeakFormat):
-    def match(self, text: str, at: int) -> MarkerMatch | None:
-        found = FOUND.match(text, at)
-        if found is None:
-            return None
-        begins = found[0] != "[[end]]"
-        return MarkerMatch(self, found[0], found.start(), found.end(), begins)
-
-    def unfinished(self, text: str) -> int:
-        return toy_unfinished(text)
-
-
-TOY = Toy(
-    "toy", ("[[",), FOUND.pattern, lambda match, _header, start, _: ToyParser(match.name, start)
+TOY = LeakFormat(
+    "toy",
+    ("[[",),
+    MARKERS,
+    lambda match, _header, start, _: ToyParser(match.name, start),
+    named(("[[call]]", "[[think]]")),
 )
 CHOICE = FormatChoice((KIMI_K2, TOY))
 BOTH = CHOICE.active("")
@@ -185,17 +172,14 @@ def test_text_goes_where_its_format_says(call: str) -> None:
     assert len(out.calls) == bool(call)
 
 
-class Beginning(Toy):
-    def __init__(self, *beginnings: str) -> None:
-        self.beginnings = beginnings  # type: ignore[assignment]
-
-
 @pytest.mark.parametrize(
     "beginning",
     ["<|open|>", "<｜DSML", "<tool_call", "<minimax:", "]<]", "[TOOL_CALLS]", "commentary to="],
 )
 def test_bytes_that_may_hold_a_beginning_are_told_from_those_that_cannot(beginning: str) -> None:
-    formats = ActiveFormats([Beginning(beginning)])
+    formats = ActiveFormats(
+        [LeakFormat("", (beginning,), marker_set((beginning,)), TOY.parser, named())]
+    )
     written = [json.dumps(beginning, ensure_ascii=ascii_only) for ascii_only in (True, False)]
     escaped = "".join(f"\\u{ord(character):04X}" for character in beginning)
     go = beginning.replace("<", "\\u003c").replace(">", "\\u003e")

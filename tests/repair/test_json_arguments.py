@@ -6,9 +6,9 @@ import pytest
 
 from dragoman.repair.events import Arguments, CallEnd, Dropped, NoJson
 from dragoman.repair.formats.json_arguments import QUOTED_LIMIT, JsonArguments
-from dragoman.repair.formats.marker_set import MarkerSet
+from dragoman.repair.formats.marker_set import marker_set
 
-MARKERS = MarkerSet(("<end>", "<next>", "<stray>"))
+MARKERS = marker_set(("<end>", "<next>", "<stray>"))
 
 
 def read(pieces: list[str]) -> tuple[str, str, str, str]:

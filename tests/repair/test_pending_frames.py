@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from dragoman.notes import MAX_KINDS, Evidence
+from dragoman.repair import pending_frames
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pending import Policy
-from dragoman.repair.pending_frames import MAX_HELD, MAX_HELD_BYTES
+from dragoman.repair.pending_frames import MAX_HELD_BYTES
 from dragoman.wire.sse import Frame
 from tests.repair.streams import NOW, chunk, read, repair, sse
 from tests.repair.turns import REQUEST
@@ -45,12 +46,17 @@ def test_large_frames_that_wait_are_let_out(stage: ChatStreamRepair, evidence: E
     assert "gave up repair too much to hold back" in evidence.lines()
 
 
-def test_many_frames_that_wait_are_let_out(stage: ChatStreamRepair) -> None:
+def test_many_frames_that_wait_are_let_out(
+    stage: ChatStreamRepair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every choice has a call in a fence, which may be quoted, letter by letter."""
+    assert pending_frames.MAX_HELD == 16 * 1024
+    most_held = 4096
+    monkeypatch.setattr(pending_frames, "MAX_HELD", most_held)
     opening = f'```\n{CB}bash:0{AB}{{"a": "'
-    letters = [opening, *"x" * (MAX_HELD // 100)]
+    letters = [opening, *"x" * (most_held // 100)]
     frames = [frame({"content": letter}, index) for letter in letters for index in range(120)]
-    assert len(frames) > MAX_HELD
+    assert len(frames) > most_held
     held = most = 0
     out: list[Frame] = []
     for each in frames:
@@ -58,7 +64,7 @@ def test_many_frames_that_wait_are_let_out(stage: ChatStreamRepair) -> None:
         out += sent
         held += 1 - len(sent)
         most = max(most, held)
-    assert MAX_HELD - 500 < most <= MAX_HELD + 1
+    assert most_held - 500 < most <= most_held + 1
     out += stage.close()
     assert sorted(f.raw for f in out) == sorted(f.raw for f in frames)
 

@@ -38,6 +38,11 @@ def test_a_chain_of_five_hundred_is_got_at_once(backend: Backend, store: Store) 
     for number, name in enumerate(ids):
         store.put(OWNER, name, name.encode(), backend.now, keeps=ids[:number])
     assert store.get(OWNER, ids, backend.now) == [name.encode() for name in ids]
+    assert store.count(OWNER, [*ids[:250], "resp_none", *ids[250:]], backend.now) == 500
+    assert store.count(OWNER, HOSTILE_IDS, backend.now) == store.count(OWNER, [], backend.now) == 0
+    assert store.count(OTHER, ids, backend.now) == 0
+    backend.advance(31 * DAY)
+    assert store.count(OWNER, ids, backend.now) == 0
 
 
 def test_a_put_takes_the_place_of_what_was_there(backend: Backend, store: Store) -> None:

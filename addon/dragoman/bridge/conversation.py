@@ -6,7 +6,7 @@ makes the messages of a chat request of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 ContentPart = dict[str, Any]
@@ -46,7 +46,7 @@ class ToolCall:
     name: str
     """The function's name upstream."""
     arguments: str
-    """The text of a JSON object."""
+    """Should be the text of a JSON object."""
     item_id: str = ""
     """Set if the call may also be answered by this id."""
 
@@ -54,8 +54,8 @@ class ToolCall:
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
     call_id: str
-    text: str
-    media: list[ContentPart] = field(default_factory=list)
+    content: str | list[ContentPart]
+    """A list has media in it."""
 
 
 ConversationItem = InputMessage | AssistantText | Remark | Reasoning | ToolCall | ToolOutput

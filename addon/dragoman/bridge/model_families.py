@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..repair.model_family import families_of
+from .call_ids import CallIdForm
 
 _ANY_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """OpenAI's rule for the names of functions, which other hosts repeat."""
@@ -37,6 +38,8 @@ class Refusals:
     broken_history: bool = False
     """Calls without outputs, outputs without calls, calls without ids, and arguments that are
     not the text of a JSON object."""
+    media_of_tools: bool = False
+    """Images and files in a tool's message, which few chat hosts take: they go to a user's."""
     developer_role: bool = False
     """The role ``developer``, or worse: Kimi's templates have no header for it, or drop it."""
     tool_names: bool = False
@@ -75,10 +78,11 @@ class Family:
     """See `families_of`."""
     models: re.Pattern[str] = re.compile("")
     """Searched in the lower-cased model name."""
-    call_ids: Literal["kept", "conversation", "message"] = "kept"
-    """`conversation`: ``functions.<name>:<n>``, n counting all calls from 0 (K2 reads
-    the name out of the id and goes silent on foreign ones); `message`: ``<name>:<n>``
-    counting within one assistant message (K3)."""
+    call_ids: CallIdForm = "kept"
+    """`conversation`: K2 reads the name out of the id and goes silent on foreign ones; `message`:
+    so K3 counts, and takes foreign ones from chat clients."""
+    renumbers: bool = False
+    """Whether all ids of that form are made anew (`bridged`)."""
     reasoning: Literal["calls", "known", "all", "never"] = "calls"
     """Which assistant messages carry ``reasoning_content`` if it is known, beside those that are
     refused without it (`Refusals.missing_reasoning`).  `known`: each.  `all`: each, and every
@@ -106,22 +110,19 @@ class Family:
     refuses the request (Qwen's template: "System message must be at the beginning.";
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
 
-    def call_id(self, name: str, number: int, position: int) -> str:
-        """The id of a call of this function; empty if any will do.  `number` and `position` count
-        the calls of the conversation and of the message, from 0."""
-        match self.call_ids:
-            case "conversation":
-                return f"functions.{name}:{number}"
-            case "message":
-                return f"{name}:{position}"
-            case "kept":
-                return ""
-
     @property
     def is_strict(self) -> bool:
         """Whether there is anything in a chat request that its hosts refuse."""
         limits = self.sampling or self.system_messages == "start" or not self.forced_tool_choice
         return bool(limits) or self.refuses != Refusals()
+
+    @property
+    def bridged(self) -> Family:
+        """The row for a request that was of another API: its history is made whole whatever the
+        host.  Its tools have the names that are sent (`request.toolbox`), so the reply's names
+        need not be changed back."""
+        refuses = replace(self.refuses, broken_history=True, media_of_tools=True, tool_names=False)
+        return replace(self, refuses=refuses, renumbers=True)
 
     def accepts(self, name: str, value: object, *, thinks: bool) -> bool:
         """Whether a sampling parameter may have this value; null is an absent field."""

@@ -83,7 +83,7 @@ def replay(exchange: Exchange) -> Replay:
     tools = drained(reading_tools(sent))
     names = None
     if (client := _value(exchange.client_request)) != sent and isinstance(client, dict):
-        names = drained(curing(client, family_of(str(client.get("model"))))).tool_names
+        names = drained(curing(client, family_of(str(client.get("model"))), Evidence())).tool_names
         tools = names.with_aliases(tools)
     if is_event_stream(reply):
         replies = _repaired(exchange, tools)

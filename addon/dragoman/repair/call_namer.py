@@ -35,7 +35,7 @@ class CallNamer:
     def held(self) -> Held:
         """The header of the call that is held, and the pieces of its arguments."""
         literal = self.nameless.literal if self.nameless else ""
-        return literal, self._arguments, len(self._arguments)
+        return Held(literal, self._arguments, len(self._arguments))
 
     def begin(self, leak_format: LeakFormat, rule: CallRule) -> None:
         """The next calls are of this format."""

@@ -201,7 +201,7 @@ class CallReader:
             return Outcome.REFUSED
         if marker is None:
             return Outcome.WAITS
-        return marker if marker.begins_call else Outcome.REFUSED
+        return marker if marker.opens_call else Outcome.REFUSED
 
     def _after_quotation(
         self, candidate: Candidate, buffer: str, formats: ActiveFormats
@@ -214,10 +214,10 @@ class CallReader:
             return Outcome.LEFT
         near, at = buffer[:AFTER_LIMIT], 0
         marker = formats.find(near)
-        while marker and not (marker.begins_call or near[at : marker.start].strip()):
+        while marker and not (marker.opens_call or near[at : marker.start].strip()):
             at = marker.end
             marker = formats.find(near, at)
-        if marker and marker.begins_call and not near[: marker.start].strip():
+        if marker and marker.opens_call and not near[: marker.start].strip():
             return marker
         after = near[at:]
         bare = after.lstrip()

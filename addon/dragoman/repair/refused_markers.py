@@ -30,7 +30,7 @@ class RefusedMarkers:
     """The refused markers of one choice."""
 
     def __init__(self, formats: ActiveFormats) -> None:
-        self._begins = formats.begins_or_ends
+        self._begins = formats.find_beginning_or_end
         self._beginnings = formats.beginnings
         self._refused: dict[str, int] = {}
         """Refused texts, each with how many of its characters are text for certain."""

@@ -206,9 +206,8 @@ class Scanner:
             calls.parser.release()
             self._leave_section(calls.run())
         if calls.parser is not None:
-            header, texts, _ = self.held_call
             # Its frames were sent: it precedes all that is there.
-            if held := header + "".join(texts):
+            if held := self.held_call.text:
                 self._state.add(Text(-len(held) - 1, held, self._state.called))
             self._text.buffer = calls.parser.rest
             calls.forget()

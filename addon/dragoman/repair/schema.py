@@ -10,8 +10,9 @@ may take so many steps together, and then `OutOfSteps` is raised.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
+
+from ..wire.json_schema import TYPES, found_at, is_of
 
 MAX_DEPTH = 64
 """Nesting of schema and value beyond which nothing is accepted."""
@@ -50,26 +51,6 @@ class Steps:
         return any(_same(choice, value) for choice in choices)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_integer(value: object) -> bool:
-    # JSON Schema: 1.0 is an integer.
-    return value.is_integer() if isinstance(value, float) else _is_number(value)
-
-
-TYPES: dict[str, Callable[[object], bool]] = {
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "null": lambda value: value is None,
-    "number": _is_number,
-    "integer": _is_integer,
-}
-
-
 def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool:
     """Whether `schema` accepts `value`; a schema that is no object accepts anything but False.
     Raises `OutOfSteps`."""
@@ -92,8 +73,8 @@ def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool
 
 def _accepts_type(declared: object, value: object) -> bool:
     names = declared if isinstance(declared, list) else [declared]
-    types = [TYPES[name] for name in names[:8] if isinstance(name, str) and name in TYPES]
-    return not types or any(is_type(value) for is_type in types)
+    types = [name for name in names[:8] if isinstance(name, str) and name in TYPES]
+    return not types or any(is_of(value, name) for name in types)
 
 
 def _kind(value: object) -> bool:
@@ -148,7 +129,7 @@ def flattened(schema: object) -> object:
         for name, each in declared.items() if isinstance(declared, dict) else ():
             properties.setdefault(name, []).append(each)
         required += names if always and isinstance(names, list) else []
-        inner = [(referred(part.get("$ref"), schema), always)]
+        inner = [(found_at(schema, part.get("$ref")), always)]
         for word in _PARTS[1:]:
             members = part.get(word)
             inner += [(m, always and word == "allOf") for m in members or ()] * isinstance(
@@ -158,14 +139,3 @@ def flattened(schema: object) -> object:
     found = {n: each[0] if len(each) == 1 else {"anyOf": each} for n, each in properties.items()}
     rest = {word: value for word, value in schema.items() if word not in _PARTS}
     return {**rest, "properties": found, "required": required}
-
-
-def referred(reference: object, root: object) -> object:
-    """What ``#/$defs/Name`` refers to in `root`; None if that is missing."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
-        return None
-    found = root
-    for name in reference.split("/")[1:]:
-        key = name.replace("~1", "/").replace("~0", "~")
-        found = found.get(key) if isinstance(found, dict) else None
-    return found

@@ -75,8 +75,7 @@ class TextChannel:
 
     @property
     def held_text(self) -> str:
-        header, pieces, count = self.held_call
-        return header + "".join(pieces[:count])
+        return self.held_call.text
 
     @property
     def resting(self) -> bool:

@@ -123,17 +123,17 @@ class TextReader:
             in_code = code.is_open()
             if why := self._why_text(marker, rule, in_code=in_code):
                 self._leave(marker, why)
-                if marker.begins_call:
+                if marker.opens_call:
                     state.begin_is_text.add(marker.format)
                 continue
-            begins = marker.begins or marker.format.begins_call(marker, header, self.buffer)
-            if begins is None:
+            opens = marker.is_opener or marker.format.stray_opens_call(marker, header, self.buffer)
+            if opens is None:
                 return None
             if self.channel is not None and self.channel.format is marker.format:
                 self.channel = None
             if marker.kind and not state.too_many_in_vain:
                 self._begin_channel(marker)
-            elif begins and not marker.kind:
+            elif opens and not marker.kind:
                 return marker, header, self._candidate(marker, rule, code, in_code=in_code)
             else:
                 self._stray(marker, rule)
@@ -147,7 +147,7 @@ class TextReader:
         if formats.may_begin_in(buffer):
             marker = formats.find(buffer)
             end = marker.start if marker else end - formats.unfinished(buffer)
-            if formats.begins(buffer, 0, end):  # what only looks like one
+            if formats.find_beginning(buffer, 0, end):  # what only looks like one
                 self._state.in_vain += 1
                 self.learn(buffer)
         if marker is None and not self._must_wait(buffer[:end]):
@@ -215,9 +215,9 @@ class TextReader:
         if rule.calls == "none":
             return "where no call is meant"
         if in_code:
-            may_be_last = rule.quoted_last and marker.begins_call and self.quoted < MAX_QUOTED
+            may_be_last = rule.quoted_last and marker.opens_call and self.quoted < MAX_QUOTED
             return "" if may_be_last else IN_CODE
-        if marker.format in self._state.begin_is_text and not marker.begins:
+        if marker.format in self._state.begin_is_text and not marker.is_opener:
             return "with what it belongs to"
         return ""
 

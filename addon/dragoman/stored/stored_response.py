@@ -46,9 +46,9 @@ Written = tuple[bytes, dict[str, bytes]]
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
     response: Json
-    """The response object as the client got it last."""
+    """The response object as the client got it last, if it was decoded with its parts."""
     request: bytes
-    """The body of its request, as the client sent it; both only if decoded with all parts."""
+    """The body of its request as the client sent it, under the same condition."""
     ancestor_ids: bytes = b""
     """The ids of the responses before it, oldest first, with blanks between. Only the last
     response's is ever read, so it is no part of the JSON."""

@@ -30,7 +30,7 @@ TABLE = {
         f"{CSB}{CB}function{SEP}bash\n```json\n{LS}{CE}{CSE}.",
         f"{MEANT}.",
     ),
-    "no arguments": (f"{CSB}{CB}finish{SEP}{CE}{CSE}", "[finish ]"),
+    "no arguments": (f"{CSB}{CB}finish{SEP}{CE}{CSE}", "[finish {}]"),
     "other separators": (V31.replace("▁", "_") + V31.replace("▁", " "), MEANT * 2),
     "a tool of that name": (f"{CB}function{SEP}{LS}{CE}", "="),
     "a quoted token": (

@@ -1,30 +1,49 @@
-"""The messages of a chat request as strict hosts want them: see `segment`."""
+"""The messages of a chat request in the order and form that its host takes, segment by segment.
+
+A segment is what the assistant sent, and all until it sends again.  A host wants each in one order:
+the assistant's message, the output of each of its calls in the order of the calls, then all else.
+A client may send it in another, with outputs missing, doubled or without their call.  A call whose
+output is missing when its segment ends gets a stand-in; an output without a call is sent as a
+message of the user's.
+
+The invariant: a segment's messages depend on it and on what came before it alone.  A client asks
+for the next reply where a segment ends, and the reply begins the next; so the messages of one
+turn begin with those of the turn before, and a provider's prefix cache holds.  For the same
+reason a stand-in stays for good, and an output that comes later is the user's.
+"""
 
 from __future__ import annotations
 
 import operator
 import re
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...notes import Evidence
 from ...wire.chat_text import reasoning
 from ...wire.json_codec import Json, NotJson, array, dumps, string
 from ...wire.json_slices import reading
 from ...wire.slices import Slices, emptied
+from ..call_ids import CallIds
 from ..model_families import Family
-from .output_pairing import NO_OUTPUT, Call, Segment, lost_call
 from .tool_names import ToolNames
 
-_DIGITS = re.compile("[0-9]+").fullmatch
+NO_OUTPUT = "No output of this call was recorded."
+"""The text of a stand-in."""
+_SEE_BELOW = "The output is in the next user message."
+_LOOKS_ENCODED = re.compile("\ufeff|.{0,3}\0", re.DOTALL).match
+"""What JSON in other encodings begins with: `reading` would take the text for that."""
 _AT_ONCE = 1000
 """Parts of a message that are looked at by one call: some tenths of a millisecond."""
 
 
 def accepted_messages(
-    messages: list[Any], family: Family, names: ToolNames, notes: list[tuple[str, str]]
+    messages: list[Any], family: Family, names: ToolNames, evidence: Evidence
 ) -> Slices[list[Any]]:
     """The messages as the family's hosts take them; the same list if they do."""
-    history = _History(family, names, notes)
+    history = ChatHistory(family, names, evidence)
     for message in messages:
         yield from history.feed(message)
         yield
@@ -34,33 +53,62 @@ def accepted_messages(
     return sent or messages
 
 
-_Call = Call[Json]
+@dataclass(slots=True)
+class _Call:
+    name: str
+    client_id: str
+    sent_id: str
+    output: Json | None = None
 
 
 @dataclass(slots=True)
-class _Segment(Segment[Json]):
+class _Segment:
     assistant: list[tuple[Any, list[_Call]]] = field(default_factory=list)
     """The messages of the assistant, and the calls of each."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The function of the first call with an id, by the client's ids."""
+    others: list[Any] = field(default_factory=list)
+    """The messages to be sent after the outputs."""
+    interrupted: bool = False
+    """Whether anyone else has sent a message since the assistant."""
+    _waiting: dict[str, deque[_Call]] = field(default_factory=dict)
+    """The calls without an output, by the client's ids."""
+
+    def expect(self, call: _Call) -> None:
+        self.names.setdefault(call.client_id, call.name)
+        self._waiting.setdefault(call.client_id, deque()).append(call)
+
+    def answer(self, call_id: str, output: Json) -> bool:
+        """Assign an output to the first call of this id that has none; False if there is none."""
+        waiting = self._waiting.get(call_id)
+        if not waiting:
+            return False
+        waiting.popleft().output = output
+        self.interrupted = True
+        return True
+
+    def add(self, message: Any) -> None:
+        self.others.append(message)
+        self.interrupted = True
 
 
-class _History:
-    """Takes messages in the client's order, gives them in the host's."""
+class ChatHistory:
+    """Takes messages in the client's order, gives them in the host's.  A bridged request is laid
+    out by it, too: `request.chat_messages` makes the messages that a chat client would send."""
 
-    def __init__(self, family: Family, names: ToolNames, notes: list[tuple[str, str]]) -> None:
+    def __init__(self, family: Family, names: ToolNames, evidence: Evidence) -> None:
         self._family = family
         self._refuses = family.refuses
         self._tool_names = names
-        self._notes = notes
+        self._evidence = evidence
         self._sent: list[Any] = []
         self._segment = _Segment()
         self._system_at_start = family.system_messages == "start"
         self._started = False
         """Whether a system message would not be at the start any more."""
-        self._calls = self._number = 0
-        """Calls so far, and the least number that is in no id that was made here."""
-        self._used: set[str] = set()
-        self._minted: set[str] = set()
-        """The ids of all calls so far, and those of them that were made here."""
+        takes_any_id = family.call_ids == "message" and not family.renumbers
+        form = "kept" if takes_any_id else family.call_ids
+        self._ids = CallIds(form, keeps_own=not family.renumbers)
         self._names: dict[str, str] = {}
         """The functions of the calls of earlier segments, by the client's id."""
         self._has_reasoned = False
@@ -74,43 +122,56 @@ class _History:
         if self._refuses.empty_messages:
             message = yield from self._without_empty(message)
         elif self._refuses.null_messages and _is_null(message):
-            self._notes.append(("left out", "an empty assistant message"))
+            self._evidence.note("left out", "an empty assistant message")
             message = {}
         match role:
             case _ if not message:
                 # Left out, it still counts: it was a reply, or a client has asked for one with it.
-                if role != "assistant":
+                if role == "assistant":
+                    yield from self.skip_reply()
+                else:
                     self._segment.interrupted = True
-                elif self._segment.interrupted:
-                    yield from self.end_segment()
             case "assistant":
                 yield from self._add_assistant(self._with_reasoning(message))
             case "tool" if self._refuses.broken_history:
                 self._add_output(message)
             case "developer" if self._refuses.developer_role or self._system_at_start:
-                self._notes.append(("sent as a system message", "a developer message"))
+                self._evidence.note("sent as a system message", "a developer message")
                 self._add_system(message | {"role": "system"}, "developer")
             case "system":
                 self._add_system(message, "system")
             case _:
                 self._add_other(message)
 
+    def skip_reply(self) -> Slices[None]:
+        """The assistant has sent a message that is left out.  System messages at the start are one
+        segment all the same."""
+        if self._started and self._segment.interrupted:
+            yield from self.end_segment()
+
     def end_segment(self) -> Slices[list[Any]]:
         """All messages so far."""
         segment, self._segment = self._segment, _Segment()
+        media: list[Json] = []
         for message, calls in segment.assistant:
             self._sent.append(message)
             for call in calls:
-                self._sent.append(self._output(call))
+                output = self._output(call)
+                if self._refuses.media_of_tools:
+                    output = _without_media(output, call.name, media)
+                self._sent.append(output)
                 self._names[call.client_id] = call.name
                 yield
+        if media:
+            self._evidence.note("moved to a user message", "media of tool outputs")
+            self._sent.append({"role": "user", "content": media})
         self._sent += segment.others
         return self._sent
 
     def _output(self, call: _Call) -> Json:
         output = call.output
         if output is None:
-            self._notes.append(("answered with a stand-in", f"a call of {call.name}"))
+            self._evidence.note("answered with a stand-in", f"a call of {call.name}")
             return {"role": "tool", "tool_call_id": call.sent_id, "content": NO_OUTPUT}
         output = with_member(output, "tool_call_id", call.sent_id)
         name = string(output.get("name"))
@@ -127,10 +188,10 @@ class _History:
         if not self._system_at_start:
             self._add_other(message)
         elif self._started:
-            self._notes.append(("sent as a user message", f"a {role} message"))
+            self._evidence.note("sent as a user message", f"a {role} message")
             self._add_other(_headed(f"[Message of the {role}:]", message.get("content")))
         elif others:
-            self._notes.append(("joined to the one at the start", f"a {role} message"))
+            self._evidence.note("joined to the one at the start", f"a {role} message")
             contents = others[0].get("content"), message.get("content")
             others[0] = others[0] | {"content": _joined(*contents)}
         else:
@@ -145,19 +206,19 @@ class _History:
             self._segment.assistant.append((message, []))
             return
         sent, calls = [], []
-        used: set[str] = set()
+        self._ids.new_message()
         for tool_call in tool_calls:
-            accepted, call = yield from self._call(tool_call, used)
+            accepted, call = yield from self._call(tool_call)
             sent.append(accepted)
             if call is not None:
                 calls.append(call)
-                self._segment.expect(call, call.client_id)
+                self._segment.expect(call)
             yield
         if not all(map(operator.is_, sent, tool_calls)):
             message = message | {"tool_calls": sent}
         self._segment.assistant.append((message, calls))
 
-    def _call(self, tool_call: Any, used: set[str]) -> Slices[tuple[Any, _Call | None]]:
+    def _call(self, tool_call: Any) -> Slices[tuple[Any, _Call | None]]:
         """A call as it is sent: with an id of its own, and arguments that can be parsed."""
         function = tool_call.get("function") if isinstance(tool_call, dict) else None
         if not isinstance(function, dict):
@@ -168,47 +229,28 @@ class _History:
             function = with_member(function, "name", name)
         arguments = yield from _object_text(function.get("arguments"))
         if arguments is not None:
-            self._notes.append(("wrapped", f"invalid arguments of {name}"))
+            self._evidence.note("wrapped", f"invalid arguments of {name}")
             function = with_member(function, "arguments", arguments)
-        sent_id = self._sent_id(client_id, name, used)
+        sent_id = self._ids.sent(client_id, name)
+        if sent_id != client_id and (client_id or self._family.renumbers):
+            self._evidence.note("renamed", f"call ids for {self._family.name}")
+        elif sent_id != client_id:
+            self._evidence.note("given an id", "a call without one of its own")
         tool_call = with_member(with_member(tool_call, "function", function), "id", sent_id)
         return tool_call, _Call(name, client_id, sent_id)
-
-    def _sent_id(self, client_id: str, name: str, used: set[str]) -> str:
-        """The id that a call is sent with, unlike those `used` in its message.  An id that is
-        made here is like none before it, and none after it."""
-        by_name = self._family.call_ids == "conversation" and name
-        sent, stays = client_id, bool(client_id)
-        if by_name:  # the model's own stays, though it may have counted otherwise
-            head, _, number = client_id.rpartition(":")
-            stays = head == f"functions.{name}" and _DIGITS(number) is not None
-        self._number = max(self._number, self._calls)
-        while not stays or sent in used or sent in self._minted:
-            named = self._family.call_id(name, self._number, 0) if by_name else ""
-            sent = named or f"{client_id or 'call'}_{self._number}"
-            stays = sent not in self._used
-            self._number += 1
-        if sent != client_id:
-            self._minted.add(sent)
-            if client_id:
-                self._notes.append(("renamed", f"call ids for {self._family.name}"))
-            else:
-                self._notes.append(("given an id", "a call without one of its own"))
-        self._calls += 1
-        used.add(sent)
-        self._used.add(sent)
-        return sent
 
     def _add_output(self, message: Json) -> None:
         """Assign it to the first call of its id that has none; else it becomes a user message."""
         segment, call_id = self._segment, string(message.get("tool_call_id"))
         if segment.answer(call_id, message):
             if segment.others:
-                self._notes.append(("moved behind the tool outputs", "a message"))
+                self._evidence.note("moved behind the tool outputs", "a message")
             return
-        self._notes.append(("told by the user", "a tool output without its call"))
+        self._evidence.note("told by the user", "a tool output without its call")
         name = segment.names.get(call_id, self._names.get(call_id, ""))
-        self._add_other(_headed(lost_call(name), message.get("content")))
+        what = f"an earlier call of {name}" if name else "an earlier tool call"
+        # Without the client's call id, which would teach a Kimi model to write such ids.
+        self._add_other(_headed(f"[Output of {what}:]", message.get("content")))
 
     def _without_empty(self, message: Json) -> Slices[Json]:
         """Without empty parts; nothing is left of a message without content."""
@@ -219,12 +261,12 @@ class _History:
                 parts += [p for p in content[begin : begin + _AT_ONCE] if not _is_empty(p)]
                 yield
             if len(parts) < len(content):
-                self._notes.append(("left out", "an empty part of a message"))
+                self._evidence.note("left out", "an empty part of a message")
                 message = message | {"content": parts or ""}
                 content = parts
         if content or message.get("role") == "tool" or any(map(message.get, _OTHER_CONTENT)):
             return message
-        self._notes.append(("left out", f"an empty {message.get('role')} message"))
+        self._evidence.note("left out", f"an empty {message.get('role')} message")
         return {}
 
     def _with_reasoning(self, message: Json) -> Json:
@@ -238,7 +280,7 @@ class _History:
         if must and not present:
             known = reasoning(message)
             what = "reasoning of another field" if known else "reasoning that is not known"
-            self._notes.append(("filled in", what))
+            self._evidence.note("filled in", what)
             message = message | {"reasoning_content": known or missing}
         self._has_reasoned = self._has_reasoned or present or must
         return message
@@ -262,6 +304,17 @@ def _is_null(message: Json) -> bool:
 
 def _is_empty(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") == "text" and not part.get("text")
+
+
+def _without_media(output: Json, name: str, media: list[Json]) -> Json:
+    """An output with its text alone; what else it has is added to `media`."""
+    parts = array(output.get("content"))
+    others = [part for part in parts if part["type"] != "text"]
+    if not others:
+        return output
+    media += [{"type": "text", "text": f"[Returned by {name}:]"}, *others]
+    text = "".join(part["text"] for part in parts if part["type"] == "text")
+    return {**output, "content": text or _SEE_BELOW}
 
 
 def _headed(heading: str, content: Any) -> Json:
@@ -288,10 +341,10 @@ def _object_text(arguments: Any) -> Slices[str | None]:
         return dumps(arguments).decode()
     if not isinstance(arguments, str) or not arguments.strip():
         return "{}"
-    try:
-        value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
-    except NotJson:
-        value = None
+    value = None
+    with suppress(NotJson):
+        if not _LOOKS_ENCODED(arguments):
+            value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
     if not isinstance(value, dict):
         return dumps({"invalid_arguments": arguments}).decode()
     for member in value.values():

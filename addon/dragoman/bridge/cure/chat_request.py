@@ -3,7 +3,7 @@
 The table of model families says what is refused.  A request is changed only there and only
 as far as that takes; what needs no change stays the very object that came, so that a request
 can leave as its own bytes.  The same request gives the same bytes, and the messages of one
-turn begin with those of the turn before (`segment`).
+turn begin with those of the turn before (`chat_history`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...notes import Evidence
 from ...wire.json_codec import Json
 from ...wire.slices import Slices
 from ..model_families import Family
@@ -20,47 +21,43 @@ from .moonshot_schema import TooLarge, moonshot_schema
 from .tool_names import ToolNames
 
 SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
-Notes = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Cured:
-    """A request as it may be sent, and what was changed in it."""
+    """A request as it may be sent."""
 
     request: Json
-    """The object that came, if nothing was."""
-    notes: tuple[tuple[str, str], ...]
-    """What was done and to what, as `notes.Evidence` takes it; once for each time."""
+    """The object that came, if nothing was changed."""
     tool_names: ToolNames
     """For the reply."""
 
 
-def curing(request: Json, family: Family) -> Slices[Cured]:
+def curing(request: Json, family: Family, evidence: Evidence) -> Slices[Cured]:
     """A chat request as the hosts of a family take it.  Nothing is refused here: what has a wrong
     type stays as it is, for the host to judge."""
-    notes: Notes = []
-    names = ToolNames(family, notes)
+    names = ToolNames(family, evidence)
     cured = request
     if isinstance(messages := request.get("messages"), list):
-        messages = yield from accepted_messages(messages, family, names, notes)
+        messages = yield from accepted_messages(messages, family, names, evidence)
         cured = with_member(cured, "messages", messages)
-    cured = with_member(cured, "tools", (yield from _tools(request, family, names, notes)))
+    cured = with_member(cured, "tools", (yield from _tools(request, family, names, evidence)))
     if family.refuses.schemas:
-        cured = with_member(cured, "response_format", _response_format(request, notes))
-    cured = with_member(cured, "tool_choice", _tool_choice(request, family, names, notes))
+        cured = with_member(cured, "response_format", _response_format(request, evidence))
+    cured = with_member(cured, "tool_choice", _tool_choice(request, family, names, evidence))
     thinks = family.thinks(request)
     for name in SAMPLING:
         if not family.accepts(name, request.get(name), thinks=thinks):
-            notes.append(("dropped", f"field {name} ({family.name})"))
+            evidence.note("dropped", f"field {name} ({family.name})")
             cured = {key: value for key, value in cured.items() if key != name}
-    return Cured(cured, tuple(notes), names)
+    return Cured(cured, names)
 
 
-def _tools(request: Json, family: Family, names: ToolNames, notes: Notes) -> Slices[Any]:
+def _tools(request: Json, family: Family, names: ToolNames, evidence: Evidence) -> Slices[Any]:
     def accepted(function: Json) -> Json:
         if family.refuses.schemas:
             schema, where = function.get("parameters"), f"tool {function.get('name')}"
-            function = with_member(function, "parameters", _schema(schema, where, notes))
+            function = with_member(function, "parameters", _schema(schema, where, evidence))
         return _named(function, names)
 
     tools = request.get("tools")
@@ -73,15 +70,15 @@ def _tools(request: Json, family: Family, names: ToolNames, notes: Notes) -> Sli
     return tools if all(new is old for new, old in zip(sent, tools, strict=True)) else sent
 
 
-def _response_format(request: Json, notes: Notes) -> Any:
+def _response_format(request: Json, evidence: Evidence) -> Any:
     def accepted(holder: Json) -> Json:
-        schema = _schema(holder.get("schema"), "response_format", notes)
+        schema = _schema(holder.get("schema"), "response_format", evidence)
         return with_member(holder, "schema", schema)
 
     return _with_inner(request.get("response_format"), "json_schema", accepted)
 
 
-def _tool_choice(request: Json, family: Family, names: ToolNames, notes: Notes) -> Any:
+def _tool_choice(request: Json, family: Family, names: ToolNames, evidence: Evidence) -> Any:
     """A model that thinks refuses to be forced to call."""
     choice = request.get("tool_choice")
     is_tool = isinstance(choice, dict) and choice.get("type") != "allowed_tools"
@@ -90,7 +87,7 @@ def _tool_choice(request: Json, family: Family, names: ToolNames, notes: Notes) 
     if family.forced_tool_choice or not family.thinks(request):
         return _with_inner(choice, "function", lambda function: _named(function, names))
     what = "tool_choice of a function" if is_tool else "tool_choice required"
-    notes.append(("downgraded to auto", f"{what} ({family.name})"))
+    evidence.note("downgraded to auto", f"{what} ({family.name})")
     return "auto"
 
 
@@ -100,20 +97,21 @@ def _named(function: Json, names: ToolNames) -> Json:
     return with_member(function, "name", names.sent(name) if isinstance(name, str) else name)
 
 
-def _schema(schema: Any, where: str, notes: Notes) -> Any:
+def _schema(schema: Any, where: str, evidence: Evidence) -> Any:
     if not isinstance(schema, dict):
         return schema
     try:
         accepted, left_out = moonshot_schema(schema)
     except TooLarge:
-        notes.append(("left as it is", f"the large schema of {where}"))
+        evidence.note("left as it is", f"the large schema of {where}")
         return schema
     except Exception:  # an odd schema is the host's to judge; the rest is cured
-        notes.append(("left as it is", f"the odd schema of {where}"))
+        evidence.note("left as it is", f"the odd schema of {where}")
         return schema
     if accepted is not schema:
-        notes.append(("rewritten for Moonshot", f"the schema of {where}"))
-    notes += [("left out", f"{keyword} in the schema of {where}") for keyword in left_out]
+        evidence.note("rewritten for Moonshot", f"the schema of {where}")
+    for keyword in left_out:
+        evidence.note("left out", f"{keyword} in the schema of {where}")
     return accepted
 
 

@@ -24,13 +24,12 @@ import re
 from typing import Any
 
 from ...wire.json_codec import Json, array, dumps, objects
+from ...wire.json_schema import found_at, is_of
 from .schema_keywords import (
     annotations_and_demands,
     anything,
     escaped,
-    found_at,
     is_about,
-    is_of,
     is_well_typed,
     joined,
     listed,

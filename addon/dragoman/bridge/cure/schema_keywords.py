@@ -1,12 +1,12 @@
-"""What the keywords and the pointers of a JSON Schema mean, whoever reads it."""
+"""What the keywords of a JSON Schema mean, whoever reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from ...wire.json_codec import Json, array, dumps
+from ...wire.json_schema import own_types
 
 ALL_TYPES = ("string", "number", "boolean", "object", "array", "null")
 _KEYWORDS: Mapping[str, tuple[str, ...]] = {
@@ -29,7 +29,6 @@ _HOLDERS: Mapping[str, Any] = {
     "items": (dict, bool, list),
     "additionalProperties": (dict, bool),
 }
-_PYTHON_TYPES = {"string": str, "boolean": bool, "object": dict, "array": list, "null": type(None)}
 DEFINITIONS = ("$defs", "definitions")
 
 
@@ -60,28 +59,9 @@ def _common(first: list[Any], second: list[Any]) -> list[Any]:
 def types_of(node: Json) -> list[str]:
     """The types of a schema: its own, else those of its values, else those that its keywords are
     about, else all."""
-    known = {*ALL_TYPES, "integer"}
-    types = [kind for kind in listed(node.get("type")) if isinstance(kind, str) and kind in known]
-    if not types and "const" in node:
-        types = [_type_of(node["const"])]
-    if not types and isinstance(node.get("enum"), list):
-        types = list(dict.fromkeys(map(_type_of, node["enum"])))
-    if not types:
-        types = list(dict.fromkeys(_TYPE_OF[key] for key in node if key in _TYPE_OF))
-    types = types or list(ALL_TYPES)
-    return [kind for kind in dict.fromkeys(types) if kind != "integer" or "number" not in types]
-
-
-def _type_of(value: Any) -> str:
-    return next(kind for kind in ("integer", *ALL_TYPES) if is_of(value, kind))
-
-
-def is_of(value: Any, kind: str) -> bool:
-    if kind in _PYTHON_TYPES:
-        return isinstance(value, _PYTHON_TYPES[kind])
-    if isinstance(value, float):
-        return kind == "number" or value.is_integer()
-    return isinstance(value, int) and not isinstance(value, bool)
+    about = dict.fromkeys(_TYPE_OF[key] for key in node if key in _TYPE_OF)
+    types = own_types(node) or [*about] or ALL_TYPES
+    return [kind for kind in types if kind != "integer" or "number" not in types]
 
 
 def is_well_typed(keyword: str, value: Any) -> bool:
@@ -123,19 +103,3 @@ def only_refers(node: Json) -> bool:
 
 def escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1").replace("%", "%25")
-
-
-def found_at(root: Json, pointer: str) -> Any:
-    """The value that a JSON pointer within the document leads to; None if there is none."""
-    if not pointer.startswith("#"):
-        return None
-    value: Any = root
-    for step in unquote(pointer[1:]).removeprefix("/").split("/") if pointer != "#" else ():
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            return None
-    return value

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
+from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...wire.json_codec import dumps
 from ..model_families import Family
@@ -19,9 +20,9 @@ its quotes would be escaped."""
 class ToolNames:
     """The names of one request and its reply."""
 
-    def __init__(self, family: Family, notes: list[tuple[str, str]]) -> None:
+    def __init__(self, family: Family, evidence: Evidence) -> None:
         self._family = family
-        self._notes = notes
+        self._evidence = evidence
         self._client_names: dict[str, str] = {}
         """By the names that are sent, where these differ."""
 
@@ -36,7 +37,7 @@ class ToolNames:
         sent = self._family.sent_tool_name(name)
         if sent != name and sent not in self._client_names:
             self._client_names[sent] = name
-            self._notes.append(("renamed", f"tool {name} to {sent}"))
+            self._evidence.note("renamed", f"tool {name} to {sent}")
         return sent
 
     def with_aliases(self, tools: T) -> T | DeclaredTools:

@@ -1,7 +1,13 @@
-"""The pieces of a conversation as the messages of a chat request: see `cure.output_pairing`."""
+"""The pieces of a conversation as the messages of a chat request.
+
+Here the pieces of one reply become one message, and what came twice is sent once.  The order that
+hosts want, outputs that are missing and the ids of calls are for `cure.chat_history`, as in a chat
+client's request.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,25 +18,20 @@ from ...wire.json_codec import Json, array, dumps
 from ...wire.slices import Slices
 from ..conversation import (
     AssistantText,
-    ContentPart,
     ConversationItem,
     InputMessage,
     Reasoning,
     Remark,
-    Role,
     ToolCall,
     ToolOutput,
 )
-from ..cure.output_pairing import NO_OUTPUT, Call, Segment, lost_call
+from ..cure.chat_history import ChatHistory
+from ..cure.tool_names import ToolNames
 from ..model_families import Family
-from .content import merged
 from .input_items import Reader
 from .toolbox import Toolbox
 from .validation import RequestObject, missing, wrong_type
 
-_OutputKey = tuple[str, str, bytes]
-
-_SEE_BELOW = "The output is in the next user message."
 _BREAK = "\n\n"
 """Separates reasoning of several items in one message.  The texts around a call were one
 text upstream."""
@@ -57,7 +58,8 @@ def chat_messages(
         raise missing(request.at("input"))
     elif value is not None and not isinstance(value, list):
         raise wrong_type(value, "a string or an array", request.at("input"))
-    if messages := (yield from layout.end_segment()):
+    yield from layout.end_reply()
+    if messages := (yield from layout.history.end_segment()):
         return messages
     raise Refused("'input' says nothing.", param="input")
 
@@ -69,174 +71,129 @@ def _items(earlier: Sequence[Any], value: object, path: str) -> Iterator[tuple[s
         yield f"{path}[{index}]", item
 
 
-@dataclass(slots=True)
-class _Call(Call[ToolOutput]):
-    arguments: str = ""
+_OfAssistant = AssistantText | Reasoning | Remark | ToolCall
 
 
 @dataclass(slots=True)
-class _Segment(Segment[ToolOutput]):
-    """What the assistant sent becomes one message."""
+class _Reply:
+    """What the assistant sent before anyone else did: one message."""
 
     thoughts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     """Lines before the text."""
-    calls: list[_Call] = field(default_factory=list)
-    received: set[ToolCall | _OutputKey] = field(default_factory=set)
-    """To recognize what is sent twice."""
+    calls: list[ToolCall] = field(default_factory=list)
+    received: set[ToolCall] = field(default_factory=set)
+    """The calls, to recognize one that is sent twice."""
+    call_ids: dict[str, str] = field(default_factory=dict)
+    """The ids of calls by those of their items."""
+    unanswered: Counter[str] = field(default_factory=Counter)
+    """How many calls with an id have no output."""
+    is_sent: bool = False
 
-    @property
-    def content(self) -> str:
-        return "\n".join([*self.remarks, *(["".join(self.texts)] if self.texts else [])])
-
-    def ends_before(self, piece: Reasoning | AssistantText | Remark | ToolCall) -> bool:
+    def ends_before(self, piece: _OfAssistant) -> bool:
         """Whether the assistant begins a new message with this piece.
 
         It does after a message of anyone else; and with text or reasoning after text, unless
         calls were made, whose outputs must follow at once.
         """
         is_complete = bool(self.texts) and not self.calls and not isinstance(piece, ToolCall)
-        return self.interrupted or is_complete
+        return self.is_sent or is_complete
 
 
 class _Layout:
-    """Pieces in the client's order in, messages in the upstream's order out."""
+    """Pieces in, messages out, both in the client's order."""
 
     def __init__(self, family: Family, evidence: Evidence) -> None:
         self._family = family
         self._evidence = evidence
-        self._messages: list[Json] = []
-        self._segment = _Segment()
-        self._calls_before = 0
-        self._past: dict[str, tuple[str, _OutputKey | None]] = {}
-        """The calls of earlier segments by the client's id: the name, and the output sent."""
+        names = ToolNames(family.bridged, evidence)
+        self.history = ChatHistory(family.bridged, names, evidence)
+        self._reply = _Reply()
+        self._outputs: defaultdict[str, set[str | bytes]] = defaultdict(set)
+        """By the id of their call, since its latest one."""
 
     def feed(self, piece: ConversationItem) -> Slices[None]:
         match piece:
-            case InputMessage(role, content):
-                self._add_other(role, content)
-                return
+            case InputMessage():
+                message = self._message(piece)
             case ToolOutput():
-                self._add_output(piece)
-                return
+                message = self._tool_message(piece)
             case AssistantText("") | Reasoning(""):
                 return
-        if self._segment.ends_before(piece):
-            yield from self.end_segment()
+            case _:
+                if self._reply.ends_before(piece):
+                    yield from self.end_reply()
+                    self._reply = _Reply()
+                self._add(piece)
+                return
+        if message is not None:
+            yield from self.end_reply()
+            yield from self.history.feed(message)
+
+    def _add(self, piece: _OfAssistant) -> None:
+        reply = self._reply
         match piece:
             case AssistantText(text):
-                self._segment.texts.append(text)
+                reply.texts.append(text)
             case Remark(text):
-                self._segment.remarks.append(text)
+                reply.remarks.append(text)
             case Reasoning(text):
-                self._segment.thoughts.append(text)
-            case ToolCall():
-                self._add_call(piece)
+                reply.thoughts.append(text)
+            case ToolCall(call_id) if call_id and piece in reply.received:
+                self._evidence.note("dropped", "a call sent twice")
+            case ToolCall(call_id):
+                reply.calls.append(piece)
+                reply.received.add(piece)
+                reply.unanswered[call_id] += 1
+                self._outputs.pop(call_id, None)
+                reply.call_ids[piece.item_id or call_id] = call_id
 
-    def _add_call(self, piece: ToolCall) -> None:
-        segment = self._segment
-        if piece.call_id and piece in segment.received:
-            self._evidence.note("dropped", "a call sent twice")
-            return
-        call = _Call(piece.name, piece.call_id, arguments=piece.arguments)
-        segment.calls.append(call)
-        segment.received.add(piece)
-        for call_id in {piece.call_id, piece.item_id or piece.call_id}:
-            segment.expect(call, call_id)
-
-    def _add_other(self, role: Role, content: str | list[ContentPart]) -> None:
-        if not content:  # Moonshot refuses such a message
+    def _message(self, message: InputMessage) -> Json | None:
+        role = message.role
+        if not message.content:  # Moonshot refuses such a message
             self._evidence.note("dropped", f"an empty {role} message")
-            return
+            return None
         if role == "developer" and self._family.system_messages == "anywhere":
-            role = "system"  # else the cure says whose it is
-        self._segment.add({"role": role, "content": content})
+            role = "system"  # else the history says whose it is
+        return {"role": role, "content": message.content}
 
-    def _add_output(self, output: ToolOutput) -> None:
-        """Assign it to the first call of its id that waits; else it has lost its call."""
-        segment, call_id = self._segment, output.call_id
-        if segment.answer(call_id, output):
-            segment.received.add(_key(output))
-            if segment.others:
-                self._evidence.note("moved behind the tool outputs", "a message")
-            return
-        name, earlier = self._past.get(call_id, ("", None))
-        key = _key(output)
-        if key in segment.received or (call_id and earlier == key):
+    def _tool_message(self, output: ToolOutput) -> Json | None:
+        unanswered, content = self._reply.unanswered, output.content
+        call_id = self._reply.call_ids.get(output.call_id, output.call_id)
+        key = content if isinstance(content, str) else dumps(content)
+        if unanswered[call_id]:
+            unanswered[call_id] -= 1
+        elif key in self._outputs[call_id]:
             self._evidence.note("dropped", "a tool output sent twice")
+            return None
+        self._outputs[call_id].add(key)
+        return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+    def end_reply(self) -> Slices[None]:
+        """Send the assistant's message; with calls and no text, its content is "": some templates
+        print a null as None."""
+        reply = self._reply
+        if reply.is_sent:
             return
-        self._evidence.note("told by the user", "a tool output without its call")
-        name = segment.names.get(call_id, name)
-        self._past[call_id] = name, key
-        # Without the client's call id, which would teach a Kimi model to write such ids.
-        texts = filter(None, (lost_call(name), output.text))
-        parts: list[ContentPart] = [{"type": "text", "text": text} for text in texts]
-        self._add_other("user", merged(parts + output.media))
-
-    def end_segment(self) -> Slices[list[Json]]:
-        """All messages so far."""
-        segment, self._segment = self._segment, _Segment()
-        if segment.texts or segment.remarks or segment.calls:
-            self._messages.append((yield from self._assistant_message(segment)))
-        elif segment.thoughts:
-            self._evidence.note("dropped", "reasoning that led to nothing")
-        yield from self._add_outputs(segment.calls)
-        self._messages += segment.others
-        return self._messages
-
-    def _assistant_message(self, segment: _Segment) -> Slices[Json]:
-        """With calls and no text, content is "": some templates print a null as None."""
-        message: Json = {"role": "assistant", "content": segment.content}
-        reasoning, wanted = _BREAK.join(segment.thoughts), self._family.reasoning
-        if reasoning and (wanted in ("known", "all") or (wanted == "calls" and segment.calls)):
+        reply.is_sent = True
+        lines = [*reply.remarks, *(["".join(reply.texts)] if reply.texts else [])]
+        if not lines and not reply.calls:
+            if reply.thoughts:
+                self._evidence.note("dropped", "reasoning that led to nothing")
+                yield from self.history.skip_reply()
+            return
+        message: Json = {"role": "assistant", "content": "\n".join(lines)}
+        reasoning, wanted = _BREAK.join(reply.thoughts), self._family.reasoning
+        if reasoning and (wanted in ("known", "all") or (wanted == "calls" and reply.calls)):
             message["reasoning_content"] = reasoning
         elif reasoning:
             self._evidence.note("left out", "reasoning")
-        used: set[str] = set()
-        for position, call in enumerate(segment.calls):
-            call.sent_id = self._upstream_id(call, position, used)
-            used.add(call.sent_id)
-            function = {"name": call.name, "arguments": call.arguments}
-            tool_call = {"id": call.sent_id, "type": "function", "function": function}
-            message.setdefault("tool_calls", []).append(tool_call)
-            yield
-        self._calls_before += len(segment.calls)
-        return message
-
-    def _upstream_id(self, call: _Call, position: int, used: set[str]) -> str:
-        """The call's id as the model's family wants it; unique in its message."""
-        number = self._calls_before + position
-        call_id = self._family.call_id(call.name, number, position)
-        if not call_id:
-            call_id = call.client_id or f"call_{number}"
-            while call_id in used:
-                call_id = f"{call_id}_{number}"
-        if call_id != call.client_id:
-            self._evidence.note("renamed", f"call ids for {self._family.name}")
-        return call_id
-
-    def _add_outputs(self, calls: list[_Call]) -> Slices[None]:
-        """A tool message for each call, and one user message for all their media."""
-        media: list[ContentPart] = []
-        for call in calls:
-            output = call.output
-            if output is None:
-                self._evidence.note("answered with a stand-in", f"a call of {call.name}")
-                text = NO_OUTPUT
-            else:
-                text = output.text or (_SEE_BELOW if output.media else "")
-                if output.media:
-                    heading = f"[Returned by {call.name}:]"
-                    media += [{"type": "text", "text": heading}, *output.media]
-            self._messages.append({"role": "tool", "tool_call_id": call.sent_id, "content": text})
-            if call.client_id:
-                self._past[call.client_id] = call.name, None if output is None else _key(output)
-            yield
-        if media:
-            self._evidence.note("moved to a user message", "media of tool outputs")
-            self._messages.append({"role": "user", "content": media})
+        if reply.calls:
+            message["tool_calls"] = [_tool_call(call) for call in reply.calls]
+        yield from self.history.feed(message)
 
 
-def _key(output: ToolOutput) -> _OutputKey:
-    return output.call_id, output.text, dumps(output.media) if output.media else b""
+def _tool_call(call: ToolCall) -> Json:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.call_id, "type": "function", "function": function}

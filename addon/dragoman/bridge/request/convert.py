@@ -87,16 +87,15 @@ def converting(
         messages.append({"role": "user", "content": SUMMARY_PROMPT})
     fields = {} if summary else tool_fields(request, toolbox, evidence) | _text(request)
     fields |= _limits_and_reasoning(request, effort, family, evidence) | _settings(request)
-    chat = {"model": model, "messages": messages} | fields
-    cured = yield from curing(chat, family)
-    for note in cured.notes:
-        evidence.note(*note)
+    # The history is in the form that hosts take.
+    cured = yield from curing({"model": model} | fields, family.bridged, evidence)
     _record_ignored(request, evidence)
-    size = yield from estimating(cured.request)
+    chat = {"model": model, "messages": messages} | cured.request
+    size = yield from estimating(chat)
     echoed = {name: value for name, value in request.values.items() if name != "input"}
     thinks = effort != "none" and (effort is not None or request.get("reasoning") is not None)
     turn = TurnContext(echoed, model, "stream" in chat, toolbox.tools, thinks, size, summary)
-    return Conversion(cured.request, turn)
+    return Conversion(chat, turn)
 
 
 def without_stored(body: object) -> object:

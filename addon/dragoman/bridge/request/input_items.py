@@ -71,26 +71,6 @@ class Reader:
         name, namespace = item.required_string("name"), item.string("namespace")
         return upstream_name(name, namespace, self.toolbox.family)
 
-    def arguments(self, item: RequestObject, name: str) -> str:
-        """A JSON object's text, kept to the byte if it is one.
-
-        Engines parse the arguments of past calls, and one that was cut off would make every
-        later request of the conversation fail; so what is no object is wrapped in one.
-        """
-        value = item.get("arguments")
-        if value is None or value == "":
-            return "{}"
-        if isinstance(value, dict):
-            return dumps(value).decode()
-        text = item.required_string("arguments")
-        try:
-            if isinstance(loads(text), dict):
-                return text
-        except NotJson:
-            pass
-        self.evidence.note("wrapped", f"invalid arguments of {name}")
-        return dumps({"invalid_arguments": text}).decode()
-
 
 def _untyped(item: RequestObject) -> str:
     """A message may lack its type, and so may a reference."""
@@ -178,8 +158,15 @@ def _call_id(item: RequestObject) -> str:
 
 
 def _function_call(reader: Reader, item: RequestObject) -> ToolCall:
-    name = reader.name(item)
-    return ToolCall(_call_id(item), name, reader.arguments(item, name))
+    return ToolCall(_call_id(item), reader.name(item), _arguments(item))
+
+
+def _arguments(item: RequestObject) -> str:
+    """A text stays as it is: `cure.chat_history` has what is no object wrapped in one."""
+    value = item.get("arguments")
+    if value is None or value == "":
+        return "{}"
+    return dumps(value).decode() if isinstance(value, dict) else item.required_string("arguments")
 
 
 def _tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
@@ -189,7 +176,8 @@ def _tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
         raise missing(item.at("function"))
     flat = RequestObject({**item.values, **function.values}, function.path)
     call = _function_call(reader, flat)
-    return replace(call, call_id=_call_id(item), item_id=item.string("id") or "")
+    item_id = item.string("id") or ""
+    return replace(call, call_id=_call_id(item) or item_id, item_id=item_id)
 
 
 def _custom_tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
@@ -198,7 +186,8 @@ def _custom_tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
 
 
 def _local_shell_call(_: Reader, item: RequestObject) -> ConversationItem:
-    return ToolCall(_call_id(item), "local_shell", _action(item), item.string("id") or "")
+    item_id = item.string("id") or ""
+    return ToolCall(_call_id(item) or item_id, "local_shell", _action(item), item_id)
 
 
 def _shell_call(_: Reader, item: RequestObject) -> ConversationItem:
@@ -222,7 +211,7 @@ def _tool_search_call(reader: Reader, item: RequestObject) -> ConversationItem |
     if item.string("execution") == "server":
         reader.evidence.note("dropped", "item tool_search_call")
         return None
-    return ToolCall(_call_id(item), "tool_search", reader.arguments(item, "tool_search"))
+    return ToolCall(_call_id(item), "tool_search", _arguments(item))
 
 
 def _output(reader: Reader, item: RequestObject) -> ToolOutput:
@@ -231,8 +220,7 @@ def _output(reader: Reader, item: RequestObject) -> ToolOutput:
     value = item.get("content") if value is None else value
     if isinstance(value, list) and item.get("type") == "shell_call_output":
         return ToolOutput(_call_id(item), "\n".join(dumps(part).decode() for part in value))
-    text, media = output_content(value, reader.evidence)
-    return ToolOutput(_call_id(item), text, media)
+    return ToolOutput(_call_id(item), output_content(value, reader.evidence))
 
 
 def _local_shell_call_output(reader: Reader, item: RequestObject) -> ConversationItem:

@@ -1,4 +1,4 @@
-"""The output of a tool as the text of a tool message and the media of a user message.
+"""The output of a tool as the content of a chat message.
 
 The Responses API has a string or a list of parts here.  Clients also send what their tool
 returned: an object, a result of the Model Context Protocol, or any of these as a JSON string.
@@ -22,19 +22,19 @@ _MARKS = ('"image', '"input_image', '"data:image', '"audio"', '"input_audio"')
 """One of these is in the JSON text of all media; other strings need not be read."""
 
 
-def output_content(value: object, evidence: Evidence) -> tuple[str, list[ContentPart]]:
-    """The text of an output, and the parts only a user message can hold.
+def output_content(value: object, evidence: Evidence) -> str | list[ContentPart]:
+    """A string, or its text, if there is any, and its media.
 
     What is neither text nor media that can be sent is kept as JSON text, without the
     base64 in it: a tool may return anything.
     """
     if value is None:
-        return "", []
+        return ""
     value = _structure(value) if isinstance(value, str) else value
     if isinstance(value, str):
-        return value, []
+        return value
     parts = _parts(value)
-    return (_as_json(value, evidence), []) if parts is None else _read(parts, evidence)
+    return _as_json(value, evidence) if parts is None else _read(parts, evidence)
 
 
 def _structure(text: str) -> object:
@@ -82,7 +82,7 @@ def _is_media(part: object) -> bool:
     return isinstance(read, dict) and "image_url" in read
 
 
-def _read(parts: list[Any], evidence: Evidence) -> tuple[str, list[ContentPart]]:
+def _read(parts: list[Any], evidence: Evidence) -> str | list[ContentPart]:
     """Texts follow each other as the tool wrote them; our own are on lines of their own."""
     text = ""
     after_line = False
@@ -98,7 +98,8 @@ def _read(parts: list[Any], evidence: Evidence) -> tuple[str, list[ContentPart]]
             text += "\n"
         text += _as_json(part, evidence) if read is None else read
         after_line = own_line
-    return text, media
+    before: list[ContentPart] = [{"type": "text", "text": text}] if text else []
+    return before + media if media else text
 
 
 def _part(part: object) -> str | ContentPart | None:

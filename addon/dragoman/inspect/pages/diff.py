@@ -177,8 +177,9 @@ def _key(placed: NumberedFrame) -> bytes | str:
 
 
 def _text(placed: NumberedFrame) -> str:
-    """In one line, without the name of the event, which its data has as well."""
+    """In one line, without the name of the event if its data has it as well."""
     raw = placed.frame.raw.strip(b"\r\n")
-    if raw.startswith(b"event:"):
-        raw = raw.partition(b"\n")[2] or raw
+    event, _, rest = raw.partition(b"\n")
+    if event.startswith(b"event:") and b'"%s"' % event[6:].strip() in rest:
+        raw = rest
     return raw.replace(b"\n", b" ").decode("utf-8", "replace")

@@ -20,7 +20,8 @@ from ...bridge.cure.chat_request import curing
 from ...bridge.cure.refusals import advice_on
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import Family, family_of
-from ...bridge.native.call_ids import renaming_calls
+from ...bridge.native.request_calls import renaming_calls
+from ...notes import Evidence
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reader import TurnReader
 from ...stored.turn_reasoning import History, with_reasoning
@@ -114,13 +115,14 @@ class CureFlow:
         request, remembered = received.value, 0
         if received.history is not None and self._store.opened:
             request, remembered = await self._with_reasoning(flow, request, received.history)
-        cured = await in_slices(curing(request, received.family), flow)
+        evidence = Evidence()
+        if remembered:
+            evidence.note("put back", "remembered reasoning", remembered)
+        cured = await in_slices(curing(request, received.family, evidence), flow)
         if cured.tool_names:
             self._tool_names[flow] = cured.tool_names
         if cured.request is not received.value:
-            notes = [("put back", "remembered reasoning", remembered)] if remembered else []
-            notes += [(what, detail, 1) for what, detail in cured.notes]
-            await self._send_changed(flow, cured.request, received.body, notes)
+            await self._send_changed(flow, cured.request, received.body, evidence)
         for each in (cured.request, request, received.value):
             await in_slices(emptied(each["messages"]), None)
 
@@ -131,22 +133,20 @@ class CureFlow:
             return
         request, renamed = await in_slices(renaming_calls(value), flow)
         if renamed:
-            await self._send_changed(flow, request, body, [("renamed", "call ids", renamed)])
+            evidence = Evidence()
+            evidence.note("renamed", "call ids", renamed)
+            await self._send_changed(flow, request, body, evidence)
         for each in (request, value):
             if isinstance(items := each.get("input"), list):
                 await in_slices(emptied(items), None)
 
     async def _send_changed(
-        self,
-        flow: http.HTTPFlow,
-        request: Json,
-        received: bytes,
-        notes: Sequence[tuple[str, str, int]],
+        self, flow: http.HTTPFlow, request: Json, received: bytes, evidence: Evidence
     ) -> None:
         set_json(flow.request, await in_slices(writing(request), flow))
         record = recorder_of(flow) or self._monitor.of(flow, "watch")
         record.sent_another(received)
-        for what, detail, count in notes:
+        for (what, detail), count in evidence.notes.items():
             record.evidence.note(f"{CURED} {what}", detail, count)
         record.evidence.request_left()
 

@@ -41,7 +41,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
 """Each format with the model families that write it (`model_family`)."""
 FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
 NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
-MARKERS = re.compile("|".join(each.markers for each in FORMATS))
+MARKERS = re.compile("|".join(each.shown for each in FORMATS))
 """Any marker of any format, for those who only show or cut texts."""
 BEGINNINGS = "|".join(re.escape(text) for each in FORMATS for text in each.beginnings)
 """An expression for the beginnings of all markers."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from ...wire.slices import Slices
+from .marker_set import by_first, tree
 from .protocol import LeakFormat, MarkerMatch
 
 _SEARCHED = 256 * 1024
@@ -29,12 +30,12 @@ class ActiveFormats:
         self._in_json = _searches_in_json(beginnings, _cut_tree)
         self._in_document = _searches_in_json(beginnings, _uncut)
         self._in_text = [
-            (first, re.compile(re.escape(first) + _tree(rest, r"\Z")).search)
-            for first, rest in _by_first(beginnings)
+            (first, re.compile(re.escape(first) + tree(rest, r"\Z")).search)
+            for first, rest in by_first(beginnings)
         ]
-        self.begins = re.compile(_tree(beginnings)).search
+        self.find_beginning = re.compile(tree(beginnings)).search
         """Finds a beginning."""
-        self.begins_or_ends = re.compile(_tree(beginnings, r"\Z")).search
+        self.find_beginning_or_end = re.compile(tree(beginnings, r"\Z")).search
         """Finds a beginning, or the start of one at the end of the text, or this end."""
         self._beginning = {
             text: [
@@ -83,13 +84,13 @@ class ActiveFormats:
 
     def find(self, text: str, start: int = 0) -> MarkerMatch | None:
         """The first marker from `start` on; of two at one place that of the first format."""
-        began = self.begins(text, start)
+        began = self.find_beginning(text, start)
         while began is not None:
             at = began.start()
             for each in self._beginning[began[0]]:
                 if (marker := each.match(text, at)) is not None:
                     return marker
-            began = self.begins(text, at + 1)
+            began = self.find_beginning(text, at + 1)
         return None
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:
@@ -103,28 +104,13 @@ class ActiveFormats:
         one."""
         if not self.may_begin_in(text):
             return 0
-        return max(each.unfinished(text) for each in self._formats)
-
-
-def _by_first(texts: AbstractSet[str]) -> list[tuple[str, set[str]]]:
-    """The first characters of texts, each with what follows it."""
-    firsts = sorted({text[0] for text in texts})
-    return [(first, {text[1:] for text in texts if text[0] == first}) for first in firsts]
-
-
-def _tree(texts: AbstractSet[str], cut: str | None = None) -> str:
-    """An expression for any of these texts, the shortest where one begins with another; with
-    `cut`, also for the start of one, where that expression follows."""
-    if "" in texts:
-        return ""
-    branches = [re.escape(first) + _tree(rest, cut) for first, rest in _by_first(texts)]
-    return f"(?:{'|'.join([*([cut] if cut else []), *branches] or ['(?!)'])})"
+        return max(each.markers.unfinished(text) for each in self._formats)
 
 
 def _cut_tree(texts: AbstractSet[str]) -> str:
     """An expression for any of these texts in JSON, or for a piece of one: after each character
     the string may end, or an escape follow."""
-    return _tree(texts, r'[\\"]')
+    return tree(texts, r'[\\"]')
 
 
 def _uncut(texts: AbstractSet[str]) -> str:
@@ -141,7 +127,7 @@ def _searches_in_json(
 ) -> list[tuple[int, Callable[[bytes], re.Match[bytes] | None]]]:
     """Expressions that find these beginnings in JSON, each with its first byte; `tree` makes them
     of what follows the first character, which may be escaped (Go does so with ``<``)."""
-    firsts = [(first, tree(rest)) for first, rest in _by_first(beginnings)]
+    firsts = [(first, tree(rest)) for first, rest in by_first(beginnings)]
     found = [(first, re.escape(first) + rest) for first, rest in firsts]
     escaped = "|".join(f"(?i:{ord(first):04x}){rest}" for first, rest in firsts)
     found.append(("\\", rf"\\u(?:{escaped or '(?!)'})"))

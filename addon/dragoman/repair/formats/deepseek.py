@@ -12,11 +12,12 @@ between them.  The model leaves out ``calls_begin``, ``call_begin``, and what cl
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from ..events import Header
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, HeaderParser, MarkedFormat, MarkerPattern, MarkerSet, begun
-from .protocol import WORD
+from .marker_set import HEADER_LIMIT, MarkerPattern, begun, marker_set, so_far
+from .protocol import WORD, LeakFormat, named
+from .tagged_calls import TaggedCalls
+from .tags import Tag, TagKind, TagSyntax
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
 _NAMES = {
@@ -24,66 +25,49 @@ _NAMES = {
     for words in _WORDS
     for between in ("▁", "_", " ", r"\_")
 }
-_MARKERS = MarkerSet(_NAMES)
+_KINDS = {
+    "calls_begin": TagKind.SECTION,
+    "calls_end": TagKind.SECTION_END,
+    "call_begin": TagKind.CALL,
+    "call_end": TagKind.CALL_END,
+}
+_TAGS = tuple(token for token, name in _NAMES.items() if name in _KINDS)
+_MARKERS = marker_set(_NAMES)
 
 
 def _token(*names: str) -> str:
     return "(?:" + "|".join(re.escape(t) for t, name in _NAMES.items() if name in names) + ")"
 
 
+def _read(match: re.Match[str]) -> Tag:
+    """A token, or nothing, where a call begins with its name."""
+    return Tag.of(match, _KINDS[_NAMES[match[0]]] if match[0] else TagKind.CALL)
+
+
+_SEP = _token("sep")
 _BLANKS = rf"\s{{0,{HEADER_LIMIT}}}"
-_NEXT_CALL = re.compile(rf"{_BLANKS}(?:{_token('call_begin')}|{WORD}{_BLANKS}{_token('sep')})")
-_CALL_END = re.compile(rf"{_BLANKS}{_token('call_end')}")
-_CALLS_END = re.compile(rf"{_BLANKS}{_token('calls_end')}")
-_FENCE = re.compile(rf"{_BLANKS}```")
-_CONTINUES = re.compile(rf"{_BLANKS}(?:`{{0,2}}|{WORD}{_BLANKS})\Z")
-
-
-class DeepSeekParser(HeaderParser):
-    """Reads on from ``calls_begin`` or ``call_begin``."""
-
-    header = MarkerPattern(
-        rf"(?P<literal>\s*(?:{_token('call_begin')}\s*)?(?P<first>{WORD})\s*{_token('sep')}\s*"
-        rf"(?P<second>{WORD})?\s*(?P<fence>```\w*\s*)?)"
-        rf"(?P<follows>\{{|{_token('call_end', 'calls_end')})",
-        rf"\s*(?:{_token('call_begin')}\s*)?"
-        rf"(?:{WORD}\s*(?:{_token('sep')}\s*(?:{WORD})?\s*(?:`{{1,2}}|```\w*\s*)?)?)?"
-        rf"(?:{'|'.join(begun(token[:-1]) for token in _NAMES)})?",
-    )
-
-    _fenced = False
-    """Whether the arguments of the last call are in a fence, which is still open."""
-
-    def _begin(self, found: re.Match[str]) -> bool:
-        self._fenced = found["fence"] is not None
-        header = Header(found["second"] or found["first"], found["literal"].strip())
-        if found["follows"] != "{":
-            return self._call_without_arguments(header, found.start("follows"))
-        return self._start_call(header, JsonArguments(_MARKERS), found.start("follows"))
-
-    def _read_after(self) -> bool:
-        if self._fenced and (fence := _FENCE.match(self._buffer, self._at)):
-            self._fenced = False
-            self._at = fence.end()
-        if end := _CALL_END.match(self._buffer, self._at):
-            self._at = end.end()
-        if end := _CALLS_END.match(self._buffer, self._at):
-            return self._leave(end.end())
-        if _NEXT_CALL.match(self._buffer, self._at):
-            self._read = self._read_header
-            self._in_head = True
-            return True
-        rest = self.rest
-        if _CONTINUES.match(rest[: len(rest) - _MARKERS.unfinished(rest)]):
-            return False
-        return self._leave(self._at)
-
-
-DEEPSEEK = MarkedFormat(
+_HALF_TOKEN = f"(?:{'|'.join(begun(token[:-1]) for token in _NAMES)})?"
+_HEADER = MarkerPattern(
+    rf"\s*(?:{_token('call_begin')}\s*)?(?P<type>{WORD}\s*{_SEP}\s*(?={WORD}))?(?P<name>{WORD})"
+    rf"(?(type)|\s*{_SEP})\s*(?:```\w*\s*)?(?P<follows>\{{|{_token('call_end', 'calls_end')})",
+    rf"\s*(?:{_token('call_begin')}\s*)?"
+    rf"(?:{WORD}\s*(?:{_SEP}\s*(?:{WORD})?\s*(?:`{{1,2}}|```\w*\s*)?)?)?{_HALF_TOKEN}",
+)
+_SYNTAX = TagSyntax(
+    tags=MarkerPattern(
+        rf"{'|'.join(map(re.escape, _TAGS))}|(?={WORD}{_BLANKS}{_SEP})",
+        rf"{so_far(_TAGS)}|{WORD}{_BLANKS}{_HALF_TOKEN}\Z",
+    ),
+    in_value=_MARKERS,
+    read=_read,
+    header=_HEADER,
+    several=True,
+    closing=re.compile(r"\s*<｜"),
+)
+DEEPSEEK = LeakFormat(
     "deepseek",
+    ("<｜tool",),
     _MARKERS,
-    DeepSeekParser,
-    begin=[token for token, name in _NAMES.items() if name.endswith("_begin")],
-    beginnings=("<｜tool",),
-    names=_NAMES,
+    partial(TaggedCalls, _SYNTAX),
+    named([token for token, name in _NAMES.items() if name.endswith("_begin")], _NAMES),
 )

@@ -20,19 +20,20 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet, begun
-from .protocol import WORD, LeakParser, MarkerMatch
+from .marker_set import HEADER_LIMIT, begun, marker_set
+from .protocol import WORD, LeakFormat, LeakParser, MarkerMatch, named
 
 _BEGIN = ("<|start|>", "<|channel|>")
 _END = ("<|call|>", "<|end|>", "<|return|>")
 _STRAYS = {"<|message|>": "message", "<|constrain|>": "constrain"}
-_MARKERS = MarkerSet((*_BEGIN, *_END, *_STRAYS))
-_STRIPPED = MarkerSet(("commentary to=functions.",))
+_TOKENS = (*_BEGIN, *_END, *_STRAYS)
+_MARKERS = marker_set(_TOKENS)
+_WORDS = "commentary to=functions."
 """What is left of a call's header where the host has stripped the tokens."""
-_OVER = MarkerSet((*_BEGIN, *_END))
+_OVER = marker_set((*_BEGIN, *_END))
 """What ends a message."""
-_END_TOKEN = re.compile(rf"\s*(?:{MarkerSet(_END).expression})")
-_HEADER_ENDS = re.compile(rf"<\|message\|>|\{{|<\|start\|>|{MarkerSet(_END).expression}")
+_END_TOKEN = re.compile(rf"\s*(?:{marker_set(_END).expression})")
+_HEADER_ENDS = re.compile(rf"<\|message\|>|\{{|<\|start\|>|{marker_set(_END).expression}")
 _HEADER = re.compile(
     r"(?:<\|start\|>\s*assistant\b)?"
     rf"(?:\s*(?:(?P<to>to=)(?:functions\.)?(?P<name>{WORD}+)?|<\|constrain\|>|json|code"
@@ -110,7 +111,7 @@ class HarmonyParser(LeakParser):
         return self._leave(token.end() if token else self._at)
 
 
-HARMONY = MarkedFormat("harmony", _MARKERS, HarmonyParser, begin=_BEGIN, beginnings=_MARKERS.texts)
-HARMONY_STRIPPED = MarkedFormat("harmony", _STRIPPED, HarmonyParser, beginnings=_STRIPPED.texts)
+HARMONY = LeakFormat("harmony", _TOKENS, _MARKERS, HarmonyParser, named(_BEGIN))
+HARMONY_STRIPPED = LeakFormat("harmony", (_WORDS,), marker_set((_WORDS,)), HarmonyParser, named())
 """Calls of which nothing but words is left.  It is a format of its own, as looking for a word
 costs more than looking for a token: it is for a model that is known to write Harmony."""

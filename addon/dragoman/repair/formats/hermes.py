@@ -11,10 +11,11 @@ it only together with what follows.
 from __future__ import annotations
 
 from .json_calls import JsonCallsParser
-from .marker_set import MarkedFormat, MarkerPattern, MarkerSet, begun
+from .marker_set import MarkerPattern, begun, marker_set
+from .protocol import LeakFormat, named
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
-TAGS = MarkerSet((OPEN, CLOSE))
+TAGS = marker_set((OPEN, CLOSE))
 OPENED = rf"{OPEN}\s{{0,64}}"
 
 
@@ -25,12 +26,13 @@ class HermesParser(JsonCallsParser):
     closer = CLOSE
 
 
-HERMES = MarkedFormat(
+HERMES = LeakFormat(
     "hermes",
+    (OPEN,),
     MarkerPattern(
         rf"{OPENED}(?=(?:\[\s{{0,64}})?\{{)",
         rf"(?:{begun(OPEN)}|{OPENED}(?:\[\s{{0,64}})?)\Z",
     ),
     HermesParser,
-    beginnings=(OPEN,),
+    named(),
 )

@@ -19,7 +19,8 @@ from __future__ import annotations
 import re
 
 from .marker_set import MarkerPattern, so_far
-from .tagged_calls import TaggedFormat
+from .protocol import LeakFormat
+from .tagged_calls import tagged
 from .tags import Tag, TagKind, TagSyntax
 from .value_types import OTHER, STRING
 
@@ -50,7 +51,7 @@ def _format(
     sections: tuple[str, ...],
     head: tuple[str | tuple[str, ...], ...] = (),
     wrappers: tuple[str, ...] = (),
-) -> TaggedFormat:
+) -> LeakFormat:
     """`sections` are the words for a section; `head` is what precedes the word of a tag, as for
     `so_far`.  Without a head, values may quote such tags.  `wrappers` are words for a section
     that a text may hold as well: outside of a section they count only right before an
@@ -76,7 +77,7 @@ def _format(
         read=_read,
         plain=not head,
     )
-    return TaggedFormat(name, beginnings, markers, syntax)
+    return tagged(name, beginnings, markers, syntax)
 
 
 DSML = _format(

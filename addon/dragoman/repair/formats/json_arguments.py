@@ -13,11 +13,11 @@ The invariant: the arguments, joined, do not depend on how the text was cut; nor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
 
 from ...wire.json_progress import JsonProgress, Status
 from ..events import Arguments, CallEnd, Dropped, NoJson
+from .marker_set import MarkerPattern
 from .protocol import CallArguments
 
 QUOTED_LIMIT = 16 * 1024
@@ -35,21 +35,6 @@ _RUN = re.compile(r'(?:[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u])*', re.DOTALL)
 _STRING_ESCAPE = re.compile(r"\\(?:u((?![dD][89a-fA-F])[0-9a-fA-F]{4})|([^u]))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-
-
-class Markers(Protocol):
-    """The markers of a format that may end arguments (`MarkerSet`, `MarkerPattern`)."""
-
-    @property
-    def find(self) -> Callable[[str, int], re.Match[str] | None]:
-        """The first marker from a position on."""
-
-    def unfinished(self, text: str) -> int:
-        """How many characters at the end of `text` may be the start of one."""
-
-    @property
-    def may_begin_in(self) -> Callable[[str], object]:
-        """Whether a marker may begin in a text: a quick look, only a false value is certain."""
 
 
 class _JsonText(CallArguments):
@@ -80,7 +65,7 @@ class _JsonText(CallArguments):
 class JsonArguments(_JsonText):
     """Arguments that are JSON text up to a marker."""
 
-    def __init__(self, markers: Markers, strays: Mapping[str, str] | None = None) -> None:
+    def __init__(self, markers: MarkerPattern, strays: Mapping[str, str] | None = None) -> None:
         """`strays` are markers that do not end a call, and their names: they are dropped."""
         super().__init__()
         self._markers = markers

@@ -9,13 +9,14 @@ objects come one after the other or in a list; some models double their outer br
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..events import CallEnd, Dropped, Header, ParseEvent
 from .json_arguments import JsonArguments, StringArguments
-from .marker_set import HEADER_LIMIT, HeaderParser, MarkerPattern, MarkerSet, tag_at
-from .protocol import WORD, CallArguments, MarkerMatch
+from .marker_set import HEADER_LIMIT, MarkerPattern
+from .protocol import WORD, CallArguments, LeakParser, MarkerMatch
 
 OBJECT = r"\s*(?P<list>\[\s*)?\{\s*(?:(?P<double>\{)\s*)?(?=[^\s{])"
 OBJECT_SO_FAR = r"\s*(?:\[\s*)?(?:\{\s*){0,2}"
@@ -26,11 +27,12 @@ _NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
 
-class JsonCallsParser(HeaderParser):
+class JsonCallsParser(LeakParser):
     """Parses from where the first object, or their list, begins."""
 
     header = MarkerPattern(OBJECT, OBJECT_SO_FAR)
-    markers: MarkerSet
+    """With what a call begins."""
+    markers: MarkerPattern
     """A call that is not whole ends at one of these."""
     closer = ""
     """The marker that ends all calls, if the format has one."""
@@ -50,6 +52,12 @@ class JsonCallsParser(HeaderParser):
     @property
     def whole(self) -> bool:
         return super().whole and self._called
+
+    def _read_header(self) -> bool:
+        found = self.header.header_at(self._buffer, self._at)
+        if isinstance(found, bool):
+            return not found and self._refuse()
+        return self._begin(found)
 
     def _begin(self, found: re.Match[str]) -> bool:
         """A call begins where an object does."""
@@ -154,7 +162,7 @@ class JsonCallsParser(HeaderParser):
 
     def _read_closer(self) -> bool:
         bracket = "}" if self._doubled else "]" if self._in_list else ""
-        found = tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
+        found = _tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
 
     def _finish(self) -> None:
@@ -163,3 +171,14 @@ class JsonCallsParser(HeaderParser):
             return
         self._events.append(CallEnd(valid=False, cut=True))
         self._leave(len(self._buffer))
+
+
+def _tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:
+    """Which of these tags follows in `text` at `at`, after white space, and where it ends;
+    ``("", at)`` if one may, by what comes, and None if not."""
+    begin = at + len(text[at:]) - len(text[at:].lstrip())
+    for tag in tags:
+        if text.startswith(tag, begin) and begin + len(tag) - at <= HEADER_LIMIT:
+            return tag, begin + len(tag)
+    may_follow = any(tag.startswith(text[begin : begin + len(tag)]) for tag in tags)
+    return ("", at) if may_follow and len(text) - at < HEADER_LIMIT else None

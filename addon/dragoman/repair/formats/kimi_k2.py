@@ -25,8 +25,8 @@ from ..declared_tools import DeclaredTools
 from ..events import CallEnd, Dropped, NoHeader
 from .json_arguments import JsonArguments
 from .kimi_k2_names import header_at_end, header_of, may_be_header, word_of
-from .marker_set import HEADER_LIMIT, MarkedFormat, MarkerSet
-from .protocol import CallArguments, LeakParser, MarkerMatch
+from .marker_set import HEADER_LIMIT, marker_set
+from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch, named
 
 _SECTION_BEGIN, _SECTION_END = "section_begin", "section_end"
 _CALL_BEGIN, _CALL_END, _ARGUMENTS_BEGIN = "call_begin", "call_end", "arguments_begin"
@@ -41,7 +41,7 @@ MARKERS = {
     "<|tool_call_end|>": _CALL_END,
 }
 """What they mean; some hosts write the section markers in the singular."""
-_MARKER_SET = MarkerSet(MARKERS)
+_MARKER_SET = marker_set(MARKERS)
 _STRAYS = {text: name for text, name in MARKERS.items() if name == _ARGUMENTS_BEGIN}
 """Markers that do not end a call."""
 _LAST_WORD = re.compile(r"\S*\s*\Z")
@@ -220,7 +220,7 @@ class KimiParser(LeakParser):
             self._end_section()
 
 
-class _KimiK2(MarkedFormat):
+class _KimiK2(LeakFormat):
     """Looks for stripped headers as well."""
 
     look_back = HEADER_LIMIT
@@ -231,20 +231,14 @@ class _KimiK2(MarkedFormat):
     def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:
         return header_at_end(text, tools) if match.name == _ARGUMENTS_BEGIN else ""
 
-    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:
+    def stray_opens_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:
         if match.name != _ARGUMENTS_BEGIN:
             return False
         return True if header else _begins_object(text, match.end)
 
 
-KIMI_K2 = _KimiK2(
-    "kimi_k2",
-    _MARKER_SET,
-    KimiParser,
-    begin=[text for text, name in MARKERS.items() if name in (_SECTION_BEGIN, _CALL_BEGIN)],
-    beginnings=("<|tool_call",),
-    names=MARKERS,
-)
+_BEGIN = [text for text, name in MARKERS.items() if name in (_SECTION_BEGIN, _CALL_BEGIN)]
+KIMI_K2 = _KimiK2("kimi_k2", ("<|tool_call",), _MARKER_SET, KimiParser, named(_BEGIN, MARKERS))
 
 
 def section(header: str, arguments: str) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 from .marker_set import MarkerPattern, so_far
-from .tagged_calls import TaggedFormat
+from .tagged_calls import tagged
 from .tags import Tag, TagKind, TagSyntax
 from .value_types import OTHER, STRING
 
@@ -64,7 +64,7 @@ def _read(match: re.Match[str]) -> Tag:
     return Tag.of(match, kind, name, value_type, closes=not opens)
 
 
-KIMI_K3 = TaggedFormat(
+KIMI_K3 = tagged(
     "kimi_k3",
     ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
     r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>",

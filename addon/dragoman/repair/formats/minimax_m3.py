@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ..schema import MAX_DEPTH
 from .marker_set import MarkerPattern, so_far
 from .protocol import Held
-from .tagged_calls import TaggedFormat
+from .tagged_calls import tagged
 from .tags import Tag, TagKind, TagSyntax
 from .typed_arguments import VALUE_LIMIT, TypedArguments
 from .value_types import ValueType, json_string, property_of, type_of
@@ -116,16 +116,12 @@ class _Elements(TypedArguments):
 
     @property
     def held(self) -> Held:
-        return ("", self._texts, len(self._texts)) if self._last else super().held
+        return Held("", self._texts, len(self._texts)) if self._last else super().held
 
     @property
     def nests(self) -> bool:
         """Whether an element may begin in the open one: not after text."""
         return 0 < len(self._open) < MAX_DEPTH and not self._open[-1].has_text
-
-    @property
-    def begun(self) -> bool:
-        return bool(self._last) or super().begun
 
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         element, last = _Element(key), self._last
@@ -187,7 +183,7 @@ class _Elements(TypedArguments):
             self.whole_value(last[0].name, _value(last, schema, self._schema))
 
 
-MINIMAX_M3 = TaggedFormat(
+MINIMAX_M3 = tagged(
     "minimax_m3",
     (_BEGINNING,),
     rf"{_PREFIXES}(?:<[^<>]*>)?",

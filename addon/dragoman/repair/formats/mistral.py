@@ -11,11 +11,11 @@ import re
 from ..events import Header
 from .json_arguments import JsonArguments
 from .json_calls import OBJECT, OBJECT_SO_FAR, JsonCallsParser
-from .marker_set import MarkedFormat, MarkerPattern, MarkerSet, begun
-from .protocol import WORD
+from .marker_set import MarkerPattern, begun, marker_set
+from .protocol import WORD, LeakFormat, named
 
-_BEGIN = "[TOOL_CALLS]"
-_MARKERS = MarkerSet((_BEGIN, "[/TOOL_CALLS]"))
+_BEGIN, _END = "[TOOL_CALLS]", "[/TOOL_CALLS]"
+_MARKERS = marker_set((_BEGIN, _END))
 _WORD_SO_FAR = re.compile(r"[^\s\[{]*")
 
 
@@ -52,6 +52,4 @@ class MistralParser(JsonCallsParser):
         return self._leave(self._at) if self._named_before else super()._read_after()
 
 
-MISTRAL = MarkedFormat(
-    "mistral", _MARKERS, MistralParser, begin=(_BEGIN,), beginnings=_MARKERS.texts
-)
+MISTRAL = LeakFormat("mistral", (_BEGIN, _END), _MARKERS, MistralParser, named((_BEGIN,)))

@@ -10,22 +10,37 @@ The invariant of both: the result, joined, does not depend on how the text was c
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, CallEnd, Dropped, Header, NoHeader, NoJson, ParseEvent, Text
+from .marker_set import MarkerPattern
 
 WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 """The name of a tool in a header."""
 
-Held = tuple[str, list[str], int]
-"""A text that is held back: its first piece, a list that has the others, and may grow, and the
-number of those that belong to it."""
-NOTHING_HELD: Held = "", [], 0
+
+class Held(NamedTuple):
+    """A text that is held back, as it was when this was made: the list may have grown since.  It is
+    made after each frame and hardly ever read, so the list is not copied; its pieces are
+    counted."""
+
+    first: str
+    others: list[str]
+    size: int
+    """How many of the others belong to it."""
+
+    @property
+    def text(self) -> str:
+        return self.first + "".join(self.others[: self.size])
+
+
+NOTHING_HELD = Held("", [], 0)
 
 
 @dataclass(slots=True)
@@ -37,7 +52,7 @@ class MarkerMatch:
     """Its name in the evidence: ``section_begin``."""
     start: int
     end: int
-    begins: bool
+    is_opener: bool
     """Whether a section, a call, or a text of a kind begins here, whatever the text around it."""
     tool: str | None = None
     """The name in a marker that begins a call."""
@@ -45,19 +60,38 @@ class MarkerMatch:
     """The kind of the text after it, up to the format's next marker."""
 
     @property
-    def begins_call(self) -> bool:
+    def opens_call(self) -> bool:
         """Whether a section or a call begins here."""
-        return self.begins and self.kind is None
+        return self.is_opener and self.kind is None
 
     def moved(self, by: int) -> MarkerMatch:
         """The same marker, where text was added before it, or removed."""
         start, end = self.start + by, self.end + by
-        return MarkerMatch(self.format, self.name, start, end, self.begins, self.tool, self.kind)
+        return MarkerMatch(self.format, self.name, start, end, self.is_opener, self.tool, self.kind)
 
 
 Parser = Callable[["MarkerMatch", str, int, DeclaredTools], "LeakParser"]
 """Makes a parser of the text after a marker, which begins at this offset of the whole text.  The
 second parameter is the header of `LeakFormat.header_before`."""
+
+
+Meaning = Callable[["LeakFormat", re.Match[str]], MarkerMatch | None]
+"""What is meant by a marker that was found outside of calls; None: it is text."""
+
+
+def named(
+    openers: Collection[str] | None = None, names: Mapping[str, str] | None = None
+) -> Meaning:
+    """What markers mean whose text says it.  A section or a call begins with the `openers`, or with
+    any; `names` are those in the evidence, if markers have other names than themselves."""
+
+    def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch:
+        marker = found[0]
+        name = names[marker] if names else marker.strip()
+        is_opener = openers is None or marker in openers
+        return MarkerMatch(leak_format, name, found.start(), found.end(), is_opener)
+
+    return meaning
 
 
 class LeakFormat:
@@ -68,24 +102,29 @@ class LeakFormat:
     beginning of its call; 0 if a call always begins with a marker."""
 
     def __init__(
-        self, name: str, beginnings: tuple[str, ...], markers: str, parser: Parser
+        self,
+        name: str,
+        beginnings: tuple[str, ...],
+        markers: MarkerPattern,
+        parser: Parser,
+        meaning: Meaning,
+        *,
+        shown: str = "",
     ) -> None:
-        """`name` is used in the evidence and the options.  Each marker begins with one of the
-        `beginnings`.  `markers` is a regular expression of all, for those who only show or cut
-        texts."""
+        """`name` is used in the evidence and the options.  Each of the `markers`, which are those
+        outside of calls, begins with one of the `beginnings`.  `shown` is an expression of all
+        markers, if there are others, for those who only show or cut texts."""
         self.name = name
         self.beginnings = beginnings
         self.markers = markers
         self.parser = parser
+        self._meaning = meaning
+        self.shown = shown or markers.expression
 
     def match(self, text: str, at: int) -> MarkerMatch | None:
         """The marker at this position, if it means anything outside of a section."""
-        raise NotImplementedError
-
-    def unfinished(self, text: str) -> int:
-        """How many characters at the end of `text`, which has no marker, may be the start of
-        one."""
-        raise NotImplementedError
+        found = self.markers.match(text, at)
+        return self._meaning(self, found) if found else None
 
     def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
         """Whether `text`, where a call may begin, is or could grow into a header whose
@@ -97,9 +136,9 @@ class LeakFormat:
         empty if there is none."""
         return ""
 
-    def begins_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
-        """Whether a call begins, after this `header`, at a marker of `text` for which `begins`
-        is False; None if that depends on text to come.  If not, the marker is a stray one."""
+    def stray_opens_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
+        """Whether a call begins, after this `header`, at a marker of `text` that is no opener; None
+        if that depends on text to come.  If not, the marker is a stray one."""
         return False
 
 
@@ -333,14 +372,6 @@ class LeakParser:
         if at < len(self._buffer):
             arguments.push(self._buffer[at:])
         self._buffer, self._at = "", 0
-
-    def _call_without_arguments(self, header: Header, at: int) -> bool:
-        """A call begins, and ends at this place in the buffer."""
-        self._events += [header, CallEnd(valid=True, cut=False)]
-        self._in_head = False
-        self._at = at
-        self._read = self._read_after
-        return True
 
     def _give_text(self, end: int, kind: Literal["content", "reasoning"] | None = None) -> bool:
         """What comes up to this place in the buffer is text; False if that is nothing."""

@@ -59,12 +59,15 @@ class TaggedArguments(CallArguments):
         self._typed = syntax.arguments(schema)
         self._quoted = _QuotedTags()
         """Tags in the open value."""
+        self._meant = False
+        """Whether an argument has begun, or its closing tag stood in the place of all: GLM writes
+        that for no arguments."""
         self._ended = False
         """Whether the text has ended."""
 
     @property
     def complete(self) -> bool:
-        return self._typed.begun and (self._quoted.closes or not self._typed.in_value)
+        return self._meant and (self._quoted.closes or not self._typed.in_value)
 
     @property
     def held(self) -> Held:
@@ -101,7 +104,7 @@ class TaggedArguments(CallArguments):
             self._typed.drop("unfinished marker")
         self._at = len(self._buffer)
         closes = self._syntax.closing.match(half) if half else whole
-        cut = not closes or self._typed.in_value or not self._typed.begun
+        cut = not closes or self._typed.in_value or not self._meant
         self._end(cut=cut, unclosed=True)
 
     def _end(self, *, cut: bool = False, unclosed: bool = False) -> None:
@@ -112,6 +115,7 @@ class TaggedArguments(CallArguments):
 
     def begin(self, tag: Tag) -> None:
         """A value begins after this tag."""
+        self._meant = True
         self._typed.begin(tag.name or "", tag.type, trim=self._syntax.trim)
 
     def _step_between(self) -> bool:
@@ -132,7 +136,9 @@ class TaggedArguments(CallArguments):
             self.begin(tag)
         elif tag.kind in (TagKind.ARGUMENT_END, TagKind.JSON, TagKind.JSON_END):
             self._at = tag.end
-            self._typed.drop(f"stray {tag.kind.value}")
+            if self._meant:
+                self._typed.drop(f"stray {tag.kind.value}")
+            self._meant = True
         else:
             self._at = tag.end if tag.kind is TagKind.CALL_END else tag.start
             self._end()

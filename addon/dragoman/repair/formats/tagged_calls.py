@@ -1,12 +1,11 @@
 """Formats that put tags around calls and around each of their arguments, and their parser.
 
-The parser is in one of these places::
+The parser reads, by one method each:
 
-    SECTION    between calls
-    HEADER     after the tag of a call, until it is certain that a call was meant
-    CALL       in its arguments (`TaggedArguments`, or one JSON text: `JsonArguments`)
-    CLOSING    after that JSON: its closing tag and the call's
-    ENDED      after a section: what belongs to its end, and nothing else
+- `_read_section`: between calls;
+- `_read_header`: after the tag of a call, until it is certain that a call was meant;
+- `_read_after`: after arguments that are one JSON text: their closing tag and the call's;
+- `_read_end`: after a section: what belongs to its end, and nothing else.
 
 A missing tag is assumed where the next one can only follow it; text where only tags are
 allowed ends the section.  A call was meant if its tag is followed by what belongs to a call: an
@@ -16,12 +15,12 @@ bare name of a declared tool, and a JSON object, in a fence or not.
 
 from __future__ import annotations
 
-import enum
 import re
+from collections.abc import Callable
 from functools import partial
 
 from ..declared_tools import DeclaredTools
-from ..events import Arguments, CallEnd, Dropped, Header, NoHeader
+from ..events import Dropped, Header, NoHeader
 from ..tool_fit import schema_for, tool_of
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT
@@ -35,42 +34,23 @@ _FENCE = "```"
 _BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD})\s*(?:`{{1,2}}|```\w*\s*)?\Z")
 
 
-class TaggedFormat(LeakFormat):
+def tagged(name: str, beginnings: tuple[str, ...], shown: str, syntax: TagSyntax) -> LeakFormat:
     """A format whose calls always begin with a tag."""
 
-    def __init__(
-        self, name: str, beginnings: tuple[str, ...], markers: str, syntax: TagSyntax
-    ) -> None:
-        super().__init__(name, beginnings, markers, partial(TaggedCalls, syntax))
-        self._syntax = syntax
-        self._in_text = syntax.in_text or syntax.tags
-
-    def match(self, text: str, at: int) -> MarkerMatch | None:
-        match = self._in_text.match(text, at)
-        if match is None:
-            return None
-        tag = self._syntax.read(match)
-        begins = tag.kind in (TagKind.SECTION, TagKind.CALL)
-        if self._syntax.plain and not begins and tag.kind is not TagKind.SECTION_END:
+    def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch | None:
+        tag = syntax.read(found)
+        is_opener = tag.kind in (TagKind.SECTION, TagKind.CALL)
+        if syntax.plain and not is_opener and tag.kind is not TagKind.SECTION_END:
             return None
         other = tag.name if tag.kind in (TagKind.OTHER, TagKind.OTHER_END) else None
         name = other or tag.kind.value
-        kind = self._syntax.text_kinds.get(name)
+        kind = syntax.text_kinds.get(name)
         tool = tag.name if tag.kind is TagKind.CALL else None
-        return MarkerMatch(self, name, tag.start, tag.end, begins or kind is not None, tool, kind)
+        is_opener = is_opener or kind is not None
+        return MarkerMatch(leak_format, name, tag.start, tag.end, is_opener, tool, kind)
 
-    def unfinished(self, text: str) -> int:
-        return self._in_text.unfinished(text)
-
-
-class _Place(enum.Enum):
-    """See the top of this file."""
-
-    SECTION = enum.auto()
-    HEADER = enum.auto()
-    CALL = enum.auto()
-    CLOSING = enum.auto()
-    ENDED = enum.auto()
+    markers, parser = syntax.in_text or syntax.tags, partial(TaggedCalls, syntax)
+    return LeakFormat(name, beginnings, markers, parser, meaning, shown=shown)
 
 
 class TaggedCalls(LeakParser):
@@ -81,37 +61,48 @@ class TaggedCalls(LeakParser):
     ) -> None:
         super().__init__(match, header, start, tools)
         self._syntax = syntax
-        self._in_section = match.tool is None
-        self._place = _Place.SECTION
+        self._in_section = match.tool is None and syntax.header is None
         self._calls = 0
         """Calls that were meant."""
         self._name = ""
         """That of the open call."""
         self._fenced = False
         """Whether its JSON is in a fence that has not ended."""
-        if match.tool is not None:
-            self._begin_call(match.tool)
+        if self._in_section:
+            self._leave_call()
+        else:
+            self._begin_call(match.tool or "")
 
     @property
     def in_call(self) -> bool:
-        return self._place in (_Place.HEADER, _Place.CALL) and not self._is_over
+        return self._arguments is not None or (self._in_head and self.in_header)
 
     @property
     def in_header(self) -> bool:
-        if self._place is _Place.SECTION and not self._is_over:
-            return bool(self.rest.strip()) and not self._syntax.closing.match(self.rest)
-        return self._place is _Place.HEADER and not self._is_over
+        if self._in_head and (header := self._syntax.header) is not None:
+            if "word" not in header.begun.groupindex:
+                return True
+            begun = header.begun.fullmatch(self._buffer, self._at)
+            word = begun["word"] if begun else None
+            return word is None or self._tools.may_begin(word)
+        half = bool(self.rest.strip()) and not self._syntax.closing.match(self.rest)
+        in_section = self._in_section and self._reader is TaggedCalls._read_section
+        return not self._is_over and (self._in_head or (in_section and half))
 
     @property
     def whole(self) -> bool:
-        between = self._place in (_Place.SECTION, _Place.ENDED) and not self._is_over
-        return between and self._calls > 0 and not self.rest.strip()
+        if self._syntax.header is not None:
+            return super().whole
+        inside = self._in_head or self._arguments or self._reader is TaggedCalls._read_after
+        return not (inside or self._is_over) and self._calls > 0 and not self.rest.strip()
 
     def _finish(self) -> None:
-        if self._arguments is not None:
+        if self._syntax.header is not None:
+            super()._finish()
+        elif self._arguments is not None:
             super()._finish()
             self._is_over = True
-        elif self._place is _Place.HEADER:
+        elif self._in_head:
             self._begin_arguments(self._at)
         else:
             if not self._calls:
@@ -124,11 +115,11 @@ class TaggedCalls(LeakParser):
 
     # Outside of arguments
 
-    def _read_tag(self) -> bool:
+    def _read_tag(self, on_tag: Callable[[Tag], None]) -> bool:
         follows, at = self._syntax.following(self._buffer, self._at)
         match follows:
             case Tag():
-                self._on_tag(follows)
+                on_tag(follows)
                 return True
             case Follows.BLANKS:
                 return False
@@ -141,7 +132,7 @@ class TaggedCalls(LeakParser):
 
     def _read_text(self, at: int) -> bool:
         """Read where no tag follows."""
-        if self._buffer[at] == "{" and self._place is _Place.HEADER:
+        if self._in_head and self._buffer[at] == "{":
             return self._begin_json(at)
         rest = self._buffer[at : at + len(_FENCE)]
         if self._fenced and rest == _FENCE:
@@ -153,23 +144,14 @@ class TaggedCalls(LeakParser):
         begun = self._begin_bare_call(at)
         return self._text_follows() if begun is None else begun
 
-    _read_header = _read_after = _read_tag
+    def _text_follows(self) -> bool:
+        """What comes is no tag of the section."""
+        if self._in_head or not self._calls:
+            return self._refuse()
+        return self._leave(self._at)
 
-    def _on_tag(self, tag: Tag) -> None:
-        if self._place is _Place.SECTION:
-            self._on_tag_in_section(tag)
-        elif self._place is _Place.HEADER:
-            self._on_tag_in_header(tag)
-        elif self._place is _Place.ENDED and tag.kind is TagKind.OTHER_END:
-            self._at = tag.end
-            self._events.append(Dropped("channel marker after a section"))
-        elif self._place is _Place.ENDED:
-            self._is_over = True
-        elif tag.kind is TagKind.JSON_END:
-            self._at = tag.end
-        else:
-            self._at = tag.end if tag.kind is TagKind.CALL_END else tag.start
-            self._leave_call()
+    def _read_section(self) -> bool:
+        return self._read_tag(self._on_tag_in_section)
 
     def _on_tag_in_section(self, tag: Tag) -> None:
         if tag.kind is TagKind.CALL:
@@ -177,52 +159,65 @@ class TaggedCalls(LeakParser):
             self._begin_call(tag.name or "")
         elif tag.kind is TagKind.SECTION_END:
             self._at = tag.end
-            self._place = _Place.ENDED
+            self._read = self._read_end
+            self._is_over = not (self._calls and self._in_section)
             if not self._calls:
                 self._events.append(Dropped("empty section"))
-                self._is_over = True
         elif tag.kind in (TagKind.OTHER, TagKind.OTHER_END) and self._calls:
-            self._place = _Place.ENDED
+            self._read = self._read_end
         elif tag.kind is TagKind.SECTION and self._calls:
             self._is_over = True
-        elif self._calls or tag.kind is TagKind.SECTION:
+        elif tag.kind is TagKind.SECTION or (
+            self._calls and (self._in_section or tag.kind is TagKind.CALL_END)
+        ):
             self._at = tag.end
             self._events.append(Dropped(f"stray {tag.kind.value}"))
         else:
             self._text_follows()
 
-    def _on_tag_in_header(self, tag: Tag) -> None:
+    def _read_end(self) -> bool:
+        return self._read_tag(self._on_tag_at_end)
+
+    def _on_tag_at_end(self, tag: Tag) -> None:
+        if tag.kind is TagKind.OTHER_END:
+            self._at = tag.end
+            self._events.append(Dropped("channel marker after a section"))
+        else:
+            self._is_over = True
+
+    # A call
+
+    def _begin_call(self, name: str) -> None:
+        self._in_head = True
+        self._read = self._read_header
+        self._name = name.strip()
+        if self._syntax.header is None and not _NAME.fullmatch(self._name):
+            self._refuse()
+
+    def _read_header(self) -> bool:
+        if self._syntax.header is None:
+            return self._read_tag(self._on_tag_of_call)
+        found = self._syntax.header.header_at(self._buffer, self._at)
+        if isinstance(found, bool):
+            return not found and self._refuse()
+        self._name, self._fenced = found["name"], _FENCE in found[0]
+        at, is_json = found.start("follows"), found["follows"].endswith("{")
+        return self._begin_json(at) if is_json else self._begin_arguments(at)
+
+    def _on_tag_of_call(self, tag: Tag) -> None:
         if tag.kind is TagKind.ARGUMENT:
             self._begin_arguments(tag.end, tag)
         elif tag.kind is TagKind.JSON:
             self._begin_json(tag.end)
         elif tag.kind is TagKind.CALL_END:
-            self._calls += 1
-            header = Header(self._name, self._name)
-            self._events += [header, Arguments("{}"), CallEnd(valid=True, cut=False)]
-            self._at = tag.end
-            self._leave_call()
+            self._begin_arguments(tag.start)
         else:
-            self._refuse()
-
-    def _text_follows(self) -> bool:
-        """What comes is no tag of the section."""
-        if self._place is _Place.HEADER or not self._calls:
-            return self._refuse()
-        return self._leave(self._at)
-
-    # A call
-
-    def _begin_call(self, name: str) -> None:
-        self._name = name.strip()
-        self._place = _Place.HEADER
-        if not _NAME.fullmatch(self._name):
             self._refuse()
 
     def _begin_bare_call(self, at: int) -> bool | None:
         """Begin a call of which no tag but the section's was written.  False if text to come
         decides whether one begins, None if none does."""
-        if self._place is not _Place.SECTION or self._calls:
+        if self._in_head or self._calls:
             return None
         found = _BARE_CALL.match(self._buffer, at)
         if found is None:
@@ -245,28 +240,35 @@ class TaggedCalls(LeakParser):
         return self._start(arguments, at)
 
     def _begin_json(self, at: int) -> bool:
-        return self._start(JsonArguments(self._syntax.in_value), at)
+        return self._start(JsonArguments(self._syntax.in_json or self._syntax.in_value), at)
 
     def _start(self, arguments: CallArguments, at: int) -> bool:
         self._calls += 1
-        self._place = _Place.CALL
         return self._start_call(Header(self._name, self._name), arguments, at)
 
     def _is_tool(self, name: str) -> bool:
         return not self._tools or tool_of(name, self._tools) is not None
 
     def _take_arguments(self, arguments: CallArguments) -> None:
-        # The end of a value leaves with what follows it: one delta fewer for each value.
-        between = isinstance(arguments, TaggedArguments) and arguments.complete
-        if arguments.over or not between:
+        # Where a tag is certain, the end of a value leaves with what follows it: one delta fewer.
+        certain = self._syntax.header is None and isinstance(arguments, TaggedArguments)
+        if arguments.over or not (certain and arguments.complete):
             super()._take_arguments(arguments)
 
     def _arguments_ended(self, arguments: CallArguments) -> None:
-        if isinstance(arguments, JsonArguments):
-            self._place = _Place.CLOSING
-        else:
+        if not isinstance(arguments, JsonArguments):
+            self._leave_call()
+
+    def _read_after(self) -> bool:
+        return self._read_tag(self._on_tag_after_json)
+
+    def _on_tag_after_json(self, tag: Tag) -> None:
+        if tag.kind in (TagKind.JSON_END, TagKind.CALL_END):
+            self._at = tag.end
+        if tag.kind is not TagKind.JSON_END:
             self._leave_call()
 
     def _leave_call(self) -> None:
-        self._place = _Place.SECTION
-        self._is_over = not self._in_section
+        self._in_head = False
+        self._read = self._read_section
+        self._is_over = not (self._in_section or self._syntax.several)

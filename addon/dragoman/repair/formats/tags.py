@@ -85,8 +85,15 @@ class TagSyntax:
     in_value: MarkerPattern
     """Those that may end a value."""
     read: Callable[[re.Match[str]], Tag]
+    in_json: MarkerPattern | None = None
+    """Those that may end arguments that are JSON, if not the same."""
     in_text: MarkerPattern | None = None
     """Outside of calls, if not all are meant there."""
+    header: MarkerPattern | None = None
+    """What comes after the tag of a call that has no name: the `name`, up to what `follows` and
+    shows that a call was meant.  In the start of one, `word` is the name so far."""
+    several: bool = False
+    """Whether a call may follow another without a section."""
     text_kinds: Mapping[str, Literal["reasoning", "content"]] = field(default_factory=dict)
     """The names of other tags after which a text is of this kind, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")

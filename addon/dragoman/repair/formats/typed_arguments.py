@@ -48,10 +48,6 @@ class TypedArguments:
         """Whether a value may begin in the open one."""
         return False
 
-    @property
-    def begun(self) -> bool:
-        return bool(self._keys)
-
     def has(self, key: str) -> bool:
         return key in self._keys
 
@@ -59,7 +55,7 @@ class TypedArguments:
     def held(self) -> Held:
         """See `LeakParser.held`."""
         held = self._value.held if self._value else []
-        return self._wrapped, held, len(held)
+        return Held(self._wrapped, held, len(held))
 
     def begin(self, key: str, kind: ValueType | None = None, *, trim: bool = False) -> None:
         """A value begins.  `kind` is its type if the format writes it (`STRING`, `OTHER`), else

@@ -16,20 +16,14 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from ...wire.json_codec import MAX_NESTING, Json, NotJson, array, dumps, loads, nesting_exceeds
-from ..schema import TYPES, OutOfSteps, Steps, accepts, referred
+from ...wire.json_schema import found_at, is_of, own_types
+from ..schema import OutOfSteps, Steps, accepts
 
 _STEPS = 500
 """Schemas that are read to find the type of one argument."""
 _UNIONS = ("anyOf", "oneOf", "allOf")
-_KINDS: dict[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    dict: "object",
-    list: "array",
-}
+_IMPLIED = {"properties": "object", "items": "array"}
+"""The types of schemas with these keywords, if nothing else says them."""
 PYTHON = {"True": "true", "False": "false", "None": "null"}
 """JSON's words as Python prints them, which models and chat templates do."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -117,35 +111,20 @@ def _members(schema: object, root: object, steps: Steps) -> Iterator[tuple[str, 
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
-        yield from _members(referred(schema["$ref"], root), root, steps)
+        yield from _members(found_at(root, schema["$ref"]), root, steps)
     for word in _UNIONS:
         for member in array(schema.get(word)):
             yield from _members(member, root, steps)
-    for name in _declared_types(schema):
-        if name in TYPES:
-            yield name, {**schema, "type": name}
+    implied = (name for word, name in _IMPLIED.items() if isinstance(schema.get(word), dict))
+    for name in own_types(schema, _STEPS) or implied:
+        yield name, {**schema, "type": name}
     if schema.get("nullable") is True:
         yield "null", {}
 
 
-def _declared_types(schema: Json) -> list[str]:
-    """The names of a schema's own types, or else of the types of the values that it allows."""
-    types = schema.get("type")
-    if isinstance(types, str):
-        return [types]
-    if isinstance(types, list):
-        return [name for name in types[:8] if isinstance(name, str)]
-    if "const" in schema:
-        return [_KINDS[type(schema["const"])]]
-    if isinstance(schema.get("enum"), list):
-        return list(dict.fromkeys(_KINDS[type(value)] for value in schema["enum"][:_STEPS]))
-    implied = {"properties": "object", "items": "array"}
-    return [name for word, name in implied.items() if isinstance(schema.get(word), dict)]
-
-
 def _accepted(name: str, schema: Json, value: object, strict: bool) -> bool:
     """Whether a member accepts a value; if not `strict`, by its type alone."""
-    if not TYPES[name](value):
+    if not is_of(value, name):
         return False
     try:
         return not strict or accepts(schema, value, Steps())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.call_ids import renaming_calls
+from dragoman.bridge.native.request_calls import renaming_calls
 from dragoman.wire.slices import drained
 
 Json = dict[str, Any]

@@ -1,0 +1,73 @@
+"""The types of JSON values, and references within a schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.wire.json_schema import TYPES, found_at, is_of, own_types, type_of
+
+ROOT = {"$defs": {"a/b": 1, "c~d": 2, "e%f": 3, "g h": 4, "": 5}, "anyOf": [6, {"x": 7}]}
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        ("#", ROOT),
+        ("#/$defs/a~1b", 1),
+        ("#/$defs/c~0d", 2),
+        ("#/$defs/e%25f", 3),
+        ("#/$defs/g%20h", 4),
+        ("#/$defs/", 5),
+        ("#/anyOf/0", 6),
+        ("#/anyOf/1/x", 7),
+        ("#/anyOf/2", None),
+        ("#/anyOf/-1", None),
+        ("#/anyOf/" + "9" * 5000, None),
+        ("#/$defs/a/b", None),
+        ("#/$defs/none", None),
+        ("#anchor", None),
+        ("other.json#/$defs/a~1b", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_reference_leads_to_its_place_or_nowhere(reference: Any, found: Any) -> None:
+    assert found_at(ROOT, reference) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (1, {"integer", "number"}),
+        (1.0, {"integer", "number"}),
+        (1.5, {"number"}),
+        (float("inf"), {"number"}),
+        (True, {"boolean"}),
+        (None, {"null"}),
+        ("1", {"string"}),
+        ([], {"array"}),
+        ({}, {"object"}),
+    ],
+)
+def test_a_value_is_of_its_type_and_whole_numbers_of_two(value: Any, names: set[str]) -> None:
+    assert {name for name in TYPES if is_of(value, name)} == names
+    assert type_of(value) in names
+
+
+@pytest.mark.parametrize(
+    ("schema", "types"),
+    [
+        ({"type": "string", "enum": [1]}, ["string"]),
+        ({"type": ["null", "array", "null", "odd", 1]}, ["null", "array"]),
+        ({"type": "odd", "const": True}, ["boolean"]),
+        ({"enum": [1, "a", 2]}, ["integer", "string"]),
+        ({"enum": "a"}, []),
+        ({}, []),
+    ],
+)
+def test_a_schema_has_the_types_it_names_or_else_those_of_its_values(
+    schema: Any, types: list[str]
+) -> None:
+    assert own_types(schema) == types
