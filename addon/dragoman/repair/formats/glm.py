@@ -26,7 +26,7 @@ KEY, _VALUE_END = "<arg_key>", "</arg_value>"
 _FOLLOWS = (KEY, CLOSE, _VALUE_END)
 _HEADER = MarkerPattern(
     rf"\s*(?P<name>{WORD})\s*(?:>(?=\s*\{{))?\s*(?P<follows>\{{|{'|'.join(_FOLLOWS)})",
-    rf"\s*(?:(?P<word>{WORD})\s*(?:>\s*|{'|'.join(begun(tag[:-1]) for tag in _FOLLOWS)})?)?",
+    rf"\s*(?:(?P<word>{WORD})\s*(?:>\s*|{so_far(_FOLLOWS)}))?",
 )
 _TAGS = plain_syntax(
     r"arg_key>(?P<key>[^<>\n]{1,128})</arg_key>\s{0,100}<arg_value>",

@@ -27,7 +27,7 @@ _FOLLOWS = ("<parameter", _FUNCTION_END, CLOSE)
 _HEADER = MarkerPattern(
     rf"\s*[\"']?(?P<name>{WORD})[\"']?\s*>(?P<follows>\s*(?:\{{|{'|'.join(_FOLLOWS)}))",
     rf"\s*[\"']?(?:(?P<word>[^\s<>\"']*)[\"']?\s*"
-    rf"|{WORD}[\"']?\s*>\s*(?:{'|'.join(begun(tag[:-1]) for tag in _FOLLOWS)})?)",
+    rf"|{WORD}[\"']?\s*>\s*{so_far(_FOLLOWS)})",
 )
 _TAGS = plain_syntax(
     r"parameter\s{0,9}=\s{0,9}[\"']?(?P<key>[^<>\n\"']{1,128})[\"']?\s{0,9}>",

@@ -3,7 +3,8 @@
 The parser reads, by one method each:
 
 - `_read_section`: between calls;
-- `_read_header`: after the tag of a call, until it is certain that a call was meant;
+- `_read_header`: after the tag of a call, until it is certain that a call was meant; where the
+  name follows the tag, it is in an expression of its own (`TagSyntax.header`);
 - `_read_after`: after arguments that are one JSON text: their closing tag and the call's;
 - `_read_end`: after a section: what belongs to its end, and nothing else.
 
