@@ -107,7 +107,7 @@ class CallBuilder:
         return [{"index": self._index, "function": {"arguments": text}}]
 
     def keep_arguments(self, text: str) -> None:
-        """A piece of the open call's arguments, which its schema is compared with at its end."""
+        """A piece of the open call's arguments, which are compared with a schema at its end."""
         if self._size <= MAX_CHECKED:
             self._size += len(text)
             self._arguments.append(text)

@@ -48,7 +48,7 @@ class ChunkTemplate:
         ):
             return
         before, _, after = dumps(part.deltas[0]).rpartition(quoted(value))
-        written = envelope.around.inner(before, after)
+        written = envelope.around.inner(sent[0].other_lines, before, after)
         if written.around(quoted(value), values) == sent[0].raw:
             self.written, self.call = written, call
 

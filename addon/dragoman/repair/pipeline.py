@@ -162,6 +162,8 @@ class RepairPipeline:
         self._out += [frame.raw for frame in frames]
 
     def _leaving(self) -> bytes:
+        if not self._out:
+            return b""
         leaving = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out = []
         self._sent.add(leaving)

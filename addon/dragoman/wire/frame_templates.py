@@ -1,10 +1,11 @@
-"""Templates of frames that differ only in a text.
+"""Templates of frames that differ only in a text, and in what some hosts change in every chunk.
 
 Nearly all chunks of a stream are the one before with another word in it.  Reading and writing
 such a chunk as JSON costs ten times what the word does.  So a frame that was parsed is remembered
-without its text (`FrameTemplate`), and a later frame that matches is not parsed.  The invariant:
-a match gives exactly what JSON would.  When a template is learned, a probe text is put in its
-place, and only the values that held the text may change.
+without its text (`FrameTemplate`), and a later frame that matches is not parsed; what replaces it
+is written from such a template, too.  The invariant: a match gives exactly what JSON would.  When a
+template is learned, a probe text is put in its place, and only the values that held the text may
+change.
 """
 
 from __future__ import annotations
@@ -107,10 +108,11 @@ class FrameTemplate:
             holes += [hole] if hole else []
         return FrameTemplate(tuple(pieces), tuple(holes))
 
-    def inner(self, before: bytes, after: bytes) -> FrameTemplate:
-        """The same with its text between these two."""
+    def inner(self, lines: bytes, before: bytes, after: bytes) -> FrameTemplate:
+        """The same with these lines at its start, and its text between the other two."""
         at, pieces = self.holes.index(_TEXT), list(self.pieces)
         pieces[at : at + 2] = pieces[at] + before, after + pieces[at + 1]
+        pieces[0] = lines + pieces[0]
         return FrameTemplate(tuple(pieces), self.holes)
 
     def text_in(self, raw: bytes) -> str | None:

@@ -134,11 +134,6 @@ def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
     yield from splitter.close()
 
 
-def _is_frame(data: bytes) -> bool:
-    """Whether this is one frame of one line for certain, as nearly all pieces of a body are."""
-    return data.find(LF) == len(data) - 2 and data.endswith(b"\n\n") and CR not in data
-
-
 def in_steps(stream: bytes) -> Iterator[bytes]:
     """A whole stream, in pieces of whole frames."""
     begin = 0
@@ -175,14 +170,14 @@ class FrameSplitter:
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that `data` completes."""
-        if not self.held and _is_frame(data):
-            return [Frame(data)]
         if self.held:
             self.held += data
             if not _BLANK_LINE.search(self.held, self._searched):
                 return self._wait()
             data = bytes(self.held)
             self.held.clear()
+        elif data.find(LF) == len(data) - 2 and data.endswith(b"\n\n") and CR not in data:
+            return [Frame(data)]  # of one line, as nearly all pieces of a body are
         *raws, rest = raw_frames(data)
         frames = [Frame(raw) for raw in raws]
         if frames and self._oversize:

@@ -24,7 +24,7 @@ from typing import Any
 from ...notes import Evidence
 from ...wire.chat_text import reasoning
 from ...wire.json_codec import Json, NotJson, array, dumps, string
-from ...wire.json_slices import reading
+from ...wire.json_slices import WINDOW, reading
 from ...wire.slices import Slices, emptied
 from ..call_ids import CallIds
 from ..model_families import Family
@@ -347,6 +347,6 @@ def _object_text(arguments: Any) -> Slices[str | None]:
             value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
     if not isinstance(value, dict):
         return dumps({"invalid_arguments": arguments}).decode()
-    for member in value.values():
+    for member in value.values() if len(arguments) > WINDOW else ():
         yield from emptied(array(member))
     return None
