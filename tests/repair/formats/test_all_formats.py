@@ -199,11 +199,19 @@ def test_a_call_without_its_end_is_cut_off_where_the_reply_is(name: str) -> None
     assert [ends[finish][0]["arguments"] for finish in ("length", "stop")] == [LS[:-1], LS]
 
 
+HALF_HEADERS = (
+    '<tool_call>{"na',
+    "<function=ba",
+    "<tool_call>bash\n<arg_k",
+    "[TOOL_CALLS]ba",
+)
+
+
 @pytest.mark.parametrize(
     ("text", "finish"),
     [
         *[(lone, "stop") for lone in ("So <tool_call>\n", "<function=", "[TOOL_CALLS]", "<|cha")],
-        *[(half, "length") for half in ('<tool_call>{"na', "<function=ba", "[TOOL_CALLS]ba")],
+        *[(half, "length") for half in HALF_HEADERS],
     ],
 )
 def test_a_lone_opener_is_only_text_and_half_a_header_a_call_that_was_cut_off(

@@ -114,7 +114,8 @@ def _cut_tree(texts: AbstractSet[str]) -> str:
 
 
 def _uncut(texts: AbstractSet[str]) -> str:
-    """The same of whole texts.  Nobody escapes letters and digits."""
+    """The same of whole texts, in many of which a word ends with the first letter of a marker.
+    Nobody escapes letters and digits."""
     whole = (
         "".join(c if c.isalnum() and c.isascii() else rf"(?:{re.escape(c)}|\\)" for c in text)
         for text in sorted(texts)

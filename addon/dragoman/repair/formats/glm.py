@@ -25,7 +25,7 @@ from .tags import TagKind, plain_syntax
 KEY, _VALUE_END = "<arg_key>", "</arg_value>"
 _FOLLOWS = (KEY, CLOSE, _VALUE_END)
 _HEADER = MarkerPattern(
-    rf"\s*(?P<name>{WORD})\s*(?:>(?=\s*\{{))?\s*(?P<follows>\{{|{'|'.join(_FOLLOWS)})",
+    rf"\s*(?P<name>{WORD})\s*(?:>\s*(?=\{{))?(?P<follows>\{{|{'|'.join(_FOLLOWS)})",
     rf"\s*(?:(?P<word>{WORD})\s*(?:>\s*|{so_far(_FOLLOWS)}))?",
 )
 _TAGS = plain_syntax(
