@@ -173,6 +173,54 @@ def test_a_second_different_output_is_not_lost() -> None:
     ]
 
 
+def test_equal_outputs_without_an_id_are_all_sent() -> None:
+    bare = {"type": "function_call_output", "output": "ok"}
+    made = of_input(user("x"), said("a"), bare, said("b"), bare)
+    assert roles(made.messages) == ["user", "assistant", "user", "assistant", "user"]
+    made = of_input(user("x"), call("c1", "build"), call("c2", "test"), bare, bare)
+    assert roles(made.messages) == ["user", "assistant", "tool", "tool", "user", "user"]
+    assert "dropped a tool output sent twice" not in made.notes
+
+
+def test_an_output_is_sent_again_if_another_one_came_between() -> None:
+    made = of_input(
+        *(user("x"), call("a"), said("."), user("y"), said(".")),
+        *(output("a", "A"), output("a", "B"), said("."), output("a", "A")),
+    )
+    told = [message["content"] for message in made.messages if message["role"] == "user"]
+    heading = "[Output of an earlier call of run:]\n"
+    assert told == ["x", "y", heading + "A", heading + "B", heading + "A"]
+    assert made.messages[-1]["role"] == "user"
+
+
+@pytest.mark.parametrize("first", [[call("b")], [{"type": "web_search_call", "id": "ws_1"}]])
+def test_a_turn_begins_as_the_one_before_that_ended_with_an_output_sent_twice(
+    first: list[Json],
+) -> None:
+    asked = [user("x"), call("a"), output("a", "A"), *first, output("a", "A")]
+    before = of_input(*asked)
+    assert "dropped a tool output sent twice" in before.notes
+    after = of_input(*asked, call("c"), output("c", "C"))
+    assert after.messages[: len(before.messages)] == before.messages
+    assert roles(after.messages[len(before.messages) :]) == ["assistant", "tool"]
+
+
+def test_an_output_that_names_its_calls_item_is_sent_on_once() -> None:
+    shell = {"type": "local_shell_call", "id": "lsh_1", "call_id": "a", "action": {}}
+    late = output("lsh_1", "A", "local_shell_call_output")
+    made = of_input(user("x"), shell, user("y"), said("."), late, said("."), late, user("z"))
+    assert [message["content"] for message in made.messages[3:]] == [
+        *("y", ".", "[Output of an earlier call of local_shell:]\nA", ".", "z")
+    ]
+    assert "dropped a tool output sent twice" in made.notes
+
+
+def test_an_id_names_the_latest_call_that_has_it() -> None:
+    shell = {"type": "local_shell_call", "id": "b", "call_id": "a", "action": {}}
+    made = of_input(user("x"), shell, output("a", "A"), call("b"), output("b", "B"))
+    assert made.messages[-1] == answer("b", "B")
+
+
 def test_two_calls_with_one_id_are_told_apart() -> None:
     made = of_input(user("x"), call("a", "f"), call("a", "g"), output("a", "F"), output("a", "G"))
     ids = [tool_call["id"] for tool_call in made.messages[1]["tool_calls"]]

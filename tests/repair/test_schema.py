@@ -118,6 +118,7 @@ FLAT = {"properties": {"a": STRING, "b": INTEGER}, "required": ["a"]}
         ),
         ({"$ref": "#"}, {"properties": {}, "required": []}),
         ({"$ref": 5, "allOf": "x", "anyOf": [None, 3]}, {"properties": {}, "required": []}),
+        ({"allOf": True, "anyOf": 5, "oneOf": 0.5}, {"properties": {}, "required": []}),
         ({"type": "object", "properties": {}}, {"type": "object", "properties": {}}),
         (True, True),
     ],

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..wire.json_codec import array
 from ..wire.json_schema import TYPES, found_at, is_of
 
 MAX_DEPTH = 64
@@ -131,10 +132,7 @@ def flattened(schema: object) -> object:
         required += names if always and isinstance(names, list) else []
         inner = [(found_at(schema, part.get("$ref")), always)]
         for word in _PARTS[1:]:
-            members = part.get(word)
-            inner += [(m, always and word == "allOf") for m in members or ()] * isinstance(
-                members, list
-            )
+            inner += [(m, always and word == "allOf") for m in array(part.get(word))]
         parts += inner[: max(0, _MAX_PARTS - len(parts))]
     found = {n: each[0] if len(each) == 1 else {"anyOf": each} for n, each in properties.items()}
     rest = {word: value for word, value in schema.items() if word not in _PARTS}

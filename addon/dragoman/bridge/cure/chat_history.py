@@ -130,7 +130,7 @@ class ChatHistory:
                 if role == "assistant":
                     yield from self.skip_reply()
                 else:
-                    self._segment.interrupted = True
+                    self.interrupt()
             case "assistant":
                 yield from self._add_assistant(self._with_reasoning(message))
             case "tool" if self._refuses.broken_history:
@@ -142,6 +142,10 @@ class ChatHistory:
                 self._add_system(message, "system")
             case _:
                 self._add_other(message)
+
+    def interrupt(self) -> None:
+        """Anyone else has sent a message that is left out."""
+        self._segment.interrupted = True
 
     def skip_reply(self) -> Slices[None]:
         """The assistant has sent a message that is left out.  System messages at the start are one

@@ -7,7 +7,7 @@ client's request.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +31,9 @@ from ..model_families import Family
 from .input_items import Reader
 from .toolbox import Toolbox
 from .validation import RequestObject, missing, wrong_type
+
+_OutputKey = tuple[str, str | bytes]
+"""The id of a call, and what an output of it says."""
 
 _BREAK = "\n\n"
 """Separates reasoning of several items in one message.  The texts around a call were one
@@ -83,10 +86,8 @@ class _Reply:
     remarks: list[str] = field(default_factory=list)
     """Lines before the text."""
     calls: list[ToolCall] = field(default_factory=list)
-    received: set[ToolCall] = field(default_factory=set)
-    """The calls, to recognize one that is sent twice."""
-    call_ids: dict[str, str] = field(default_factory=dict)
-    """The ids of calls by those of their items."""
+    received: set[ToolCall | _OutputKey] = field(default_factory=set)
+    """The calls and the outputs that answer them, to recognize one that is sent twice."""
     unanswered: Counter[str] = field(default_factory=Counter)
     """How many calls with an id have no output."""
     is_sent: bool = False
@@ -110,7 +111,9 @@ class _Layout:
         names = ToolNames(family.bridged, evidence)
         self.history = ChatHistory(family.bridged, names, evidence)
         self._reply = _Reply()
-        self._outputs: defaultdict[str, set[str | bytes]] = defaultdict(set)
+        self._call_ids: dict[str, str] = {}
+        """The ids of calls by all ids that an output may name them by."""
+        self._last_outputs: dict[str, _OutputKey] = {}
         """By the id of their call, since its latest one."""
 
     def feed(self, piece: ConversationItem) -> Slices[None]:
@@ -130,6 +133,9 @@ class _Layout:
         if message is not None:
             yield from self.end_reply()
             yield from self.history.feed(message)
+        elif isinstance(piece, ToolOutput):  # a client has asked for a reply with it
+            yield from self.end_reply()
+            self.history.interrupt()
 
     def _add(self, piece: _OfAssistant) -> None:
         reply = self._reply
@@ -146,8 +152,8 @@ class _Layout:
                 reply.calls.append(piece)
                 reply.received.add(piece)
                 reply.unanswered[call_id] += 1
-                self._outputs.pop(call_id, None)
-                reply.call_ids[piece.item_id or call_id] = call_id
+                self._last_outputs.pop(call_id, None)
+                self._call_ids[call_id] = self._call_ids[piece.item_id or call_id] = call_id
 
     def _message(self, message: InputMessage) -> Json | None:
         role = message.role
@@ -159,15 +165,18 @@ class _Layout:
         return {"role": role, "content": message.content}
 
     def _tool_message(self, output: ToolOutput) -> Json | None:
-        unanswered, content = self._reply.unanswered, output.content
-        call_id = self._reply.call_ids.get(output.call_id, output.call_id)
-        key = content if isinstance(content, str) else dumps(content)
-        if unanswered[call_id]:
-            unanswered[call_id] -= 1
-        elif key in self._outputs[call_id]:
+        """None for one that its call was just answered with, or the last one said.  Without an
+        id, two that say the same may be of two calls."""
+        reply, content = self._reply, output.content
+        call_id = self._call_ids.get(output.call_id, output.call_id)
+        key = call_id, content if isinstance(content, str) else dumps(content)
+        if reply.unanswered[call_id]:
+            reply.unanswered[call_id] -= 1
+            reply.received.add(key)
+        elif call_id and (key in reply.received or key == self._last_outputs.get(call_id)):
             self._evidence.note("dropped", "a tool output sent twice")
             return None
-        self._outputs[call_id].add(key)
+        self._last_outputs[call_id] = key
         return {"role": "tool", "tool_call_id": call_id, "content": content}
 
     def end_reply(self) -> Slices[None]:
