@@ -165,8 +165,8 @@ class _Layout:
         return {"role": role, "content": message.content}
 
     def _tool_message(self, output: ToolOutput) -> Json | None:
-        """None for one that its call was just answered with, or the last one said.  Without an
-        id, two that say the same may be of two calls."""
+        """None if it repeats what answered a call of this reply, or the last output of its call.
+        Without an id, two equal outputs may be of two calls."""
         reply, content = self._reply, output.content
         call_id = self._call_ids.get(output.call_id, output.call_id)
         key = call_id, content if isinstance(content, str) else dumps(content)
