@@ -193,7 +193,9 @@ def test_an_output_is_sent_again_if_another_one_came_between() -> None:
     assert made.messages[-1]["role"] == "user"
 
 
-@pytest.mark.parametrize("first", [[call("b")], [{"type": "web_search_call", "id": "ws_1"}]])
+@pytest.mark.parametrize(
+    "first", [[call("b")], [{"type": "web_search_call", "action": {"query": "q"}}]]
+)
 def test_a_turn_begins_as_the_one_before_that_ended_with_an_output_sent_twice(
     first: list[Json],
 ) -> None:
