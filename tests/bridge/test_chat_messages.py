@@ -193,6 +193,12 @@ def test_an_output_is_sent_again_if_another_one_came_between() -> None:
     assert made.messages[-1]["role"] == "user"
 
 
+def test_two_calls_with_one_id_may_have_equal_outputs() -> None:
+    calls = [call("a", "f"), call("a", "g")]
+    made = of_input(user("x"), *calls, output("a", "A"), said("."), output("a", "A"))
+    assert made.messages[-1]["role"] == "user"
+
+
 @pytest.mark.parametrize(
     "first", [[call("b")], [{"type": "web_search_call", "action": {"query": "q"}}]]
 )

@@ -176,7 +176,8 @@ class _Layout:
         elif call_id and (key in reply.received or key == self._last_outputs.get(call_id)):
             self._evidence.note("dropped", "a tool output sent twice")
             return None
-        self._last_outputs[call_id] = key
+        if not reply.unanswered[call_id]:  # else the next one is of another call
+            self._last_outputs[call_id] = key
         return {"role": "tool", "tool_call_id": call_id, "content": content}
 
     def end_reply(self) -> Slices[None]:
