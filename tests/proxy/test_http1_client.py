@@ -26,6 +26,12 @@ bodies = st.builds(lambda body, end: b"".join(body) + end, st.lists(chunks, max_
 cuts = st.lists(st.integers(1, 60), min_size=1, max_size=30)
 
 
+def joining() -> JoiningReader:
+    reader = JoiningReader()
+    reader.joins = True
+    return reader
+
+
 def read(reader: ChunkedReader, pieces: list[bytes]) -> list[tuple[bytes, str]]:
     """The data that is there after each piece, and how the body has ended or failed."""
     buffer, result = ReceiveBuffer(), []
@@ -61,16 +67,23 @@ def test_after_each_piece_the_same_data_and_the_same_end_are_there(
     body: bytes, sizes: list[int]
 ) -> None:
     pieces = cut(body, sizes)
-    assert read(JoiningReader(), pieces) == read(ChunkedReader(), pieces)
+    assert read(joining(), pieces) == read(ChunkedReader(), pieces)
 
 
 def test_the_chunks_of_a_read_and_the_part_of_the_last_one_are_one_piece() -> None:
     buffer = ReceiveBuffer()
     buffer += chunk(DATA) * 5 + chunk(DATA)[:9]
-    event = JoiningReader()(buffer)
+    event = joining()(buffer)
     assert isinstance(event, h11.Data)
     assert event.data == DATA * 5 + chunk(DATA)[4:9]
     assert not buffer
+
+
+def test_chunks_of_other_replies_stay_apart() -> None:
+    buffer = ReceiveBuffer()
+    buffer += chunk(DATA) * 2
+    reader = JoiningReader()
+    assert [reader(buffer).data, reader(buffer).data] == [DATA, DATA]
 
 
 def test_trailers_are_left_out() -> None:
@@ -88,7 +101,7 @@ class CountingBuffer(ReceiveBuffer):
 
 
 def test_a_header_without_an_end_is_not_copied_with_each_piece() -> None:
-    reader, buffer = JoiningReader(), CountingBuffer()
+    reader, buffer = joining(), CountingBuffer()
     for _ in range(1024):
         buffer += b"1" * 4096
         assert reader(buffer) is None

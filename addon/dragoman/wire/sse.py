@@ -171,14 +171,16 @@ class FrameSplitter:
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that `data` completes."""
         if self.held:
+            before = len(self.held)
             self.held += data
             if not _BLANK_LINE.search(self.held, self._searched):
                 return self._wait()
             data = bytes(self.held)
-            self.held.clear()
+            del self.held[before:]  # `data` is the caller's until its frames are known
         elif data.find(LF) == len(data) - 2 and data.endswith(b"\n\n") and CR not in data:
             return [Frame(data)]  # of one line, as nearly all pieces of a body are
         *raws, rest = raw_frames(data)
+        self.held.clear()
         frames = [Frame(raw) for raw in raws]
         if frames and self._oversize:
             frames[0].whole = self._oversize = False

@@ -41,9 +41,12 @@ class JoiningReader(ChunkedReader):
     """As its parent, but all chunks of the buffer at once.  What is not plainly one is read by the
     parent: extensions, the end, a fault."""
 
+    joins = False
+    """Whether it does: not for replies with which nothing is to be done."""
+
     def __call__(self, buf: ReceiveBuffer) -> Any:
         """The next event of the body; None if there is none yet."""
-        if data := self.take(buf):
+        if self.joins and (data := self.take(buf)):
             return h11.Data(data=data)
         read = super().__call__(buf)
         # mitmproxy has no trailers of HTTP/1, and crashes where a body ends with some.
@@ -119,8 +122,12 @@ class UpstreamConnection(Http1Client):
         return stream.deliver(piece)
 
     def read_body(self, event: events.Event) -> layer.CommandGenerator[None]:
-        if type(self.body_reader) is ChunkedReader:
-            self.body_reader.__class__ = JoiningReader
+        reader: object = self.body_reader
+        if type(reader) is ChunkedReader:
+            reader.__class__ = JoiningReader
+        if isinstance(reader, JoiningReader):
+            stream = self.streams.get(self.stream_id or 0)
+            reader.joins = isinstance(stream, Stream) and stream.live is not None
         yield from super().read_body(event)
 
     def _deliver(self, stream: Stream, piece: bytes) -> layer.CommandGenerator[None]:

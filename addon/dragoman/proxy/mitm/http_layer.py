@@ -25,6 +25,8 @@ from mitmproxy.proxy.layers.http import (
 )
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ResponseData
+from mitmproxy.proxy.layers.http._http1 import Http1Server
+from mitmproxy.proxy.layers.tls import HTTP1_ALPNS
 from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
@@ -32,7 +34,7 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from ..flows.live_stream import LiveStream
 from ..options import OptionsOverlay
 from .http1_client import UpstreamConnection
-from .http_stream import HTTP1, Stream
+from .http_stream import Stream
 from .interpreter import Interpreter
 
 
@@ -121,7 +123,7 @@ class _Layer(HttpLayer):
 
     def _joining(self, connection: Connection, upstream: layer.Layer) -> layer.Layer:
         """`upstream`, if need be with the chunks of one read of its socket joined."""
-        if connection.alpn in HTTP1:  # `UpstreamConnection` joins them itself
+        if connection.alpn in (None, *HTTP1_ALPNS):  # `UpstreamConnection` joins them itself
             return upstream
         if self.coalescing is None or self.coalescing.connection is not upstream:
             self.coalescing = CoalescingConnection(upstream, self.streams)
@@ -157,7 +159,8 @@ class _Layer(HttpLayer):
         yield from super().register_connection(command)
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
-        stream = Stream(self.context.fork(), stream_id, self.interpreter, self.forget)
+        http1 = isinstance(self.connections[self.context.client], Http1Server)
+        stream = Stream(self.context.fork(), stream_id, self.interpreter, self.forget, http1=http1)
         self.streams[stream_id] = stream
         yield from self.event_to_child(stream, events.Start())
 

@@ -41,7 +41,6 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseProtocolError,
     ResponseTrailers,
 )
-from mitmproxy.proxy.layers.tls import HTTP1_ALPNS
 
 from ..content_decoding import MAX_REPLY
 from ..flows.live_stream import LiveStream
@@ -61,8 +60,6 @@ _CODES: Any = getattr(_events, "ErrorCode", None)
 _CANCEL: Any = _CODES.CANCEL if _CODES else status_codes.CLIENT_CLOSED_REQUEST
 # That with which mitmproxy resets the client's stream of HTTP/2.
 _BROKEN: Any = _CODES.GENERIC_SERVER_ERROR if _CODES else status_codes.BAD_GATEWAY
-HTTP1 = (None, *HTTP1_ALPNS)
-"""Of a connection that speaks HTTP/1: its protocol by ALPN."""
 _FROM_UPSTREAM = (ResponseHeaders, ResponseData, ResponseTrailers, ResponseEndOfMessage)
 _USED = {
     HttpLayer: "make_stream event_to_child get_connection",
@@ -97,8 +94,11 @@ class Stream(HttpStream):
         stream_id: int,
         interpreter: Interpreter,
         forget: Callable[[commands.RequestWakeup | None], None],
+        *,
+        http1: bool,
     ) -> None:
-        """`forget` drops a timer, which would otherwise hold this until it is due."""
+        """`forget` drops a timer, which would otherwise hold this until it is due.  `http1`: the
+        client speaks HTTP/1."""
         super().__init__(context, stream_id)
         self._interpreter = interpreter
         self._forget = forget
@@ -111,6 +111,7 @@ class Stream(HttpStream):
         """Whether the upstream's part of this was ended here."""
         self._stores_body = False
         """Whether mitmproxy is to keep the body of a reply that is streamed."""
+        self._http1 = http1
         self._chunked = False
         """Whether the client receives a streamed reply as chunks of HTTP/1."""
         self._over = False
@@ -259,7 +260,7 @@ class Stream(HttpStream):
     def _sends_chunks(self) -> bool:
         assert self.flow.response
         encoding = self.flow.response.headers.get("transfer-encoding", "")
-        return self.context.client.alpn in HTTP1 and "chunked" in encoding.lower()
+        return self._http1 and "chunked" in encoding.lower()
 
     def deliver(self, piece: bytes) -> layer.CommandGenerator[None]:
         """A piece of a reply that runs: the path of nearly every event, as the parent's without its
