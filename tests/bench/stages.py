@@ -149,12 +149,12 @@ def cure(bench: Bench) -> Iterator[Row]:
         yield Row(row, "ms", None, Samples.of(found[""], 1e3), "value", goal, "–")
     store = open_store("", confdir=bench.confdir(), limits=Limits(30, 1 << 30))
     for number in range(TURNS):
-        name = drained(History().name([CallDelta(0, "", f"tool_{number}", "{}")]))
-        keep(store, "owner", name=name, text="thought " * 100, now=time.time(), used=())
+        names = drained(History().names([CallDelta(0, "", f"tool_{number}", "{}")]))
+        keep(store, "owner", names=names, text="thought " * 100, now=time.time(), used=())
 
     def look_up(number: int) -> None:
-        name = drained(History().name([CallDelta(0, "", f"tool_{number}", "{}")]))
-        assert recall(store, "owner", [name], time.time())[0]
+        names = drained(History().names([CallDelta(0, "", f"tool_{number}", "{}")]))
+        assert recall(store, "owner", [names], time.time())[0]
 
     samples = Samples([_seconds(look_up, number) * 1e3 for number in range(0, TURNS, 10)])
     store.close()

@@ -351,6 +351,55 @@ def test_texts_are_whole_and_images_are_named_with_their_size() -> None:
     in_order(page, "── 2 assistant ", '  "refusal": "No."')
 
 
+SEALED = "gAAAA" + "Zm9v" * 200
+
+
+@pytest.mark.parametrize(
+    ("item", "shown"),
+    [
+        (
+            {"type": "agent_message", "author": "/root", "recipient": "/root/a", "content": "Go."},
+            ["agent_message", "  Go.", '"author": "/root"', '"recipient": "/root/a"'],
+        ),
+        (
+            {"type": "unknown", "text": "a", "other": 0, "content": "b"},
+            ["unknown", "  b", '"text": "a"', '"other": 0'],
+        ),
+        (
+            {"type": "unknown", "role": "user", "call_id": "c", "name": "n", "content": "b"},
+            ["user · c", "  b", '"type": "unknown"', '"name": "n"'],
+        ),
+        (
+            {"type": "compaction", "summary": "So far.", "encrypted_content": SEALED},
+            ["compaction", "So far.", '"encrypted_content": "[805 characters]"'],
+        ),
+        (
+            {"role": "user", "content": {"text": "a", "k": "b"}},
+            ["user", '{"text":"a","k":"b"}'],
+        ),
+        (
+            {"type": "apply_patch_call_output", "status": "failed", "output": "No."},
+            ["apply_patch_call_output", "  No.", '"status": "failed"'],
+        ),
+        (
+            {"type": "function_call", "name": "list", "namespace": "mcp__a", "arguments": "{}"},
+            ["function_call", "  → list", '"namespace": "mcp__a"'],
+        ),
+    ],
+)
+def test_what_an_item_has_besides_its_text_is_shown(item: dict[str, Any], shown: list[str]) -> None:
+    request = json.dumps({"model": "m", "input": [item]}).encode()
+    in_order(text(request_page(same(b"", request=request))), "── 1 ", *shown)
+
+
+def test_members_that_say_nothing_are_not_shown() -> None:
+    part = {"type": "output_text", "text": "Hi.", "annotations": []}
+    item = {"type": "message", "role": "assistant", "content": [part]}
+    usual = {"id": "msg_1", "status": "completed", "phase": None}
+    request = json.dumps({"model": "m", "input": [item | usual]}).encode()
+    assert text(request_page(same(b"", request=request))).rstrip().endswith("\n  Hi.")
+
+
 def test_a_long_conversation_shows_its_ends() -> None:
     messages = [{"role": "user", "content": f"number {n}"} for n in range(1, 201)]
     request = json.dumps({"model": "m", "messages": messages}).encode()

@@ -13,6 +13,7 @@ from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.outcome import RUNNING, Outcome
 from dragoman.notes import Evidence
 from dragoman.proxy.observe.recorder import (
+    KEY,
     ClientRequest,
     FlowRecorder,
     client_request_of,
@@ -71,3 +72,13 @@ def test_a_flow_that_was_saved_while_it_ran_has_its_request_alone() -> None:
     assert (exchange.unfinished, exchange.outcome) == (True, RUNNING)
     assert (exchange.job, exchange.client_request) == ("bridge", SENT.body)
     assert not (exchange.upstream_reply or exchange.calls or exchange.timing)
+
+
+def test_of_damaged_calls_and_options_the_sound_ones_are_read() -> None:
+    flow = tflow.tflow(resp=True)
+    recorded(flow, None).end(flow)
+    flow.metadata[KEY]["calls"] += [["x"], ["y", "1"], [2, 2], [[], 1], "zz", None, ["read", 2]]
+    flow.metadata[KEY]["options"] |= {"dragoman_log": 3, "dragoman_keep": "20"}
+    exchange = read(loaded(flow))
+    assert exchange.calls == {"bash": 1, "read": 2}
+    assert exchange.options == {"dragoman_repair": "on", "dragoman_keep": "20"}

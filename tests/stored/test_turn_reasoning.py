@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,11 +22,13 @@ from dragoman.stored.turn_reader import MAX_TEXT, MAX_UNREAD, TurnReader
 from dragoman.stored.turn_reasoning import (
     MAX_PARSED,
     History,
+    LackingMessage,
     calls_of,
     keep,
     recall,
     with_reasoning,
 )
+from dragoman.wire.chat_calls import CallDelta
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.slices import drained
 from tests.bridge.converting import cured
@@ -51,17 +54,19 @@ CAT = ("functions.bash:1", "bash", '{"command": "cat"}')
 
 def remember(store: Store, before: list[Json], said: Json, thought: str, now: float) -> None:
     """The reply to `before` has come."""
-    name = drained(drained(History.reading(before)).name(drained(calls_of(said))))
-    keep(store, OWNER, name=name, text=thought, now=now, used=())
+    names = drained(drained(History.reading(before)).names(drained(calls_of(said))))
+    keep(store, OWNER, names=names, text=thought, now=now, used=())
 
 
 def known(store: Store, messages: list[Json], now: float, owner: str = OWNER) -> list[Any]:
     """The reasoning of each message as it would be sent."""
     lacking = drained(History.reading(messages)).lacking
-    found = recall(store, owner, [turn.name for turn in lacking], now)
-    made, given = with_reasoning(messages, lacking, found)
-    assert given == sum(new is not old for new, old in zip(made, messages, strict=True))
+    made = with_reasoning(messages, lacking, recall(store, owner, names_of(lacking), now))
     return [message.get("reasoning_content") for message in made if message["role"] != "user"]
+
+
+def names_of(lacking: Sequence[LackingMessage]) -> list[Sequence[str]]:
+    return [each.names for each in lacking]
 
 
 @pytest.mark.parametrize(
@@ -134,9 +139,9 @@ def test_of_two_turns_with_one_name_the_first_is_kept(backend: Backend) -> None:
 def test_long_arguments_are_not_parsed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     store, write = backend.open(), calling(("a", "write", json.dumps({"text": "x" * MAX_PARSED})))
     monkeypatch.setattr(turn_reasoning, "loads", None)
-    name = drained(drained(History.reading([user()])).name(drained(calls_of(write))))
+    names = drained(drained(History.reading([user()])).names(drained(calls_of(write))))
     monkeypatch.undo()
-    keep(store, OWNER, name=name, text="hm", now=backend.now, used=())
+    keep(store, OWNER, names=names, text="hm", now=backend.now, used=())
     assert known(store, [user(), write], backend.now) == ["hm"]
 
 
@@ -157,29 +162,88 @@ def test_calls_of_one_turn_are_found_apart_and_what_the_client_sends_stays(
     assert known(store, [user(), calling(LS, reasoning_content="own")], backend.now) == ["own"]
 
 
-def test_what_an_earlier_version_kept_is_found(backend: Backend) -> None:
-    """It kept the text under a name with the ids of the calls, to which the other name led."""
+DATE = ("functions.date:2", "date", "{}")
+
+
+def told(*call_ids: str) -> list[Json]:
+    return [{"role": "tool", "tool_call_id": call_id, "content": "done"} for call_id in call_ids]
+
+
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        ([calling(LS, CAT, DATE), *told("0", "1", "2")], ["hm"]),
+        ([calling(LS), calling(CAT), calling(DATE), *told("0", "1", "2")], ["hm"] * 3),
+        ([calling(LS, CAT), calling(DATE), *told("0", "1", "2")], ["hm"] * 2),
+        ([calling(CAT), calling(LS), *told("1", "0")], ["hm"] * 2),
+        ([calling(DATE, LS, CAT), *told("2", "0", "1")], ["hm"]),
+        ([calling(CAT, DATE), *told("1", "2")], ["hm"]),
+        ([calling(DATE), *told("2")], ["hm"]),
+        ([calling(("functions.new:3", "new", "{}"), CAT), *told("3", "1")], ["hm"]),
+        # Those after an output may be of another turn.
+        ([calling(LS), *told("0"), calling(CAT, DATE), *told("1", "2")], ["hm", None]),
+        ([calling(("functions.new:3", "new", "{}")), *told("3")], [None]),
+    ],
+)
+def test_a_turn_of_several_calls_is_known_in_all_shapes(
+    backend: Backend, sent: list[Json], found: list[Any]
+) -> None:
     store = backend.open()
-    (turn,) = drained(History.reading([user(), calling(LS)])).lacking
+    remember(store, [user()], calling(LS, CAT, DATE), "hm", backend.now)
+    given = known(store, [user(), *sent], backend.now)
+    assert [text for text, m in zip(given, sent, strict=True) if m["role"] != "tool"] == found
+
+
+def test_one_call_of_a_turn_does_not_stand_for_another_turn(backend: Backend) -> None:
+    store = backend.open()
+    remember(store, [user()], calling(LS, CAT), "both", backend.now)
+    remember(store, [user()], calling(LS), "one", backend.now)
+    assert known(store, [user(), calling(LS)], backend.now) == ["one"]
+    assert known(store, [user(), calling(CAT, LS)], backend.now) == ["both"]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_an_earlier_version_kept_is_found(backend: Backend, place: int) -> None:
+    """It kept the text under a name with the ids of the calls, to which the other names led."""
+    store = backend.open()
+    (message,) = drained(History.reading([user(), calling(LS)])).lacking
     store.put(OWNER, "reasoning:exact", dumps("hm"), backend.now)
-    store.put(OWNER, turn.name, b"reasoning:exact", backend.now)
+    store.put(OWNER, message.names[place], b"reasoning:exact", backend.now)
     assert known(store, [user(), calling(LS)], backend.now) == ["hm"]
-    remember(store, [user()], calling(LS), "again", backend.now)
-    assert known(store, [user(), calling(LS)], backend.now) == ["hm"]
-    store.put(OWNER, turn.name, b"reasoning:gone", backend.now)
+    store.put(OWNER, message.names[place], b"reasoning:gone", backend.now)
+    assert known(store, [user(), calling(LS)], backend.now) == [None]
+    store.put(OWNER, "reasoning:gone", b"reasoning:exact", backend.now)
     assert known(store, [user(), calling(LS)], backend.now) == [None]
 
 
-def test_what_is_used_is_kept_longer(backend: Backend) -> None:
+def test_the_first_stays_if_an_earlier_version_kept_it(backend: Backend) -> None:
     store = backend.open()
-    remember(store, [user()], calling(LS), "old", backend.now)
-    backend.advance(20 * 86400)
-    (turn,) = drained(History.reading([user(), calling(LS)])).lacking
-    assert recall(store, OWNER, [turn.name], backend.now) == ["old"]
-    name = drained(drained(History.reading([user(), calling(LS), user()])).name([]))
-    keep(store, OWNER, name=name, text="new", now=backend.now, used=[turn.name])
-    backend.advance(20 * 86400)
-    assert known(store, [user(), calling(LS)], backend.now) == ["old"]
+    (message,) = drained(History.reading([user(), calling(LS)])).lacking
+    store.put(OWNER, "reasoning:exact", dumps("hm"), backend.now)
+    store.put(OWNER, message.names[0], b"reasoning:exact", backend.now)
+    remember(store, [user()], calling(LS), "again", backend.now)
+    assert known(store, [user(), calling(LS)], backend.now) == ["hm"]
+
+
+@pytest.mark.parametrize("shape", [calling(LS, CAT), calling(CAT, LS)])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_what_is_used_is_kept_longer(backend: Backend, shape: Json, earlier: bool) -> None:
+    store = backend.open()
+    remember(store, [user()], calling(LS, CAT), "old", backend.now)
+    if earlier:
+        (message,) = drained(History.reading([user(), calling(LS, CAT)])).lacking
+        store.put(OWNER, message.names[0], b"reasoning:exact", backend.now)
+        for name in message.names[1:]:
+            store.put(OWNER, name, b"reasoning:exact", backend.now)
+        store.put(OWNER, "reasoning:exact", dumps("old"), backend.now)
+    messages = [user(), shape]
+    for number in range(4):
+        backend.advance(20 * 86400)
+        history = drained(History.reading([*messages, user(f"{number}")]))
+        (found,) = recall(store, OWNER, names_of(history.lacking), backend.now)
+        assert found and found.text == "old"
+        names = drained(history.names([CallDelta(0, "a", "bash", "{}")]))
+        keep(store, OWNER, names=names, text="new", now=backend.now, used=found.names)
 
 
 # Reading replies
@@ -367,8 +431,8 @@ def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str)
                 store.close()
                 store = backend.open()
             history = drained(History.reading(messages))
-            found = recall(store, OWNER, [turn.name for turn in history.lacking], backend.now)
-            known, _ = with_reasoning(messages, history.lacking, found)
+            found = recall(store, OWNER, names_of(history.lacking), backend.now)
+            known = with_reasoning(messages, history.lacking, found)
             request = cured({"model": model, "messages": known, "tools": [BASH]}, family).request
             sent = dumps(request["messages"])
             assert sent.startswith(before)
@@ -380,8 +444,8 @@ def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str)
             repaired = repair_whole(reply, tools, Policy(), Evidence(), 1)
             drained(reader.reading(repaired))
             for taken_turn in reader.take(last=True):
-                name = drained(history.name(taken_turn.call_deltas))
+                names = drained(history.names(taken_turn.call_deltas))
                 text = taken_turn.reasoning
-                keep(store, OWNER, name=name, text=text, now=backend.now, used=())
+                keep(store, OWNER, names=names, text=text, now=backend.now, used=())
             messages += heard(turn, number, repaired)
         store.close()

@@ -67,8 +67,9 @@ def rewritten(known: KnownTemplate[ChunkTemplate], raw: bytes, text: str) -> lis
     written, envelope = known.meaning.written, known.meaning.envelope
     assert written is not None
     assert envelope is not None
-    values = known.pattern.values_in(raw)
-    return [Frame(written.around(quoted(text), values)), *envelope.after(values)]
+    values = known.pattern.values_in(raw) if known.pattern.varies else {}
+    frame = Frame(written.around(quoted(text), values))
+    return [frame] if envelope.rest is None else [frame, *envelope.after(values)]
 
 
 def one_text(waiting: PendingFrame) -> DeltaText | None:

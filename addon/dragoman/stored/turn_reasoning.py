@@ -4,16 +4,17 @@ A turn is known again by its calls, without their ids: Kimi's begin anew in each
 K3's in each message, and some clients have ids of their own.  So the text is kept under a name
 made of the conversation until then (what was said by all but the model, and its calls), and of
 the functions and arguments of the turn's calls.  All calls between two inputs are of one turn:
-some clients send each in a message of its own.  A client that changes its conversation gets
-nothing back: it may be another conversation.  Of two turns with one name the first is kept, so
-that each request begins as the one before.
+some clients send each in a message of its own.  Others leave one out, change their order, or put
+the outputs between them; so a name of each call alone, with its id, leads to the turn's.
+A client that changes its conversation gets nothing back: it may be another conversation.  Of two
+turns with one name the first is kept, so that each request begins as the one before.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ from ..wire.json_codec import Json, NotJson, dumps, loads
 from ..wire.slices import Slices
 from .store import Store
 
+MAX_CALLS = 32
+"""Calls of a turn that lead to it, each alone."""
 MAX_PARSED = 64 * 1024
 """Characters of a turn's arguments that are parsed, in a millisecond; of a turn with more they are
 known by their very text."""
@@ -33,7 +36,27 @@ _AT_ONCE = 256 * 1024
 _PARTS = 1000
 """The same of parts of a message, or of a name."""
 _NAME = "reasoning:"
-"""How a turn's name begins: it cannot be the id of a response that this store has made."""
+"""How a name begins: it cannot be the id of a response that this store has made."""
+_LEADS = _NAME.encode()
+"""How an entry begins that is the name of another."""
+
+
+@dataclass(frozen=True, slots=True)
+class LackingMessage:
+    """A message with calls that the client sent without their reasoning."""
+
+    place: int
+    names: Sequence[str]
+    """Of its turn, and of each of its own calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A turn's reasoning as it is kept."""
+
+    text: str
+    names: Sequence[str]
+    """Those it was found by: their time begins anew with the next turn."""
 
 
 def _digest(*parts: str) -> Slices[bytes]:
@@ -60,56 +83,56 @@ def _canonical(arguments: str) -> str:
         return arguments.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class LackingTurn:
-    """A turn of which the client sent calls without their reasoning."""
-
-    name: str
-    places: Sequence[int]
-    """Of the messages that lack it."""
-
-
 class History:
     """The turns of one conversation, as far as reasoning goes."""
 
     def __init__(self) -> None:
-        self.lacking: list[LackingTurn] = []
+        self.lacking: list[LackingMessage] = []
         self._before = b""
         """The conversation until now."""
 
     @classmethod
     def reading(cls, messages: Sequence[Any]) -> Slices[History]:
         """The turns in the messages of a request: its reply is the next."""
-        history, calls, places = cls(), list[CallDelta](), list[int]()
+        history, calls, lacking = cls(), list[CallDelta](), dict[int, slice]()
         for place, message in enumerate(messages):
             role = message.get("role") if isinstance(message, dict) else None
             if isinstance(role, str) and role != "assistant":
-                yield from history._end_turn(calls, places)
-                calls, places = [], []
+                yield from history._end_turn(calls, lacking)
+                calls, lacking = [], {}
                 text = yield from _text_of(message)
                 history._before = yield from _digest(role, history._before.hex(), text)
             elif role == "assistant" and (made := (yield from calls_of(message))):
+                if not reasoning(message):
+                    lacking[place] = slice(len(calls), len(calls) + len(made))
                 calls += made
-                places += [] if reasoning(message) else [place]
             yield
-        yield from history._end_turn(calls, places)
+        yield from history._end_turn(calls, lacking)
         return history
 
-    def _end_turn(self, calls: Sequence[CallDelta], places: Sequence[int]) -> Slices[None]:
+    def _end_turn(self, calls: Sequence[CallDelta], lacking: Mapping[int, slice]) -> Slices[None]:
+        """`lacking`: which of the calls are in each message that lacks its reasoning."""
         if calls:
-            name = yield from self.name(calls)
-            self._before = yield from _digest("calls", name)
-            self.lacking += [LackingTurn(name, places)] if places else []
+            turn, *alone = yield from self.names(calls)
+            self._before = yield from _digest("calls", turn)
+            for place, own in lacking.items():
+                self.lacking.append(LackingMessage(place, [turn, *alone[own]]))
+                yield
 
-    def name(self, calls: Sequence[CallDelta]) -> Slices[str]:
-        """What the next turn is kept under if it makes these calls."""
+    def names(self, calls: Sequence[CallDelta]) -> Slices[list[str]]:
+        """The name of the next turn if it makes these calls, and those that lead to it."""
+        before = self._before.hex()
         parsed = sum(len(call.arguments) for call in calls) <= MAX_PARSED
-        parts = []
+        named = [["said", before]]
         for call in calls:
-            parts += [call.name, (_canonical if parsed else str.strip)(call.arguments)]
+            arguments = (_canonical if parsed else str.strip)(call.arguments)
+            named[0] += [call.name, arguments]
+            named.append(["call", before, call.id, call.name, arguments])
             yield
-        digest = yield from _digest("said", self._before.hex(), *parts)
-        return _NAME + digest.hex()
+        names = list[str]()
+        for parts in named[: 1 + MAX_CALLS]:
+            names.append(_NAME + (yield from _digest(*parts)).hex())
+        return names
 
 
 def _text_of(message: Json) -> Slices[str]:
@@ -134,35 +157,52 @@ def calls_of(message: Json) -> Slices[list[CallDelta]]:
 
 
 def with_reasoning(
-    messages: Sequence[Any], lacking: Sequence[LackingTurn], found: Sequence[str]
-) -> tuple[list[Any], int]:
-    """The messages, and how many of them were given the reasoning that was `found` of each turn;
-    empty if none was."""
-    made, given = list(messages), 0
-    for turn, text in zip(lacking, found, strict=True):
-        for place in turn.places if text else ():
-            made[place] = made[place] | {"reasoning_content": text}
-            given += 1
-    return made, given
+    messages: Sequence[Any], lacking: Sequence[LackingMessage], found: Sequence[Remembered | None]
+) -> list[Any]:
+    """The messages, with the reasoning that was `found` of each that lacks it."""
+    made = list(messages)
+    for each, known in zip(lacking, found, strict=True):
+        if known:
+            made[each.place] = made[each.place] | {"reasoning_content": known.text}
+    return made
 
 
-# In the store.  A reasoning is kept as a JSON string, which cannot be taken for a response.
+# In the store.  A reasoning is kept as a JSON string, which cannot be taken for a response, nor
+# for a name.  In earlier versions a turn's name, too, led to another, which had the reasoning.
 
 
 def keep(
-    store: Store, owner: str, *, name: str, text: str, now: float, used: Sequence[str]
+    store: Store, owner: str, *, names: Sequence[str], text: str, now: float, used: Sequence[str]
 ) -> None:
     """Keep a turn's reasoning, unless one is kept under its name; the time of those that were
     `used` for it begins anew."""
-    (kept,) = recall(store, owner, [name], now)
-    store.put(owner, name, dumps(kept or text), now, used)
+    kept, *led = recall(store, owner, [[name] for name in names], now)
+    turn, *alone = names
+    store.put(owner, turn, dumps(kept.text if kept else text), now, used)
+    for name, known in zip(alone, led, strict=True):
+        if not known:
+            store.put(owner, name, turn.encode(), now)
 
 
-def recall(store: Store, owner: str, names: Sequence[str], now: float) -> list[str]:
-    """What is kept of each turn; empty if nothing is."""
-    found = store.get(owner, names, now)
-    for place, blob in enumerate(found):
-        if blob and blob.startswith(_NAME.encode()):
-            # Earlier versions kept the text under another name, and that one here.
-            (found[place],) = store.get(owner, [blob.decode()], now)
-    return [loads(blob) if blob else "" for blob in found]
+def recall(
+    store: Store, owner: str, names: Sequence[Sequence[str]], now: float
+) -> list[Remembered | None]:
+    """What is kept under the first of its names, for each message; None if nothing is."""
+    kept: dict[str, bytes | None] = {}
+    wanted = {name for each in names for name in each}
+    while wanted:
+        kept |= zip(wanted, store.get(owner, list(wanted), now), strict=True)
+        leads = {blob.decode() for blob in kept.values() if blob and blob.startswith(_LEADS)}
+        wanted = leads - kept.keys()
+    return [_remembered(each, kept) for each in names]
+
+
+def _remembered(names: Sequence[str], kept: Mapping[str, bytes | None]) -> Remembered | None:
+    for name in names:
+        path = [name]
+        if (blob := kept[name]) and blob.startswith(_LEADS):
+            path.append(blob.decode())
+            blob = kept[path[1]]
+        if blob and not blob.startswith(_LEADS):
+            return Remembered(loads(blob), path)
+    return None

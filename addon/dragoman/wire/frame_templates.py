@@ -60,7 +60,7 @@ class FrameTemplate:
     """For the operator ``%``."""
     _names: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
     """Of the holes, each once."""
-    _varies: bool = field(init=False, repr=False, compare=False)
+    varies: bool = field(init=False, repr=False, compare=False)
     """Whether more than the text may differ."""
     _whole: re.Pattern[bytes] | None = field(default=None, init=False, repr=False, compare=False)
     """Matches a frame that varies."""
@@ -69,7 +69,7 @@ class FrameTemplate:
 
     def __post_init__(self) -> None:
         self._names = tuple(dict.fromkeys(self.holes))
-        self._varies = self._names != (_TEXT,)
+        self.varies = self._names != (_TEXT,)
         pieces = [piece.replace(b"%", b"%%") for piece in self.pieces]
         self._format = _alternating(pieces, [b"%%(%b)b" % hole for hole in self.holes])
 
@@ -117,7 +117,7 @@ class FrameTemplate:
 
     def text_in(self, raw: bytes) -> str | None:
         """The text of a frame that matches; None if it does not."""
-        if self._varies:
+        if self.varies:
             found = self._match(raw)
             return _string(found["text"]) if found else None
         pieces = self.pieces
@@ -134,7 +134,7 @@ class FrameTemplate:
     def values_in(self, raw: bytes) -> Values:
         """What is in the holes of a frame that matches; empty if it does not, or if only its text
         may differ."""
-        found = self._match(raw) if self._varies else None
+        found = self._match(raw) if self.varies else None
         return dict(zip(self._names, found.groups(), strict=True)) if found else {}
 
     def _match(self, raw: bytes) -> re.Match[bytes] | None:

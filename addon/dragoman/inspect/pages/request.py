@@ -12,8 +12,8 @@ from typing import Any
 
 from ...notes import printable
 from ...wire.chat_calls import elements, read_delta
-from ...wire.chat_text import reasoning
-from ...wire.json_codec import dumps, string
+from ...wire.chat_text import DETAILS, REASONING, reasoning
+from ...wire.json_codec import Json, dumps, string
 from ..exchange import Exchange
 from ..parse.request import ParsedRequest, parse_request
 from ..parse.responses import read_call
@@ -44,6 +44,14 @@ MAX_LAST_MESSAGE = 8_000
 MAX_TOOLS = 400
 _TEXT_NAMES = ("text", "thinking", "refusal")
 """Of the parts of a content."""
+_CALL_MORE = {"namespace", "status"}
+"""The members of a call that are shown besides its name, id and arguments."""
+_CALLS = ("tool_calls", "function_call")
+_SHOWN = frozenset({*REASONING, DETAILS, "summary", "content", "output", *_CALLS, "id"})
+"""The members of an item that are shown as its text and calls, and the id, which tells nothing."""
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+_USUAL = (("type", "message"), ("status", "completed"))
+"""Other members that need not be shown."""
 _DATA = re.compile(r"[\w+/=:;,.-]{300,}", re.ASCII)
 
 
@@ -113,13 +121,13 @@ def _items(items: list[Any]) -> Page:
 
 
 def _item(item: Any, number: int, limit: int) -> Page:
-    """What it thinks, says and calls; of one that does nothing of that, its members."""
+    """What it thinks, says and calls, then its other members."""
     fields = item if isinstance(item, dict) else {"content": item}
     kind = string(fields.get("type"))
-    about = string(fields.get("call_id") or fields.get("tool_call_id") or fields.get("name"))
     page: Page = []
     for mark, text in (
-        ("  │ ", reasoning(fields) or _text(fields.get("summary"))),
+        ("  │ ", reasoning(fields)),
+        ("  │ ", _text(fields.get("summary"))),
         ("  │ " if kind == "reasoning" else "  ", _text(fields.get("content"))),
         ("  ", _text(fields.get("output"))),
     ):
@@ -130,22 +138,39 @@ def _item(item: Any, number: int, limit: int) -> Page:
             name = one_line(call.name) or "(no name)"
             page.append(Line(f"  → {joined(name, one_line(call.id, 40))}", "key"))
             page += [Line(f"  {x.text}") for x in pretty(_written(call.arguments), limit)]
-    names = fields.get("role"), kind, "output" in fields and "tool output", "(no role)"
-    role = one_line(next(filter(None, map(string, names))), 40)
-    rest = {name: member for name, member in fields.items() if name not in ("role", "type")}
-    title = heading(joined(f"{number} {role}", one_line(about, 60)))
-    return [title, *(page or pretty(_written(rest), limit))]
+    role, about = _first(fields, "role", "type"), _first(fields, "call_id", "tool_call_id", "name")
+    named = string(fields.get(role)) or ("tool output" if "output" in fields else "(no role)")
+    title = joined(f"{number} {one_line(named, 40)}", one_line(string(fields.get(about)), 60))
+    rest = {name: member for name, member in fields.items() if name != role}
+    if page:
+        shown = fields.keys() - _CALL_MORE if is_call else {about, *_SHOWN}
+        rest = {
+            name: member
+            for name, member in rest.items()
+            if name not in shown and member not in _EMPTY and (name, member) not in _USUAL
+        }
+    more = pretty(_written(rest), limit) if rest or not page else []
+    return [heading(title), *page, *more]
+
+
+def _first(fields: Json, *names: str) -> str:
+    """The first of these members that has a text."""
+    return next((name for name in names if string(fields.get(name))), "")
 
 
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "\n".join(map(_text, content))
-    for name in _TEXT_NAMES if isinstance(content, dict) else ():
-        if isinstance(text := content.get(name), str):
-            return text
+        return "\n".join(map(_part, content))
     return _written(content) if content else ""
+
+
+def _part(part: Any) -> str:
+    for name in _TEXT_NAMES if isinstance(part, dict) else ():
+        if isinstance(text := part.get(name), str):
+            return text
+    return _text(part)
 
 
 def _written(value: Any) -> str:

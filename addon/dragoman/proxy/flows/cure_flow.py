@@ -24,7 +24,7 @@ from ...bridge.native.request_calls import renaming_calls
 from ...notes import Evidence
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reader import TurnReader
-from ...stored.turn_reasoning import History, with_reasoning
+from ...stored.turn_reasoning import History, Remembered, with_reasoning
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson
 from ...wire.json_slices import reading, writing
@@ -154,19 +154,22 @@ class CureFlow:
         self, flow: http.HTTPFlow, request: Json, history: History
     ) -> tuple[Json, int]:
         """The request with what is remembered of its conversation, and in how many messages."""
-        asker, names = asker_of(flow.request), [turn.name for turn in history.lacking]
-        found: Sequence[str] = [""] * len(names)
+        asker, lacking = asker_of(flow.request), history.lacking
+        found: Sequence[Remembered | None] = [None] * len(lacking)
         try:
-            if names:
-                found = await self._store.recall(asker, names)
+            if lacking:
+                found = await self._store.recall(asker, [each.names for each in lacking])
         except NotOpened as error:
             logger.debug("%s: its reasoning is not put back: %s", name_of(flow), error)
         except (StoreError, Refused) as error:
             logger.warning("%s: its reasoning is not put back: %s", name_of(flow), error)
-        used = [name for name, text in zip(names, found, strict=True) if text]
+        known = [each for each in found if each]
+        used = [name for each in known for name in each.names]
         self._kept_turns[flow] = _KeptTurn(asker, history, used, TurnReader())
-        messages, given = with_reasoning(request["messages"], history.lacking, found)
-        return (request | {"messages": messages} if given else request), given
+        if known:
+            messages = with_reasoning(request["messages"], lacking, found)
+            request = request | {"messages": messages}
+        return request, len(known)
 
     # The reply
 
@@ -186,8 +189,8 @@ class CureFlow:
             return
         try:
             for turn in kept.reader.take(last=last):
-                name = await in_slices(kept.history.name(turn.call_deltas), None)
-                await self._store.keep_reasoning(kept.asker, name, turn.reasoning, used=kept.used)
+                names = await in_slices(kept.history.names(turn.call_deltas), None)
+                await self._store.keep_reasoning(kept.asker, names, turn.reasoning, used=kept.used)
         except NotOpened as error:
             logger.debug("%s: its reasoning is not remembered: %s", name_of(flow), error)
         except (StoreError, Refused) as error:

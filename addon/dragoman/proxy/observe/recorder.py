@@ -11,7 +11,7 @@ import itertools
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
@@ -29,6 +29,7 @@ KEY = "dragoman"
 """Of the flow's metadata."""
 MAX_NUMBER = 2.0**53
 """Seconds or bytes in a record: a larger number was not written by Dragoman."""
+T = TypeVar("T")
 _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 """Of the module, so that a script that is loaded anew finds them."""
 
@@ -182,9 +183,9 @@ def exchange_of(flow: Flow) -> Exchange | None:
         error=flow.error.msg if flow.error else "",
         request_notes=tuple(map(str, kept.get("told_request", ()))),
         reply_notes=tuple(map(str, kept.get("told", ()))),
-        calls=dict(kept.get("calls", ())),
+        calls=_pairs(kept.get("calls", ()), int),
         timing=_timing(kept.get("steps"), kept.get("ended")),
-        options=kept.get("options", {}),
+        options=_pairs(kept.get("options", {}).items(), str),
     )
 
 
@@ -207,7 +208,9 @@ def _is_sound(name: str, value: object) -> bool:
     match name, value:
         case ("request" | "resumes" | "upstream" | "steps", bytes()) | ("path" | "dialect", str()):
             return True
-        case ("status", int()) | ("told_request" | "told", [*_]) | ("ended", [float(), float()]):
+        case ("status", int()) | ("ended", [float(), float()]):
+            return True
+        case ("told_request" | "told" | "calls", [*_]) | ("options", {}):
             return True
         case "signed", [str(), str()]:
             return True
@@ -217,16 +220,13 @@ def _is_sound(name: str, value: object) -> bool:
             return ending in SIGNS
         case "missing", [int() as upstream, int() as client, *_]:
             return min(upstream, client) >= 0
-        case "calls", [*pairs]:
-            return _are(pairs, str, int)
-        case "options", {**words}:
-            return _are(words.items(), str, str)
     return False
 
 
-def _are(values: Iterable[object], *types: type) -> bool:
-    """Whether each value is a list or a tuple of values of these types."""
-    return all(isinstance(v, list | tuple) and (*map(type, v),) == types for v in values)
+def _pairs(values: Iterable[object], kind: type[T]) -> dict[str, T]:
+    """Those that are a name and a value of this type."""
+    pairs = (value for value in values if isinstance(value, list | tuple) and len(value) == 2)
+    return {name: v for name, v in pairs if isinstance(name, str) and isinstance(v, kind)}
 
 
 def _timing(packed: bytes | None, ended: list[float] | None) -> Timing | None:

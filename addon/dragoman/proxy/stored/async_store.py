@@ -200,19 +200,21 @@ class AsyncStore:
         self._ready.drop(asker, response_id)
         return await self._run(asker, delete)
 
-    async def recall(self, asker: bytes, names: Sequence[str]) -> list[str]:
-        """The reasoning of the turns with these names; empty where none is kept."""
-        now, found = time.time(), list[str]()
+    async def recall(
+        self, asker: bytes, names: Sequence[Sequence[str]]
+    ) -> list[turn_reasoning.Remembered | None]:
+        """The reasoning of the messages with these names; None where none is kept."""
+        now, found = time.time(), list[turn_reasoning.Remembered | None]()
         for begin in range(0, len(names), TURNS_AT_ONCE):
             some = names[begin : begin + TURNS_AT_ONCE]
             found += await self._run(asker, partial(turn_reasoning.recall, names=some, now=now))
         return found
 
     async def keep_reasoning(
-        self, asker: bytes, name: str, text: str, *, used: Sequence[str]
+        self, asker: bytes, names: Sequence[str], text: str, *, used: Sequence[str]
     ) -> None:
         """Safe when this returns; `used` are the names of the reasonings in its request."""
-        keep = partial(turn_reasoning.keep, name=name, text=text, now=time.time(), used=used)
+        keep = partial(turn_reasoning.keep, names=names, text=text, now=time.time(), used=used)
         await self._run(asker, keep)
 
     async def speaks(self, address: str) -> str:
