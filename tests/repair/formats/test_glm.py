@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from dragoman.repair.formats.glm import GLM
 from dragoman.repair.formats.hermes import HERMES
 from dragoman.repair.formats.qwen import QWEN
-from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, turns
+from tests.repair.formats.leaks import dropped
+from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, streamed, turns
 from tests.repair.turns import cut
 
 LS = "<arg_key>command</arg_key>\n<arg_value>ls</arg_value>"
@@ -45,6 +46,11 @@ TABLE = {
     "no arguments": ("<tool_call>finish</tool_call>.", "[finish {}]."),
     "no arguments, but their end": ("<tool_call>finish</arg_value>", "[finish {}]"),
     "the same, with all ends": ("<tool_call>finish</arg_value>\n</tool_call>.", "[finish {}]."),
+    **{
+        f"the same, and {half!r}": (f"<tool_call>finish</arg_value>{half}", f"[finish {{}}]{half}")
+        for half in ("\n<", "\n<tool", "\n<arg_k")
+    },
+    "the same, and half an argument": ("<tool_call>finish</arg_value>\n<arg_key>a", "[finish {…]"),
     "an end before the arguments": (SHORTEST.replace("bash", "bash</arg_value>"), SHORT),
     "JSON": ('<tool_call>bash>{"command":"ls"}</tool_call>.', f"{SHORT}."),
     "JSON, blanks": ('<tool_call>\nbash\n{"command":"ls"}\n</tool_call>', SHORT),
@@ -65,6 +71,17 @@ TABLE = {
 @pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
 def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
     assert read_at_any_cut(text, HERMES, QWEN, GLM) == (text if wanted == "=" else wanted)
+
+
+def test_an_end_of_no_arguments_is_followed_by_half_a_tag() -> None:
+    out = streamed(["<tool_call>finish</arg_value>\n<"], GLM)
+    assert ([call["arguments"] for call in out.calls], out.finish) == (["{}"], ["tool_calls"])
+
+
+@pytest.mark.parametrize("rest", [f"{LS}</tool_call>", "<arg_key>comm"])
+def test_an_end_before_the_arguments_is_said_to_be_dropped(rest: str) -> None:
+    assert "stray argument_end" in dropped(GLM, f"<tool_call>bash</arg_value>{rest}")
+    assert "stray argument_end" not in dropped(GLM, f"<tool_call>bash{rest}")
 
 
 @given(st.data(), turns(), st.sampled_from(["", "\n"]))

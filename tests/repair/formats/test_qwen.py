@@ -31,6 +31,15 @@ TABLE = {
         SHORT,
     ),
     "blanks in tags": (BASH.replace("=", " = "), MEANT),
+    **{
+        f"a call after another, {tag}": (f"{BASH}\n{tag}\n</function>.", f"{MEANT}[finish {{}}].")
+        for tag in ("<function finish>", "<function 'finish'>", "<function = finish>")
+    },
+    "a sign too many": ("<function==finish></function>.", "[finish {}]."),
+    "the tag of a call without its sign in a value": (
+        BASH.replace("ls", "ls\n<function finish>\n</p>"),
+        MEANT.replace("ls", r"ls\n<function finish>\n</p>"),
+    ),
     "no end of a parameter": (BASH.replace("</parameter>\n", ""), MEANT),
     "a parameter that the tool has not": (
         f"<function=bash>\n{LS.replace('ls', '<parameter=x>')}\n</function>",

@@ -62,6 +62,8 @@ class TaggedArguments(CallArguments):
         self._meant = False
         """Whether an argument has begun, or its closing tag stood in the place of all: GLM writes
         that for no arguments."""
+        self._lone_end = False
+        """Whether such a closing tag was read, and no argument has begun."""
         self._ended = False
         """Whether the text has ended."""
 
@@ -100,12 +102,17 @@ class TaggedArguments(CallArguments):
             # Half a word is part of the value, though a thinned out marker may begin with it.
             self._give(len(self._buffer) if self._buffer[end:].isalpha() else end)
         half = self.rest.strip()
+        closes = self._syntax.closing.match(half) if half else whole
+        if ">" in half:
+            self._drop_lone_end()
+        elif self._lone_end and not closes:
+            self._end()  # half a tag is text, as no argument has begun
+            return
         if half:
             self._typed.drop("unfinished marker")
         self._at = len(self._buffer)
-        closes = self._syntax.closing.match(half) if half else whole
         cut = not closes or self._typed.in_value or not self._meant
-        self._end(cut=cut, unclosed=True)
+        self._end(cut=cut, unclosed=not self._lone_end)
 
     def _end(self, *, cut: bool = False, unclosed: bool = False) -> None:
         self._typed.end(cut=cut, unclosed=unclosed)
@@ -115,8 +122,15 @@ class TaggedArguments(CallArguments):
 
     def begin(self, tag: Tag) -> None:
         """A value begins after this tag."""
+        self._drop_lone_end()
         self._meant = True
         self._typed.begin(tag.name or "", tag.type, trim=self._syntax.trim)
+
+    def _drop_lone_end(self) -> None:
+        """An argument comes, or half its tag."""
+        if self._lone_end:
+            self._typed.drop(f"stray {TagKind.ARGUMENT_END.value}")
+        self._lone_end = False
 
     def _step_between(self) -> bool:
         follows, at = self._syntax.following(self._buffer, self._at)
@@ -138,7 +152,8 @@ class TaggedArguments(CallArguments):
             self._at = tag.end
             if self._meant:
                 self._typed.drop(f"stray {tag.kind.value}")
-            self._meant = True
+            else:
+                self._meant = self._lone_end = True
         else:
             self._at = tag.end if tag.kind is TagKind.CALL_END else tag.start
             self._end()

@@ -233,15 +233,15 @@ class TaggedCalls(LeakParser):
     def _begin_arguments(self, at: int, tag: Tag | None = None) -> bool:
         """The arguments begin at this position, after the tag of the first."""
         schema = schema_for(self._name, self._tools)
-        arguments = TaggedArguments(
-            self._syntax, schema, self._is_tool, in_section=self._in_section
-        )
+        syntax = self._syntax.in_call or self._syntax
+        arguments = TaggedArguments(syntax, schema, self._is_tool, in_section=self._in_section)
         if tag is not None:
             arguments.begin(tag)
         return self._start(arguments, at)
 
     def _begin_json(self, at: int) -> bool:
-        return self._start(JsonArguments(self._syntax.in_json or self._syntax.in_value), at)
+        syntax = self._syntax.in_call or self._syntax
+        return self._start(JsonArguments(syntax.in_json or syntax.in_value), at)
 
     def _start(self, arguments: CallArguments, at: int) -> bool:
         self._calls += 1

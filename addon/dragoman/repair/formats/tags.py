@@ -85,6 +85,8 @@ class TagSyntax:
     in_value: MarkerPattern
     """Those that may end a value."""
     read: Callable[[re.Match[str]], Tag]
+    in_call: TagSyntax | None = None
+    """In the arguments of a call, if not the same."""
     in_json: MarkerPattern | None = None
     """Those that may end arguments that are JSON, if not the same."""
     in_text: MarkerPattern | None = None
