@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.inspect.parse.reply import parse_reply
+from dragoman.wire import sse
 from dragoman.wire.sse import Frame, FrameSplitter, encode, in_steps, is_event_stream, raw_frames
 
 streams = st.lists(
@@ -169,3 +170,18 @@ def test_the_end_of_a_chat_stream(raw: bytes, done: bool) -> None:
     assert Frame(raw).is_done is done
     # The page of a recorded turn reads it as the bridge does.
     assert parse_reply(b'data: {"choices":[]}\n\n' + raw.lstrip(b"\xef\xbb\xbf")).ended is done
+
+
+def test_a_fault_within_a_piece_leaves_what_was_held_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    splitter = FrameSplitter()
+    assert splitter.feed(b"data: be") == []
+
+    def fault(_: bytes) -> list[bytes]:
+        raise MemoryError
+
+    monkeypatch.setattr(sse, "raw_frames", fault)
+    with pytest.raises(MemoryError):
+        splitter.feed(b"gun\n\n")
+    assert [frame.raw for frame in splitter.close()] == [b"data: be"]
