@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -118,3 +120,32 @@ def _reply() -> object:
     from fixtures.server import Reply  # noqa: PLC0415
 
     return Reply(STREAM)
+
+
+def test_the_chunks_of_one_read_leave_as_one(mitmdump: GetMitmdump) -> None:
+    """mitmproxy alone would send each of them as it came."""
+    head, _, body = chunked(sse([chunk({"content": "word"})] * 50)).partition(b"\r\n\r\n")
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(head + b"\r\n\r\n")
+            time.sleep(0.5)  # the headers are a read of their own
+            connection.sendall(body)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        proxy = mitmdump("--mode", f"reverse:http://127.0.0.1:{server.getsockname()[1]}")
+        thread = threading.Thread(target=answer, args=(server,))
+        thread.start()
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+            content = json.dumps(CHAT).encode()
+            request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
+            request += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+            client.sendall(request % (len(content), content))
+            received = b""
+            while not received.endswith(b"0\r\n\r\n"):
+                received += client.recv(65536)
+        thread.join()
+    assert received.count(b'"word"') == 50
+    assert len(re.findall(rb"(?m)^[0-9a-f]+\r\n", received)) < 10

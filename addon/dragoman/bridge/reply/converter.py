@@ -44,9 +44,8 @@ from .whole_body import choice_in_runs, runs
 _NOTHING = "The upstream's answer ended without any part of a turn."
 
 MAX_TEXT = 16 * 1024 * 1024
-"""Characters of a reply, sent or waiting: four times a million tokens.  A string is written by
-one call, and the end of a reply repeats it three times; that takes 5 ms a megabyte, in which all
-other streams wait."""
+"""Characters of a reply, sent or waiting: four times a million tokens.  The end of a reply repeats
+them three times."""
 MAX_ENTRIES = 24 * 1024 * 1024
 """Bytes that log probabilities and annotations take, sent or waiting.  Both together take up to
 three times as much memory until the turn ends, and its end repeats them: six such replies at once

@@ -53,13 +53,14 @@ class JoiningReader(ChunkedReader):
         return h11.EndOfMessage() if isinstance(read, h11.EndOfMessage) else read
 
     def take(self, buf: ReceiveBuffer) -> bytes:
-        """The data of the chunks, and of the part of one, with which the buffer begins."""
+        """Take the chunks, and the part of one, with which the buffer begins; returns their data,
+        empty if the parent has to read on."""
         if self._reading_trailer or len(buf) > _MAX_READ:
             return b""
         received = bytes(buf)
         footer = self._bytes_to_discard  # of the chunk before; its length in h11 0.14
         at, missing = footer if isinstance(footer, int) else len(footer), self._bytes_in_chunk
-        if received[:at] != _FOOTER[-at or 2 :]:
+        if received[:at] != _FOOTER[2 - at :]:
             return b""
         begin, size = at, missing
         chunks = []
@@ -122,6 +123,7 @@ class UpstreamConnection(Http1Client):
         return stream.deliver(piece)
 
     def read_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """As its parent does, with a reader that may join."""
         reader: object = self.body_reader
         if type(reader) is ChunkedReader:
             reader.__class__ = JoiningReader
